@@ -1,0 +1,64 @@
+# What one needs: Go (1.25 or newer), bash, and a C compiler for `make test` (the
+# race detector is C). Nothing else has to be installed.
+
+SHELL := bash
+# A failure inside a loop or a pipe fails the recipe. (.SHELLFLAGS would say so
+# once, but the make of macOS does not know it.)
+STRICT := set -euo pipefail;
+.NOTPARALLEL:
+
+# Every module is built and tested as its users get it: without the workspace.
+export GOWORK := off
+
+GO          ?= go
+MODULES     := . sdk
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Systems that the tests do not run on, but every package has to compile for.
+CROSS       := darwin/arm64 windows/arm64 linux/arm64
+
+.PHONY: help build demo test fmt vet lint cross unit e2e
+
+help:
+	@echo 'make build   bin/whylate, without cgo'
+	@echo 'make demo    build it and let it diagnose a planted fault'
+	@echo 'make test    gofmt, vet, staticcheck, other systems, tests under the race detector'
+	@echo 'make e2e     diagnose third-party programs (incidents/e2e.sh)'
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/whylate ./cmd/whylate
+
+# The demo diagnoses a fault it planted itself. Exit status 3 is that of a
+# diagnosis which named a cause; the demo gives it only if the cause is the planted one.
+demo: build
+	@status=0; ./bin/whylate demo || status=$$?; \
+	if [ $$status -ne 3 ]; then \
+		echo "demo: whylate exited with $$status, not with 3 (the planted cause was found)" >&2; exit 1; \
+	fi
+
+test: fmt vet lint cross unit
+
+fmt:
+	@echo '== gofmt'
+	@$(STRICT) gofmt="$$($(GO) env GOROOT)/bin/gofmt"; \
+	files="$$(find . -name '*.go' -not -path '*/testdata/*' -not -path '*/node_modules/*' -not -path './.*' -print0 | xargs -0 "$$gofmt" -l)"; \
+	if [ -n "$$files" ]; then echo "not formatted; run gofmt -w on:"; echo "$$files"; exit 1; fi
+
+vet:
+	@$(STRICT) for m in $(MODULES); do echo "== go vet ($$m)"; $(GO) -C $$m vet ./...; done
+
+lint:
+	@$(STRICT) for m in $(MODULES); do echo "== staticcheck ($$m)"; (cd $$m && $(GO) run $(STATICCHECK) ./...); done
+
+cross:
+	@$(STRICT) for s in $(CROSS); do for m in $(MODULES); do echo "== go vet for $$s ($$m)"; \
+		CGO_ENABLED=0 GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) -C $$m vet ./...; done; done
+
+# The seeds and committed corpora of the fuzz tests run here like any other test.
+# The last line counts the tests of all modules.
+unit:
+	@echo '== go test -race ($(MODULES))'
+	@$(STRICT) { bad=0; for m in $(MODULES); do CGO_ENABLED=1 $(GO) -C $$m test -race -json ./... || bad=1; done; exit $$bad; } \
+		2>&1 </dev/null | $(GO) run ./internal/house/tally
+
+e2e:
+	./incidents/e2e.sh

@@ -1,0 +1,218 @@
+package blame
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
+)
+
+// Attribution is the leaves of a recording's requests. It is immutable after
+// Attribute, but for its internal caches: use it from one goroutine.
+type Attribution struct {
+	// Requests are those attributed: all of them, or when there are many, all
+	// slow ones and a sample of the others (see Attribute). In order of Request.
+	Requests []Attributed
+	// Weight is how many found requests an attributed one stands for, by index
+	// into Requests.
+	Weight []float64
+	Keys   []Key
+	Sites  []Site
+	// Classes are indexed by ClassID.
+	Classes []Class
+	// Reasons are the stop-the-world reasons that Key.Reason indexes.
+	Reasons []string
+	// Depth is the deepest chain of wakers followed.
+	Depth int
+
+	t      *timeline.Timeline
+	f      *request.Found
+	occ    *timeline.Occupancy
+	guards Guards
+
+	keyID       map[Key]KeyID
+	siteByStack []SiteID
+	siteByKey   map[string]SiteID
+	classByKey  map[classKey]ClassID
+	reasonID    map[string]uint16
+	releases    map[SiteID][]release
+	timerEnds   map[SiteID]int // waits that no goroutine ended
+	networkHome map[ClassID]bool
+	serves      map[string]bool
+	late        int64 // cache of LateWakeup, -1 when not computed
+	queues      map[SiteID]*Queue
+	samples     map[timeline.GID][]timeline.Time
+	sections    map[gotrace.StackID]string
+	blocking    map[string]bool
+}
+
+// release is a wake-up of a waiter at a site: the waiter's segment says by whom.
+type release struct {
+	at  timeline.Time
+	g   timeline.GID
+	seg int32
+}
+
+// Timeline returns the timeline that was attributed.
+func (a *Attribution) Timeline() *timeline.Timeline { return a.t }
+
+// Found returns the requests that were attributed.
+func (a *Attribution) Found() *request.Found { return a.f }
+
+// Options bound the work of Attribute. The zero value is what a diagnosis uses.
+type Options struct {
+	// MaxRequests bounds the attributed requests; 0 means 20,000. Above it, the
+	// slowest tenth of each role is attributed and a deterministic sample of the rest.
+	MaxRequests int
+	Guards      Guards
+}
+
+// Attribute partitions the time of the requests that were found.
+func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
+	a := &Attribution{
+		t: t, f: f, guards: o.Guards, late: -1,
+		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
+		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
+		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timerEnds: map[SiteID]int{}, queues: map[SiteID]*Queue{},
+		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
+	}
+	a.findClasses()
+	a.classStats()
+	a.findReleases()
+	a.findBlocking()
+	a.occ = t.Occupancy(len(a.Classes), a.classAt)
+	w := &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}
+	pick, weight := a.pick(o.MaxRequests)
+	a.Weight = weight
+	for _, i := range pick {
+		a.Requests = append(a.Requests, w.request(i))
+		a.Depth = max(a.Depth, w.depth)
+	}
+	return a
+}
+
+// pick chooses the requests to attribute.
+func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
+	if limit <= 0 {
+		limit = 20_000
+	}
+	n := len(a.f.Requests)
+	if n <= limit {
+		for i := range a.f.Requests {
+			pick, weight = append(pick, i), append(weight, 1)
+		}
+		return pick, weight
+	}
+	byRole := map[int][]int{}
+	for i := range a.f.Requests {
+		r := a.f.Requests[i].Role
+		byRole[r] = append(byRole[r], i)
+	}
+	chosen := map[int]float64{}
+	for _, ids := range byRole {
+		sort.SliceStable(ids, func(x, y int) bool {
+			return a.f.Requests[ids[x]].Duration() > a.f.Requests[ids[y]].Duration()
+		})
+		slow := len(ids) / 10
+		budget := max(1, limit*len(ids)/n-slow)
+		step := max(1, (len(ids)-slow+budget-1)/budget)
+		for i, id := range ids {
+			switch {
+			case i < slow:
+				chosen[id] = 1
+			case (i-slow)%step == 0:
+				chosen[id] = float64(min(step, len(ids)-i))
+			}
+		}
+	}
+	for i := range a.f.Requests {
+		if w, ok := chosen[i]; ok {
+			pick, weight = append(pick, i), append(weight, w)
+		}
+	}
+	return pick, weight
+}
+
+// request attributes one request.
+func (w *walker) request(i int) Attributed {
+	r := &w.a.f.Requests[i]
+	clear(w.acc)
+	w.steps, w.depth, w.nested, w.hold, w.holders = 0, 0, 0, 0, 0
+	for _, p := range r.Parts {
+		w.walk(&where{}, p.G, p.Start, p.End)
+	}
+	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Holders: w.holders, Pieces: make([]Piece, 0, len(w.acc))}
+	w.keys = w.keys[:0]
+	for k := range w.acc {
+		w.keys = append(w.keys, k)
+	}
+	slices.SortFunc(w.keys, compareKeys) // ids must not depend on the map's order
+	for _, k := range w.keys {
+		id, ok := w.a.keyID[k]
+		if !ok {
+			id = KeyID(len(w.a.Keys))
+			w.a.keyID[k] = id
+			w.a.Keys = append(w.a.Keys, k)
+		}
+		out.Pieces = append(out.Pieces, Piece{id, w.acc[k]})
+	}
+	sort.Slice(out.Pieces, func(i, j int) bool { return out.Pieces[i].Key < out.Pieces[j].Key })
+	return out
+}
+
+// findReleases lists, by site, who ended the waits there.
+func (a *Attribution) findReleases() {
+	for g := range a.t.Gs {
+		for i := range a.t.Gs[g].Segs {
+			s := &a.t.Gs[g].Segs[i]
+			if s.Kind == timeline.Waiting && s.Waker != timeline.NoG && s.Reason != timeline.ReasonNetwork {
+				site := a.siteOf(s.Stack)
+				a.siteOf(s.WakerStack)
+				a.classAt(s.Waker, s.End)
+				a.releases[site] = append(a.releases[site], release{s.End, timeline.GID(g), int32(i)})
+			} else if s.Kind == timeline.Waiting && s.End < a.t.End {
+				a.timerEnds[a.siteOf(s.Stack)]++
+			}
+		}
+	}
+	for _, rs := range a.releases {
+		sort.Slice(rs, func(i, j int) bool { return rs[i].at < rs[j].at })
+	}
+}
+
+// stwAfter returns the index of the first stop that ends after at.
+func (a *Attribution) stwAfter(at timeline.Time) int {
+	return sort.Search(len(a.t.STW), func(i int) bool { return a.t.STW[i].End > at })
+}
+
+func (a *Attribution) reason(name string) uint16 {
+	id, ok := a.reasonID[name]
+	if !ok {
+		id = uint16(len(a.Reasons))
+		a.reasonID[name] = id
+		a.Reasons = append(a.Reasons, name)
+	}
+	return id
+}
+
+// Closure is the result of checking that leaves add up.
+type Closure struct {
+	Requests int
+	// WorstNS is the largest |sum of leaves - duration|: 0, always.
+	WorstNS int64
+}
+
+// Check verifies that every request's pieces add up to its duration.
+func (a *Attribution) Check() Closure {
+	c := Closure{Requests: len(a.Requests)}
+	for i := range a.Requests {
+		d := a.Requests[i].D
+		for _, p := range a.Requests[i].Pieces {
+			d -= p.NS
+		}
+		c.WorstNS = max(c.WorstNS, d, -d)
+	}
+	return c
+}

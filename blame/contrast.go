@@ -1,0 +1,540 @@
+package blame
+
+import (
+	"math/rand/v2"
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// The bands of the latency distribution and the bootstrap.
+const (
+	// TailMin and TailMax bound the tail band as a ratio of all requests, and
+	// TailCount is how many requests it should have between them: with 80 to 300
+	// requests the top 1.5 % are 1 to 4 requests, too few to say anything.
+	TailMin, TailMax = 0.015, 0.10
+	TailCount        = 20
+	// TypicalLow and TypicalHigh delimit the typical band.
+	TypicalLow, TypicalHigh = 0.40, 0.60
+	// MinEndpoint is how many requests an endpoint needs to be compared with its
+	// own typical requests rather than with everybody's.
+	MinEndpoint = 10
+	// Replicates of the bootstrap; MinBlocks of wall time are needed for one.
+	// Blocks are a fortieth of the recording within [BlockMin, BlockMax]:
+	// requests cluster in episodes, and a block must hold a whole one.
+	Replicates         = 200
+	MinBlocks          = 20
+	BlockMin, BlockMax = timeline.Time(100e6), timeline.Time(1e9)
+	// Low and High are the percentiles of the interval.
+	intervalLow, intervalHigh = 0.05, 0.95
+	bootstrapSeed             = 1
+)
+
+// Population is the requests of one role, ready to be contrasted.
+type Population struct {
+	Role int
+	// N is how many finished or tail-worthy requests there are, by weight.
+	N float64
+	// rows are in order of duration.
+	rows   []row
+	a      *Attribution
+	blocks int
+	start  timeline.Time
+	block  timeline.Time
+	// byEndpoint holds the row numbers of each endpoint that is large enough.
+	byEndpoint map[int][]int
+	// Whole makes contrasts split the tail's whole time instead of its excess
+	// over the typical band, for services in which every request is slow.
+	Whole bool
+}
+
+type row struct {
+	req      int // index into Attribution.Requests
+	d        int64
+	weight   float64
+	endpoint int
+	block    int
+	inFlight bool
+}
+
+// Population returns the requests of a role. Requests in flight count, with
+// their age as a lower bound, when they are older than the 99th percentile of
+// those that ended: they belong to the tail.
+func (a *Attribution) Population(role int) *Population {
+	p := &Population{Role: role, a: a, start: a.t.Start, byEndpoint: map[int][]int{}}
+	p.block = min(max(a.t.Duration()/40, BlockMin), BlockMax)
+	for i := range a.Requests {
+		r := &a.f.Requests[a.Requests[i].Request]
+		if r.Role != role || r.InFlight && a.guards.NoInFlight {
+			continue
+		}
+		p.rows = append(p.rows, row{
+			req: i, d: a.Requests[i].D, weight: a.Weight[i], endpoint: r.Endpoint,
+			block: int((r.Start() - p.start) / p.block), inFlight: r.InFlight,
+		})
+	}
+	sort.SliceStable(p.rows, func(i, j int) bool { return p.rows[i].d < p.rows[j].d })
+	p.dropYoung()
+	for i, r := range p.rows {
+		p.N += r.weight
+		p.blocks = max(p.blocks, r.block+1)
+		p.byEndpoint[r.endpoint] = append(p.byEndpoint[r.endpoint], i)
+	}
+	for e, rows := range p.byEndpoint {
+		if len(rows) < MinEndpoint {
+			delete(p.byEndpoint, e)
+		}
+	}
+	return p
+}
+
+// dropYoung removes requests in flight that are not older than the p99 of those
+// that ended.
+func (p *Population) dropYoung() {
+	ended := p.rows[:0:0]
+	for _, r := range p.rows {
+		if !r.inFlight {
+			ended = append(ended, r)
+		}
+	}
+	q := &Population{rows: ended}
+	for _, r := range ended {
+		q.N += r.weight
+	}
+	limit := q.Quantile(0.99)
+	kept := p.rows[:0]
+	for _, r := range p.rows {
+		if !r.inFlight || r.d > limit {
+			kept = append(kept, r)
+		}
+	}
+	p.rows = kept
+}
+
+// Len returns the number of attributed requests in the population.
+func (p *Population) Len() int { return len(p.rows) }
+
+// InFlight returns how many requests were open at the end and older than the
+// p99, and the age of the oldest.
+func (p *Population) InFlight() (n int, oldest int64) {
+	for _, r := range p.rows {
+		if r.inFlight {
+			n++
+			oldest = max(oldest, r.d)
+		}
+	}
+	return n, oldest
+}
+
+// Quantile returns the duration below or at which a part q of the requests lies.
+func (p *Population) Quantile(q float64) int64 {
+	if len(p.rows) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, r := range p.rows {
+		if sum += r.weight; sum >= q*p.N {
+			return r.d
+		}
+	}
+	return p.rows[len(p.rows)-1].d
+}
+
+// tailRatio is the tail band's part of n requests.
+func tailRatio(n float64) float64 {
+	return max(TailMin, min(TailCount/max(n, 1), TailMax))
+}
+
+// Band is a set of requests of the population, by row.
+type Band struct {
+	rows []int
+	// Count is their number, by weight.
+	Count float64
+	// Mean is their mean duration in nanoseconds.
+	Mean float64
+}
+
+// Tail and Typical return the two bands.
+func (p *Population) Tail() Band { return p.band(p.all(), 1-tailRatio(p.N), 1, nil) }
+
+// Typical returns the band around the median.
+func (p *Population) Typical() Band { return p.band(p.all(), TypicalLow, TypicalHigh, nil) }
+
+func (p *Population) all() []int {
+	ids := make([]int, len(p.rows))
+	for i := range ids {
+		ids[i] = i
+	}
+	return ids
+}
+
+// band selects of ids, which are in order of duration, those between two
+// quantiles. times, if not nil, says how often each block of time counts.
+func (p *Population) band(ids []int, low, high float64, times []int) Band {
+	weight := func(i int) float64 {
+		r := &p.rows[i]
+		if times != nil {
+			return r.weight * float64(times[r.block])
+		}
+		return r.weight
+	}
+	var n float64
+	for _, i := range ids {
+		n += weight(i)
+	}
+	var b Band
+	var sum, d float64
+	for _, i := range ids {
+		w := weight(i)
+		if w == 0 {
+			continue
+		}
+		mid := sum + w/2
+		sum += w
+		if mid < low*n || mid > high*n {
+			continue
+		}
+		b.rows = append(b.rows, i)
+		b.Count += w
+		d += w * float64(p.rows[i].d)
+	}
+	if len(b.rows) == 0 && len(ids) > 0 { // fewer requests than the band is narrow
+		i := ids[min(len(ids)-1, int(high*float64(len(ids))))]
+		b.rows, b.Count = []int{i}, max(weight(i), 1)
+		d = b.Count * float64(p.rows[i].d)
+	}
+	if b.Count > 0 {
+		b.Mean = d / b.Count
+	}
+	return b
+}
+
+// Requests returns the indexes into Attribution.Requests of a band, slowest first.
+func (p *Population) Requests(b Band) []int {
+	out := make([]int, len(b.rows))
+	for i, r := range b.rows {
+		out[len(out)-1-i] = p.rows[r].req
+	}
+	return out
+}
+
+// Columns assigns a column to every key, by KeyID. Columns are what shares are
+// computed of: leaves, families of leaves, causes.
+type Columns []int
+
+// Share is a column's part of a contrast.
+type Share struct {
+	// NS is the mean excess of the column, in nanoseconds per request.
+	NS float64
+	// Share is NS over the whole excess; Low and High its interval, valid if HasInterval.
+	Share, Low, High float64
+	HasInterval      bool
+	// Episodes is how many separate times the column carried the tail.
+	Episodes int
+	// P99Without is the p99 of the requests without the column's time.
+	P99Without int64
+}
+
+// Contrast is the difference between two bands, split into columns.
+type Contrast struct {
+	Tail, Typical Band
+	// Excess is Tail.Mean - Typical.Mean.
+	Excess float64
+	// Mix is the part of the excess that exists because the tail consists of
+	// other endpoints; MixEndpoint is the one that adds most.
+	Mix         Share
+	MixEndpoint int
+	Columns     []Share
+	// Episodes counts separate clusters of tail requests.
+	Episodes int
+	Blocks   int
+}
+
+// TailContrast contrasts the tail with the typical band.
+func (p *Population) TailContrast(cols Columns, n int) Contrast {
+	m := p.matrix(cols, n)
+	c := Contrast{Tail: p.Tail(), Typical: p.Typical(), MixEndpoint: -1, Blocks: p.blocks}
+	e := m.excess(nil)
+	c.fill(e)
+	c.MixEndpoint = e.mixEndpoint
+	c.Episodes = p.episodes(c.Tail.rows)
+	for j := range c.Columns {
+		c.Columns[j].P99Without = m.without(j)
+		c.Columns[j].Episodes = p.episodes(m.carried(c.Tail.rows, j, e))
+	}
+	m.bootstrap(&c, m.excess)
+	return c
+}
+
+// TailMeans returns the mean tail excess of every column in nanoseconds, and the
+// whole excess: a TailContrast without intervals.
+func (p *Population) TailMeans(cols Columns, n int) (ns []float64, total float64) {
+	e := p.matrix(cols, n).excess(nil)
+	return e.cols, e.total
+}
+
+// TypicalMeans returns the mean of every column over the typical band.
+func (p *Population) TypicalMeans(cols Columns, n int) (ns []float64, total float64) {
+	b := p.Typical()
+	return p.matrix(cols, n).mean(b, nil), b.Mean
+}
+
+// LevelContrast splits the typical band's whole duration, against a baseline of
+// means by column, or against zero when base is nil.
+func (p *Population) LevelContrast(cols Columns, n int, base []float64) Contrast {
+	m := p.matrix(cols, n)
+	c := Contrast{Tail: p.Typical(), MixEndpoint: -1, Blocks: p.blocks}
+	level := func(times []int) excess {
+		b := p.band(p.all(), TypicalLow, TypicalHigh, times)
+		e := excess{cols: m.mean(b, times), total: b.Mean, mixEndpoint: -1}
+		for j, x := range base {
+			if j < len(e.cols) {
+				e.cols[j] -= x
+				e.total -= x
+			}
+		}
+		return e
+	}
+	c.fill(level(nil))
+	c.Episodes = p.episodes(c.Tail.rows)
+	for j := range c.Columns {
+		c.Columns[j].Episodes = c.Episodes
+		c.Columns[j].P99Without = m.without(j)
+	}
+	m.bootstrap(&c, level)
+	return c
+}
+
+func (c *Contrast) fill(e excess) {
+	c.Excess = e.total
+	c.Columns = make([]Share, len(e.cols))
+	for j, x := range e.cols {
+		c.Columns[j] = Share{NS: x, Share: ratio(x, e.total)}
+	}
+	c.Mix = Share{NS: e.mix, Share: ratio(e.mix, e.total)}
+}
+
+func ratio(x, y float64) float64 {
+	if y == 0 {
+		return 0
+	}
+	return x / y
+}
+
+// matrix is the population with its pieces summed by column.
+type matrix struct {
+	p    *Population
+	n    int
+	cell [][]cell // by row
+}
+
+type cell struct {
+	col int
+	ns  float64
+}
+
+func (p *Population) matrix(cols Columns, n int) *matrix {
+	m := &matrix{p: p, n: n, cell: make([][]cell, len(p.rows))}
+	sum := make([]float64, n)
+	for i, r := range p.rows {
+		clear(sum)
+		for _, x := range p.a.Requests[r.req].Pieces {
+			sum[cols[x.Key]] += float64(x.NS)
+		}
+		for j, x := range sum {
+			if x != 0 {
+				m.cell[i] = append(m.cell[i], cell{j, x})
+			}
+		}
+	}
+	return m
+}
+
+// mean returns the mean of every column over a band.
+func (m *matrix) mean(b Band, times []int) []float64 {
+	out := make([]float64, m.n)
+	for _, i := range b.rows {
+		w := m.p.rows[i].weight
+		if times != nil {
+			w *= float64(times[m.p.rows[i].block])
+		}
+		for _, c := range m.cell[i] {
+			out[c.col] += w * c.ns / b.Count
+		}
+	}
+	return out
+}
+
+// excess is a contrast's raw result, in nanoseconds per request.
+type excess struct {
+	cols        []float64
+	total, mix  float64
+	mixEndpoint int
+}
+
+// excess contrasts the bands: every tail request with the typical requests of
+// its own endpoint, and what remains, the endpoints' composition, is the mix.
+// Columns and mix add up to the total (Kitagawa's decomposition).
+func (m *matrix) excess(times []int) excess {
+	p := m.p
+	all := p.all()
+	var n float64
+	for _, i := range all {
+		w := p.rows[i].weight
+		if times != nil {
+			w *= float64(times[p.rows[i].block])
+		}
+		n += w
+	}
+	tail := p.band(all, 1-tailRatio(n), 1, times)
+	typical := p.band(all, TypicalLow, TypicalHigh, times)
+	everybody := m.mean(typical, times)
+	e := excess{cols: m.mean(tail, times), total: tail.Mean - typical.Mean, mixEndpoint: -1}
+
+	if p.Whole {
+		e.total = tail.Mean
+		return e
+	}
+	share := map[int]float64{} // of the tail, by endpoint
+	for _, i := range tail.rows {
+		w := p.rows[i].weight
+		if times != nil {
+			w *= float64(times[p.rows[i].block])
+		}
+		share[p.rows[i].endpoint] += w / tail.Count
+	}
+	most := 0.0
+	for _, k := range sortedKeys(share) {
+		w := share[k]
+		own, mean := everybody, typical.Mean
+		if rows := p.byEndpoint[k]; rows != nil {
+			b := p.band(rows, TypicalLow, TypicalHigh, times)
+			if b.Count > 0 {
+				own, mean = m.mean(b, times), b.Mean
+			}
+		}
+		for j := range e.cols {
+			e.cols[j] -= w * own[j]
+		}
+		d := w * (mean - typical.Mean)
+		e.mix += d
+		if d > most {
+			most, e.mixEndpoint = d, k
+		}
+	}
+	return e
+}
+
+func sortedKeys(m map[int]float64) []int {
+	ks := make([]int, 0, len(m))
+	for k := range m {
+		ks = append(ks, k)
+	}
+	sort.Ints(ks)
+	return ks
+}
+
+// without returns the p99 of durations without a column's time.
+func (m *matrix) without(col int) int64 {
+	type x struct{ d, w float64 }
+	xs := make([]x, len(m.p.rows))
+	for i, r := range m.p.rows {
+		xs[i] = x{float64(r.d), r.weight}
+		for _, c := range m.cell[i] {
+			if c.col == col {
+				xs[i].d -= c.ns
+			}
+		}
+	}
+	sort.Slice(xs, func(i, j int) bool { return xs[i].d < xs[j].d })
+	var sum float64
+	for _, x := range xs {
+		if sum += x.w; sum >= 0.99*m.p.N {
+			return int64(x.d)
+		}
+	}
+	return 0
+}
+
+// carried returns the rows in which a column makes up at least a quarter of the
+// request's excess over the typical mean.
+func (m *matrix) carried(rows []int, col int, e excess) []int {
+	var out []int
+	for _, i := range rows {
+		over := float64(m.p.rows[i].d)
+		for _, c := range m.cell[i] {
+			if c.col == col && c.ns >= 0.25*over {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
+
+// episodes counts the separate clusters in time of requests: those that overlap,
+// or follow each other within their own mean duration, belong together.
+func (p *Population) episodes(rows []int) int {
+	type span struct{ a, b timeline.Time }
+	var xs []span
+	var mean float64
+	for _, i := range rows {
+		r := &p.a.f.Requests[p.a.Requests[p.rows[i].req].Request]
+		xs = append(xs, span{r.Start(), r.End()})
+		mean += float64(r.Duration()) / float64(len(rows))
+	}
+	sort.Slice(xs, func(i, j int) bool { return xs[i].a < xs[j].a })
+	n := 0
+	var end timeline.Time
+	for i, x := range xs {
+		if i == 0 || float64(x.a-end) > mean {
+			n++
+		}
+		end = max(end, x.b)
+	}
+	return n
+}
+
+// bootstrap fills the intervals of a contrast's shares by drawing blocks of wall
+// time with replacement and recomputing cuts and shares: requests cluster, so
+// they are not the unit that varies independently.
+func (m *matrix) bootstrap(c *Contrast, f func(times []int) excess) {
+	occupied := make([]bool, m.p.blocks)
+	n := 0
+	for _, r := range m.p.rows {
+		if !occupied[r.block] {
+			occupied[r.block] = true
+			n++
+		}
+	}
+	if n < MinBlocks {
+		return
+	}
+	rng := rand.New(rand.NewPCG(bootstrapSeed, bootstrapSeed))
+	shares := make([][]float64, len(c.Columns)+1)
+	times := make([]int, m.p.blocks)
+	for range Replicates {
+		clear(times)
+		for range times {
+			times[rng.IntN(len(times))]++
+		}
+		e := f(times)
+		if e.total <= 0 {
+			continue
+		}
+		for j, x := range e.cols {
+			shares[j] = append(shares[j], x/e.total)
+		}
+		shares[len(c.Columns)] = append(shares[len(c.Columns)], e.mix/e.total)
+	}
+	set := func(s *Share, xs []float64) {
+		if len(xs) < Replicates/2 {
+			return
+		}
+		sort.Float64s(xs)
+		s.Low, s.High, s.HasInterval = xs[int(intervalLow*float64(len(xs)))], xs[int(intervalHigh*float64(len(xs)-1))], true
+	}
+	for j := range c.Columns {
+		set(&c.Columns[j], shares[j])
+	}
+	set(&c.Mix, shares[len(c.Columns)])
+}

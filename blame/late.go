@@ -1,0 +1,63 @@
+package blame
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// lateBin is the stretch of time of which LateWakeup takes the longest wait.
+const lateBin = timeline.Time(100e6)
+
+// LateWakeup returns, in nanoseconds, the 99th percentile over tenths of a
+// second of the longest time that a goroutine was runnable while a P was idle.
+// Where threads get a CPU when they want one it is well below a millisecond.
+func (a *Attribution) LateWakeup() float64 {
+	if a.late >= 0 {
+		return float64(a.late)
+	}
+	idle := a.t.IdleSpans()
+	longest := make([]int64, int(a.t.Duration()/lateBin)+1)
+	for g := range a.t.Gs {
+		for i := range a.t.Gs[g].Segs {
+			s := &a.t.Gs[g].Segs[i]
+			if s.Kind != timeline.Runnable {
+				continue
+			}
+			d := int64(timeline.Overlap(idle, s.Start, s.End))
+			bin := (s.Start - a.t.Start) / lateBin
+			longest[bin] = max(longest[bin], d)
+		}
+	}
+	slices.Sort(longest)
+	a.late = longest[int(0.99*float64(len(longest)-1))]
+	return float64(a.late)
+}
+
+// WaitStats describes the waits at a site.
+type WaitStats struct {
+	// Timers were ended by no goroutine, Answered by one.
+	Timers, Answered int
+	// Low and High are the quartiles of the timers' lengths, in nanoseconds.
+	Low, High int64
+}
+
+// Waits returns what is known of the waits at a site.
+func (a *Attribution) Waits(site SiteID) WaitStats {
+	w := WaitStats{Timers: a.timerEnds[site], Answered: len(a.releases[site])}
+	var lengths []int64
+	for g := range a.t.Gs {
+		for i := range a.t.Gs[g].Segs {
+			s := &a.t.Gs[g].Segs[i]
+			if s.Kind == timeline.Waiting && s.Waker == timeline.NoG && s.End < a.t.End && a.siteOf(s.Stack) == site {
+				lengths = append(lengths, int64(s.End-s.Start))
+			}
+		}
+	}
+	if len(lengths) > 0 {
+		sort.Slice(lengths, func(i, j int) bool { return lengths[i] < lengths[j] })
+		w.Low, w.High = lengths[len(lengths)/4], lengths[len(lengths)*3/4]
+	}
+	return w
+}

@@ -1,0 +1,146 @@
+// Package blame partitions every request's wall time into leaves, following each
+// wait to whoever ended it, and contrasts the slow requests with typical ones.
+//
+// The leaves of a request add up to its duration exactly, in integer
+// nanoseconds; [Attribution.Check] verifies it.
+package blame
+
+import (
+	"cmp"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// LeafKind is what a piece of a request's time finally went to.
+type LeafKind uint8
+
+// The kinds of leaves.
+const (
+	// CPU: a goroutine ran. Whether its thread was on a CPU a trace does not tell.
+	CPU LeafKind = iota
+	// Assist: a goroutine ran for the GC, to pay for its allocations.
+	Assist
+	// STW: the world was stopped.
+	STW
+	// LateWakeup: runnable although a P was idle; the thread was slow to run.
+	LateWakeup
+	// Behind: runnable, or ready in the network poller, while all Ps executed
+	// something else; Class says what.
+	Behind
+	// Syscall: in a system call.
+	Syscall
+	// Cgo: in C code.
+	Cgo
+	// Network: waiting for a peer.
+	Network
+	// Timer: waiting for time to pass.
+	Timer
+	// GCWait: waiting for the GC's phases or for assist credit.
+	GCWait
+	// Awaited: a wait that a deadline or a cancellation ended, for something that
+	// is no network peer.
+	Awaited
+	// Open: a wait that had not ended when the recording did.
+	Open
+	// UnknownHolder: behind a lock or permit whose holder at that time is unknown.
+	UnknownHolder
+	// Unresolved: lost, evicted, or outside the recording.
+	Unresolved
+	leafKinds
+)
+
+var leafNames = [...]string{"cpu", "gc assist", "stop-the-world", "late wake-up", "behind", "syscall", "cgo",
+	"network", "timer", "gc wait", "awaited", "not ended", "unknown holder", "unresolved"}
+
+func (k LeafKind) String() string { return leafNames[k] }
+
+// Flags qualify a piece.
+type Flags uint8
+
+// The flags.
+const (
+	// Self: spent by the request's own goroutine, not by one it waited for.
+	Self Flags = 1 << iota
+	// Blind: the reply may have been in, but nobody polled the network.
+	Blind
+	// TimedOut: a deadline or cancellation ended the wait.
+	TimedOut
+	// Ahead: spent by earlier holders of what the request queued for, not by the
+	// one that finally handed it over.
+	Ahead
+	// LostP: runnable right after a system call or C code: it lost its P.
+	LostP
+	// Silent: in a silence of the whole process (see timeline.SilenceMin).
+	Silent
+	// Birth: spent by a creator before the goroutine that the request ran on, or
+	// waited for, was born.
+	Birth
+)
+
+// SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.
+type (
+	SiteID  uint32
+	ClassID = timeline.ClassID
+)
+
+// Hop is one wait that was replaced by what its waker did.
+type Hop struct {
+	// Site is where the waiter stood, Waker who ended the wait, WakerSite where
+	// the waker stood when it did. A zero Site means "no hop".
+	Site      SiteID
+	WakerSite SiteID
+	Waker     ClassID
+	Reason    timeline.Reason
+}
+
+// Key identifies pieces that are added up.
+type Key struct {
+	Kind LeafKind
+	// Flags qualify the piece.
+	Flags Flags
+	// Class is who spent the time, or for Behind who held the Ps.
+	Class ClassID
+	// Site is where the leaf's goroutine stood; 0 for CPU and Behind.
+	Site SiteID
+	// Reason is the index of a stop-the-world reason in Attribution.Reasons.
+	Reason uint16
+	// First is the hop next to the request, Last the one next to the leaf.
+	First, Last Hop
+}
+
+// KeyID indexes Attribution.Keys.
+type KeyID int32
+
+// Piece is a number of nanoseconds that a request spent under a key.
+type Piece struct {
+	Key KeyID
+	NS  int64
+}
+
+// Attributed is one request with its pieces.
+type Attributed struct {
+	// Request indexes request.Found.Requests.
+	Request int
+	// D is the request's duration, the sum of the pieces.
+	D int64
+	// Hold is the longest single hold of whatever the request queued for first,
+	// in nanoseconds, and Holders how many holds it waited for there.
+	Hold    int64
+	Holders int
+	Pieces  []Piece
+}
+
+func compareKeys(x, y Key) int {
+	return cmp.Or(
+		cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Flags, y.Flags), cmp.Compare(x.Class, y.Class),
+		cmp.Compare(x.Site, y.Site), cmp.Compare(x.Reason, y.Reason),
+		compareHops(x.First, y.First), compareHops(x.Last, y.Last),
+	)
+}
+
+func compareHops(x, y Hop) int {
+	return cmp.Or(
+		cmp.Compare(x.Site, y.Site), cmp.Compare(x.WakerSite, y.WakerSite),
+		cmp.Compare(x.Waker, y.Waker), cmp.Compare(x.Reason, y.Reason),
+	)
+}

@@ -1,0 +1,150 @@
+package blame
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// Queue is what the waits at one site have in common: who ends them, and how
+// many hold at a time what is waited for.
+type Queue struct {
+	// Waits counts the waits there that a goroutine ended, Timers the others.
+	Waits, Timers int
+	// Peers is the part of Waits that a goroutine ended which carried a request.
+	Peers float64
+	// Wakers is how many different goroutines ended waits, and Busiest the part
+	// of Waits that the busiest of them ended.
+	Wakers  int
+	Busiest float64
+	// Children is the part of Waits ended by a goroutine that the waiter, or its
+	// own children, gave birth to.
+	Children float64
+	// Holders is the mean number of holders at a time, while anybody held: holds
+	// run from when the holder passed the site itself (or got the request in
+	// which it releases) to its release. 0 if unknown.
+	Holders float64
+	// Hold is the median length of such a hold, in nanoseconds.
+	Hold int64
+	// PerActivation is how many waits the busiest waker ends between two of its
+	// home waits: about 1 if it serves one by one, more if it batches.
+	PerActivation float64
+}
+
+// maxHolds bounds the holds that are measured for one site.
+const maxHolds = 4000
+
+// Queue returns what is known of the waits at a site.
+func (a *Attribution) Queue(site SiteID) *Queue {
+	if q := a.queues[site]; q != nil {
+		return q
+	}
+	q := &Queue{Waits: len(a.releases[site]), Timers: a.timerEnds[site]}
+	a.queues[site] = q
+	if q.Waits == 0 {
+		return q
+	}
+	wakers := map[timeline.GID]int{}
+	peers, children := 0, 0
+	for _, r := range a.releases[site] {
+		h := a.t.Gs[r.g].Segs[r.seg].Waker
+		wakers[h]++
+		if a.f.Entry(h) && a.f.RequestAt(h, r.at) >= 0 {
+			peers++
+		}
+		if c := a.t.Gs[h].Creator; c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g {
+			children++
+		}
+	}
+	busiest, most := timeline.NoG, 0
+	for h, n := range wakers {
+		if n > most || n == most && h < busiest {
+			busiest, most = h, n
+		}
+	}
+	n := float64(q.Waits)
+	q.Peers, q.Children = float64(peers)/n, float64(children)/n
+	q.Wakers, q.Busiest = len(wakers), float64(most)/n
+	q.PerActivation = a.perActivation(site, busiest)
+	a.holds(site, q)
+	return q
+}
+
+// perActivation is how many waiters at a site g wakes per stay away from home.
+func (a *Attribution) perActivation(site SiteID, g timeline.GID) float64 {
+	me := &a.t.Gs[g]
+	var homes []timeline.Time
+	for i := range me.Segs {
+		if me.Segs[i].Kind == timeline.Waiting && a.f.Home(g, &me.Segs[i]) {
+			homes = append(homes, me.Segs[i].End)
+		}
+	}
+	wakes, stays, last := 0, 0, -1
+	for _, r := range a.releases[site] {
+		if a.t.Gs[r.g].Segs[r.seg].Waker != g {
+			continue
+		}
+		wakes++
+		if i := sort.Search(len(homes), func(i int) bool { return homes[i] > r.at }); i != last {
+			last = i
+			stays++
+		}
+	}
+	return float64(wakes) / float64(max(stays, 1))
+}
+
+// holds measures the holds that ended with a release at the site.
+func (a *Attribution) holds(site SiteID, q *Queue) {
+	rs := a.releases[site]
+	step := max(1, len(rs)/maxHolds)
+	type edge struct {
+		at timeline.Time
+		d  int
+	}
+	var edges []edge
+	var lengths []int64
+	for k := 0; k < len(rs); k += step {
+		h := a.t.Gs[rs[k].g].Segs[rs[k].seg].Waker
+		from := a.passed(h, site, rs[k].at)
+		if from >= rs[k].at {
+			continue
+		}
+		edges = append(edges, edge{from, 1}, edge{rs[k].at, -1})
+		lengths = append(lengths, int64(rs[k].at-from))
+	}
+	if len(lengths) == 0 {
+		return
+	}
+	sort.Slice(lengths, func(i, j int) bool { return lengths[i] < lengths[j] })
+	q.Hold = lengths[len(lengths)/2]
+	sort.Slice(edges, func(i, j int) bool {
+		return edges[i].at < edges[j].at || edges[i].at == edges[j].at && edges[i].d < edges[j].d
+	})
+	var held, any timeline.Time
+	n := 0
+	for i, e := range edges {
+		if n > 0 {
+			d := e.at - edges[i-1].at
+			any += d
+			held += d * timeline.Time(n)
+		}
+		n += e.d
+	}
+	if any > 0 && step == 1 {
+		q.Holders = float64(held) / float64(any)
+	}
+}
+
+// passed returns since when g may have held what it released at a site at the
+// instant at: the end of its own last wait there, of its last home wait, or its
+// birth, whichever is last.
+func (a *Attribution) passed(g timeline.GID, site SiteID, at timeline.Time) timeline.Time {
+	me := &a.t.Gs[g]
+	for i := me.SegmentAt(at) - 1; i >= 0; i-- {
+		s := &me.Segs[i]
+		if s.Kind == timeline.Waiting && (a.siteOf(s.Stack) == site || a.f.Home(g, s)) {
+			return s.End
+		}
+	}
+	return me.Start()
+}

@@ -1,0 +1,233 @@
+package blame
+
+import (
+	"strings"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
+)
+
+// SiteKind says what kind of place a stack stands at, as far as functions of the
+// standard library and of published libraries tell.
+type SiteKind uint8
+
+// The kinds of sites.
+const (
+	SiteOther SiteKind = iota
+	SiteMutex
+	SiteRLock   // a reader waiting for a writer
+	SiteRWLock  // a writer waiting for readers or writers
+	SiteOnce    // somebody else's one-time initialisation
+	SiteGroup   // WaitGroup: waits for its children
+	SiteShared  // singleflight: waits for another caller's result
+	SitePool    // a client library's connection pool
+	SitePermit  // a counting semaphore
+	SiteCall    // an outgoing call's reply
+	SiteDial    // connecting
+	SiteDNS     // resolving a name
+	SiteFile    // a file system call
+	SiteSync    // fsync and its like
+	SiteWriteFD // writing to a file or pipe
+	SiteSocket  // a socket system call
+	SiteInbound // reading from or writing to the client of the request itself
+)
+
+// sites maps functions to the kind of a stack on which they stand. Of several
+// on one stack the outermost listed in the row with the lowest rank decides.
+// Source: the named packages' own sources (Go 1.22 to 1.26 for the standard library).
+var sites = []struct {
+	rank int
+	kind SiteKind
+	// prefix of the function's full name
+	prefix string
+}{
+	{0, SitePool, "database/sql.(*DB).conn"},
+	{0, SitePool, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).waitTurn"},
+	{0, SitePool, "github.com/go-redis/redis/v8/internal/pool.(*ConnPool).waitTurn"},
+	{0, SitePool, "github.com/gomodule/redigo/redis.(*Pool).waitVacantConn"},
+	{0, SitePool, "github.com/jackc/puddle/"},
+	{0, SiteInbound, "net/http.(*connReader).Read"},
+	{0, SiteInbound, "net/http.checkConnErrorWriter.Write"},
+	{0, SitePermit, "golang.org/x/sync/semaphore.(*Weighted).Acquire"},
+	{0, SiteShared, "golang.org/x/sync/singleflight.(*Group).Do"},
+	{0, SiteDNS, "net.(*Resolver).lookup"},
+	{0, SiteDNS, "net.cgoLookup"},
+	{1, SiteDial, "net.(*Dialer).Dial"},
+	{1, SiteDial, "net/http.(*Transport).dialConn"},
+	{1, SiteDial, "crypto/tls.(*Conn).Handshake"},
+	{2, SitePool, "net/http.(*Transport).getConn"},
+	{2, SiteCall, "net/http.(*persistConn).roundTrip"},
+	{2, SiteCall, "net/http.(*http2ClientConn).RoundTrip"},
+	{2, SiteCall, "golang.org/x/net/http2.(*ClientConn).RoundTrip"},
+	{2, SiteCall, "net/http.(*persistConn).readLoop"},
+	{3, SiteOnce, "sync.(*Once).doSlow"},
+	{4, SiteRLock, "sync.(*RWMutex).RLock"},
+	{4, SiteRWLock, "sync.(*RWMutex).Lock"},
+	{5, SiteMutex, "sync.(*Mutex).Lock"},
+	{5, SiteMutex, "internal/sync.(*Mutex).lockSlow"},
+	{5, SiteGroup, "sync.(*WaitGroup).Wait"},
+	{6, SiteSync, "os.(*File).Sync"},
+	{6, SiteSync, "syscall.Fsync"},
+	{6, SiteSync, "syscall.Fdatasync"},
+	{6, SiteSync, "golang.org/x/sys/unix.Fdatasync"},
+	{7, SiteWriteFD, "os.(*File).Write"},
+	{8, SiteFile, "os."},
+	{9, SiteSocket, "net.(*netFD)."},
+	{9, SiteSocket, "net.(*conn)."},
+}
+
+// Site is a place at which goroutines stand, told apart by functions, not lines.
+type Site struct {
+	Kind SiteKind
+	// Func, File and Line are the innermost frame outside the standard library
+	// and known wrappers; else the innermost frame outside the runtime.
+	Func, File string
+	Line       int
+	// Call is the innermost frame outside the runtime: what it called.
+	Call string
+	// C is the C function of a cgo call, "" if it is none.
+	C string
+	// Cancel is set on stacks of a cancellation or an expired deadline.
+	Cancel bool
+	// Stack is one of the stacks of this site.
+	Stack gotrace.StackID
+	// App reports whether Func lies outside the standard library.
+	App bool
+}
+
+// siteOf interns the site of a stack.
+func (a *Attribution) siteOf(s gotrace.StackID) SiteID {
+	if s == 0 {
+		return 0
+	}
+	if int(s) >= len(a.siteByStack) {
+		a.siteByStack = append(a.siteByStack, make([]SiteID, int(s)+1-len(a.siteByStack))...)
+	}
+	if id := a.siteByStack[s]; id != 0 {
+		return id
+	}
+	frames := a.t.Stacks.Frames(s)
+	var key strings.Builder
+	for _, f := range frames {
+		if !runtimeFrame(f.Func) {
+			key.WriteString(f.Func)
+			key.WriteByte('\n')
+		}
+	}
+	id, ok := a.siteByKey[key.String()]
+	if !ok {
+		id = SiteID(len(a.Sites))
+		a.siteByKey[key.String()] = id
+		a.Sites = append(a.Sites, newSite(s, frames))
+	}
+	a.siteByStack[s] = id
+	return id
+}
+
+func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
+	site := Site{Stack: s}
+	rank := len(sites)
+	for i, f := range frames {
+		for _, row := range sites {
+			if row.rank < rank && strings.HasPrefix(f.Func, row.prefix) {
+				rank, site.Kind = row.rank, row.kind
+			}
+		}
+		if site.Call == "" && !runtimeFrame(f.Func) {
+			site.Call = f.Func
+		}
+		if f.Func == "runtime.cgocall" && i+1 < len(frames) {
+			site.C = cName(frames[i+1].Func)
+		}
+		if strings.HasPrefix(f.Func, "context.(*cancelCtx).cancel") || strings.HasPrefix(f.Func, "context.(*timerCtx).cancel") {
+			site.Cancel = true
+		}
+	}
+	place, app := request.AppFrame(frames)
+	site.App = app
+	if !app {
+		for _, f := range frames {
+			if !runtimeFrame(f.Func) {
+				place = f
+				break
+			}
+		}
+	}
+	site.Func, site.File, site.Line = place.Func, place.File, place.Line
+	if site.Func == "" && len(frames) > 0 {
+		site.Func, site.File, site.Line = frames[0].Func, frames[0].File, frames[0].Line
+	}
+	return site
+}
+
+// cName is the C function behind a cgo stub (main._Cfunc_deflate is deflate).
+func cName(stub string) string {
+	if i := strings.Index(stub, "_Cfunc_"); i >= 0 {
+		return stub[i+len("_Cfunc_"):]
+	}
+	return stub
+}
+
+// runtimeFrame reports whether a function belongs to the runtime's machinery
+// below a blocking call rather than to the call.
+func runtimeFrame(f string) bool {
+	return strings.HasPrefix(f, "runtime.") || strings.HasPrefix(f, "internal/runtime/") || strings.HasPrefix(f, "sync.runtime_") || strings.HasPrefix(f, "internal/sync.runtime_") || strings.HasPrefix(f, "internal/poll.runtime_")
+}
+
+// on reports whether function stands on stack s.
+func (a *Attribution) on(s gotrace.StackID, function string) bool {
+	for _, f := range a.t.Stacks.Frames(s) {
+		if f.Func == function {
+			return true
+		}
+	}
+	return false
+}
+
+// section returns the function in which a holder released what others waited
+// for, on its stack at that moment: the innermost function outside the standard
+// library that other events of the recording have on their stacks too. A
+// wrapper around the unlock never occurs there, the critical section does.
+func (a *Attribution) section(release gotrace.StackID) string {
+	if f, ok := a.sections[release]; ok {
+		return f
+	}
+	found := ""
+	frames := a.t.Stacks.Frames(release)
+	for len(frames) > 0 {
+		f, app := request.AppFrame(frames)
+		if !app {
+			break
+		}
+		if a.blocking[f.Func] {
+			found = f.Func
+			break
+		}
+		for i := range frames {
+			if frames[i] == f {
+				frames = frames[i+1:]
+				break
+			}
+		}
+	}
+	a.sections[release] = found
+	return found
+}
+
+// findBlocking collects the functions on whose stacks goroutines block, call the
+// system, or are preempted.
+func (a *Attribution) findBlocking() {
+	seen := make([]bool, a.t.Stacks.Len())
+	for g := range a.t.Gs {
+		for i := range a.t.Gs[g].Segs {
+			s := &a.t.Gs[g].Segs[i]
+			if s.Stack == 0 || seen[s.Stack] {
+				continue
+			}
+			seen[s.Stack] = true
+			for _, f := range a.t.Stacks.Frames(s.Stack) {
+				a.blocking[f.Func] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,481 @@
+package blame
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// Guards switches the rules of attribution that protect against known wrong
+// answers. Everything on is the only setting for real use; tests switch single
+// ones off to show that a golden case fails without them.
+type Guards struct {
+	NoIdlePoll    bool // network waits are never split into poll-blind parts
+	NoBacklog     bool // runnable waits are blamed on the wait's own interval only
+	NoWakerIdle   bool // a waker's idleness counts as what the waiter waited for
+	NoTimeout     bool // waits ended by a deadline belong to the timer
+	NoCover       bool // earlier releasers of a site never cover for a later one
+	NoInFlight    bool // requests in flight are ignored
+	NoGCIdle      bool // applied by the timeline's reader; see timeline.Options
+	NoStopBusy    bool // a P stopped by stop-the-world counts as idle
+	NoGroup       bool // leaf families are tested leaf by leaf
+	NoArrival     bool // no time before the wake-up is estimated
+	NoOnlyRelease bool // the only releaser of a mutex is not trusted to have held it
+}
+
+// maxSteps bounds the segments visited for one request. What is left when it is
+// used up is unresolved; typical requests need 10, a queue of 127 needs 4,000.
+const maxSteps = 2_000_000
+
+// maxDepth bounds the chain of wakers followed, far above what the rule "a
+// goroutine occurs once per instant" allows in practice; it protects the stack.
+const maxDepth = 100_000
+
+// walker attributes one request.
+type walker struct {
+	a     *Attribution
+	acc   map[Key]int64
+	steps int
+	depth int
+	exec  []timeline.Time
+	buf   timeline.Scratch
+	parts []int64
+	keys  []Key
+	// nested is the time that the holder being walked itself spent waiting at
+	// the site it will release; hold is the longest single hold at the request's
+	// first site, holders how many there were.
+	nested  timeline.Time
+	hold    timeline.Time
+	holders int
+}
+
+// where is the way from the request to the goroutine being walked.
+type where struct {
+	first, last Hop
+	flags       Flags
+	depth       int
+}
+
+func (w *walker) add(at *where, k Key, ns timeline.Time) {
+	if ns <= 0 {
+		return
+	}
+	k.First, k.Last = at.first, at.last
+	k.Flags |= at.flags
+	if at.depth == 0 {
+		k.Flags |= Self
+	}
+	w.acc[k] += int64(ns)
+}
+
+// walk gives each piece of what g did in [from, to] to exactly one leaf.
+//
+// It terminates because a goroutine that waits through an interval wakes nobody
+// in it: along the recursion every goroutine waits throughout the current
+// interval and the next one runs at its end, so none occurs twice.
+func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
+	if to <= from {
+		return
+	}
+	w.depth = max(w.depth, at.depth)
+	me := &w.a.t.Gs[g]
+	if len(me.Segs) == 0 || at.depth > maxDepth || w.steps > maxSteps {
+		w.add(at, Key{Kind: Unresolved}, to-from)
+		return
+	}
+	if born := me.Start(); from < born {
+		w.beforeBirth(at, g, from, min(to, born))
+		from = born
+	}
+	for i := sort.Search(len(me.Segs), func(i int) bool { return me.Segs[i].End > from }); i < len(me.Segs) && from < to; i++ {
+		s := &me.Segs[i]
+		w.steps++
+		if s.Start > from { // evicted or lost
+			w.add(at, Key{Kind: Unresolved}, min(to, s.Start)-from)
+			from = s.Start
+		}
+		end := min(to, s.End)
+		if end <= from {
+			continue
+		}
+		switch s.Kind {
+		case timeline.Running:
+			w.running(at, g, from, end)
+		case timeline.Runnable:
+			k := Key{Class: 0}
+			if i > 0 && me.Segs[i-1].Kind == timeline.Syscall {
+				k.Flags |= LostP
+			}
+			w.runnable(at, k, from, end)
+		case timeline.Syscall:
+			k := Key{Kind: Syscall, Class: w.a.classAt(g, s.Start), Site: w.a.siteOf(s.Stack)}
+			if w.a.Sites[k.Site].C != "" {
+				k.Kind = Cgo
+			}
+			w.add(at, k, end-from)
+		case timeline.Waiting:
+			w.waiting(at, g, s, from, end)
+		}
+		from = end
+	}
+	w.add(at, Key{Kind: Unresolved}, to-from)
+}
+
+// beforeBirth handles the time before g existed: its creator's, if it has one.
+func (w *walker) beforeBirth(at *where, g timeline.GID, from, to timeline.Time) {
+	me := &w.a.t.Gs[g]
+	switch {
+	case !me.Born: // older than the recording
+		w.add(at, Key{Kind: Unresolved}, to-from)
+	case me.Creator == timeline.NoG: // time.AfterFunc
+		w.add(at, Key{Kind: Timer, Class: w.a.classAt(g, to)}, to-from)
+	default:
+		next := *at
+		next.flags |= Birth
+		next.depth++
+		w.walk(&next, me.Creator, from, to)
+	}
+}
+
+// running splits executed time: GC assists first, then stops that g itself
+// caused, then g's own code.
+func (w *walker) running(at *where, g timeline.GID, from, to timeline.Time) {
+	me := &w.a.t.Gs[g]
+	class := w.a.classAt(g, from)
+	assist := timeline.Overlap(me.Assists, from, to)
+	w.add(at, Key{Kind: Assist, Class: class}, assist)
+	rest := to - from - assist
+	for i := w.a.stwAfter(from); i < len(w.a.t.STW) && w.a.t.STW[i].Start < to && rest > 0; i++ {
+		if s := &w.a.t.STW[i]; s.G == g {
+			d := min(rest, min(to, s.End)-max(from, s.Start))
+			w.add(at, Key{Kind: STW, Class: class, Reason: w.a.reason(s.Name)}, d)
+			rest -= d
+		}
+	}
+	silent := min(rest, timeline.Overlap(w.a.t.Silences, from, to))
+	w.add(at, Key{Kind: CPU, Class: class, Flags: Silent}, silent)
+	w.add(at, Key{Kind: CPU, Class: class}, rest-silent)
+}
+
+// runnable splits time spent waiting for a P: the world was stopped, a P was
+// idle (so the thread was late), or all Ps executed something.
+func (w *walker) runnable(at *where, k Key, from, to timeline.Time) {
+	t := w.a.t
+	idle := t.IdleSpans()
+	si, ii := w.a.stwAfter(from), sort.Search(len(idle), func(i int) bool { return idle[i].End > from })
+	for from < to {
+		w.steps++
+		for si < len(t.STW) && t.STW[si].End <= from {
+			si++
+		}
+		for ii < len(idle) && idle[ii].End <= from {
+			ii++
+		}
+		end := to
+		switch {
+		case si < len(t.STW) && t.STW[si].Start <= from:
+			end = min(end, t.STW[si].End)
+			w.add(at, Key{Kind: STW, Reason: w.a.reason(t.STW[si].Name), Flags: k.Flags}, end-from)
+			from = end
+			continue
+		case si < len(t.STW):
+			end = min(end, t.STW[si].Start)
+		}
+		if ii < len(idle) && idle[ii].Start <= from {
+			end = min(end, idle[ii].End)
+			w.late(at, k, from, end)
+		} else {
+			if ii < len(idle) {
+				end = min(end, idle[ii].Start)
+			}
+			since := from
+			if !w.a.guards.NoBacklog {
+				since = min(from, t.Backlog(end))
+			}
+			w.behind(at, k, from, end, since, end)
+		}
+		from = end
+	}
+}
+
+// late adds a wait for a thread although a P was idle.
+func (w *walker) late(at *where, k Key, from, to timeline.Time) {
+	k.Kind = LateWakeup
+	silent := timeline.Overlap(w.a.t.Silences, from, to)
+	quiet := k
+	quiet.Flags |= Silent
+	w.add(at, quiet, silent)
+	w.add(at, k, to-from-silent)
+}
+
+// behind splits [from, to] by what the Ps executed in [since, until].
+func (w *walker) behind(at *where, k Key, from, to, since, until timeline.Time) {
+	if to <= from {
+		return
+	}
+	clear(w.exec)
+	w.a.occ.Executed(since, until, w.exec, &w.buf)
+	w.exec[timeline.ClassIdle] = 0
+	k.Kind = Behind
+	var total timeline.Time
+	for _, d := range w.exec {
+		total += d
+	}
+	if total <= 0 {
+		w.add(at, Key{Kind: Unresolved, Flags: k.Flags}, to-from)
+		return
+	}
+	w.parts = split(int64(to-from), w.exec, w.parts)
+	for c, ns := range w.parts {
+		if ns > 0 {
+			k.Class = ClassID(c)
+			w.add(at, k, timeline.Time(ns))
+		}
+	}
+}
+
+// split divides n by weights that are not all zero, by largest remainder: the
+// parts add up to n exactly. Ties go to the smaller index. out is reused.
+func split(n int64, weights []timeline.Time, out []int64) []int64 {
+	out = out[:0]
+	var total float64
+	for _, x := range weights {
+		total += float64(x)
+	}
+	type rest struct {
+		i int
+		r float64
+	}
+	var rests []rest
+	left := n
+	for i, x := range weights {
+		exact := float64(n) * float64(x) / total
+		whole := int64(exact)
+		out = append(out, whole)
+		left -= whole
+		if x > 0 {
+			rests = append(rests, rest{i, exact - float64(whole)})
+		}
+	}
+	sort.SliceStable(rests, func(i, j int) bool { return rests[i].r > rests[j].r })
+	for i := 0; left > 0; i++ {
+		out[rests[i%len(rests)].i]++
+		left--
+	}
+	for i := 0; left < 0; i++ { // rounding of huge values
+		if j := rests[i%len(rests)].i; out[j] > 0 {
+			out[j]--
+			left++
+		}
+	}
+	return out
+}
+
+// waiting handles a blocked stretch [from, to] of g's segment s.
+func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time) {
+	a := w.a
+	me := &a.t.Gs[g]
+	k := Key{Class: a.classAt(g, s.Start), Site: a.siteOf(s.Stack)}
+	open := s == &me.Segs[len(me.Segs)-1] && !me.Died
+	switch {
+	case s.Reason == timeline.ReasonGCAssist || s.Reason == timeline.ReasonGC:
+		k.Kind = GCWait
+	case s.Reason == timeline.ReasonNetwork && s.Waker != timeline.NoG:
+		k.Kind = Network // a deadline or a close ended it
+		k.Flags |= TimedOut
+	case s.Reason == timeline.ReasonNetwork:
+		w.network(at, k, s, from, to)
+		return
+	case s.Waker != timeline.NoG && a.Sites[a.siteOf(s.WakerStack)].Cancel && !a.guards.NoTimeout:
+		k.Kind, k.Flags = a.awaited(k.Site), k.Flags|TimedOut
+	case s.Waker != timeline.NoG:
+		w.waker(at, g, s, from, to)
+		return
+	case s.Reason == timeline.ReasonSleep:
+		k.Kind = Timer
+	case open:
+		k.Kind = Open
+	case s.Reason == timeline.ReasonSystem:
+		k.Kind = Unresolved
+	case !a.guards.NoTimeout && a.usuallyAnswered(k.Site):
+		k.Kind, k.Flags = a.awaited(k.Site), k.Flags|TimedOut
+	default:
+		k.Kind = Timer
+	}
+	w.add(at, k, to-from)
+}
+
+// awaited is the leaf of a wait that a time-out ended at a site.
+func (a *Attribution) awaited(site SiteID) LeafKind {
+	if k := a.Sites[site].Kind; k == SiteCall || k == SiteDial {
+		return Network
+	}
+	return Awaited
+}
+
+// usuallyAnswered reports whether the waits at a site end by a goroutine at
+// least as often as by a timer: then a timer that ends one is a time-out, and
+// the time belongs to what was awaited. Calls of known clients always are.
+func (a *Attribution) usuallyAnswered(site SiteID) bool {
+	return a.awaited(site) == Network || len(a.releases[site]) > 0 && len(a.releases[site]) >= a.timerEnds[site]
+}
+
+// network splits a wait for a peer at the last instant the network was polled:
+// what came in later was ready, or not, without anybody knowing.
+func (w *walker) network(at *where, k Key, s *timeline.Segment, from, to timeline.Time) {
+	k.Kind = Network
+	polled := to
+	if !w.a.guards.NoIdlePoll {
+		polled = min(to, max(from, w.a.t.LastPoll(min(to, s.End))))
+	}
+	w.add(at, k, polled-from)
+	k.Flags |= Blind
+	site := k.Site
+	k = Key{Flags: k.Flags, Site: site}
+	w.behind(at, k, polled, to, polled, to)
+}
+
+// waker replaces a wait by what its waker did meanwhile.
+func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time) {
+	a := w.a
+	h := s.Waker
+	hop := Hop{Site: a.siteOf(s.Stack), WakerSite: a.siteOf(s.WakerStack), Waker: a.classAt(h, s.End), Reason: s.Reason}
+	next := *at
+	next.depth++
+	if next.first.Site == 0 {
+		next.first = hop
+	}
+	if at.last.Site == hop.Site {
+		next.flags |= Ahead
+	}
+	next.last = hop
+	since := from
+	if !a.guards.NoWakerIdle {
+		since = max(from, min(to, w.heldSince(s, hop, from)))
+	}
+	if since > from {
+		w.cover(&next, s, hop, from, since)
+	}
+	w.held(&next, h, since, to)
+}
+
+// held walks what a holder did before it released, and measures its hold: that
+// time without its own queueing at the same site.
+func (w *walker) held(at *where, h timeline.GID, from, to timeline.Time) {
+	outer := w.nested
+	w.nested = 0
+	w.walk(at, h, from, to)
+	if at.last.Site == at.first.Site {
+		w.hold = max(w.hold, to-from-w.nested)
+		w.holders++
+	}
+	w.nested = outer
+	if at.flags&Ahead != 0 {
+		w.nested += to - from
+	}
+}
+
+// heldSince returns since when, at the earliest from, the waker of s is known to
+// have worked on what it released: what it did before is not what the waiter
+// waited for.
+//
+// For a lock that is since it last entered the function in which it released,
+// and since its last home wait. For other waits it is since the end of its last
+// home wait if that was for the network and the waker carries requests itself:
+// it had not yet got the request in which it took what it later gave back.
+func (w *walker) heldSince(s *timeline.Segment, hop Hop, from timeline.Time) timeline.Time {
+	a := w.a
+	h := s.Waker
+	me := &a.t.Gs[h]
+	lock := a.lockLike(hop)
+	peer := a.f.Entry(h)
+	if !lock && !peer {
+		return from
+	}
+	if me.Born && me.Start() > from && (lock || peer && a.permitLike(hop)) {
+		from = me.Start()
+	}
+	function := a.section(s.WakerStack)
+	for i := me.SegmentAt(s.End) - 1; i >= 0 && me.Segs[i].End > from; i-- {
+		w.steps++
+		x := &me.Segs[i]
+		if x.Kind == timeline.Waiting && a.f.Home(h, x) {
+			if lock || x.Reason == timeline.ReasonNetwork && x.Waker == timeline.NoG {
+				return x.End
+			}
+		}
+		if lock && function != "" && x.Stack != 0 && x.Kind != timeline.Running && !a.on(x.Stack, function) {
+			return x.End
+		}
+	}
+	return from
+}
+
+// lockLike reports whether a hop is a wait for something that one goroutine at
+// a time holds and that is released on the stack of the holder.
+func (a *Attribution) lockLike(h Hop) bool {
+	if h.Reason != timeline.ReasonSync {
+		return false
+	}
+	k := a.Sites[h.Site].Kind
+	return k != SiteGroup && k != SiteShared
+}
+
+// permitLike reports whether a hop is a wait that a peer ends by giving back
+// something it used: channel and condition waits between goroutines that carry
+// requests.
+func (a *Attribution) permitLike(h Hop) bool {
+	switch h.Reason {
+	case timeline.ReasonChanSend, timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
+		return true
+	}
+	return false
+}
+
+// cover attributes [from, to] of a wait s whose waker did not yet hold what it
+// later released. The last one who released at the same site before that did;
+// between the two the holder is unknown.
+func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timeline.Time) {
+	a := w.a
+	rs := a.releases[hop.Site]
+	i := sort.Search(len(rs), func(i int) bool { return rs[i].at > to }) - 1
+	if i >= 0 && !a.guards.NoCover && rs[i].at > from {
+		r := rs[i]
+		next := *at
+		next.depth++
+		next.flags |= Ahead
+		seg := &a.t.Gs[r.g].Segs[r.seg]
+		// The holder before: walk it as if it had released us.
+		since := max(from, w.heldSince(seg, Hop{Site: hop.Site, WakerSite: a.siteOf(seg.WakerStack), Waker: a.classAt(seg.Waker, seg.End), Reason: seg.Reason}, from))
+		next.last.WakerSite, next.last.Waker = a.siteOf(seg.WakerStack), a.classAt(seg.Waker, seg.End)
+		w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-r.at)
+		if since < r.at {
+			w.held(&next, seg.Waker, since, r.at)
+		} else {
+			since = r.at
+		}
+		if since > from {
+			w.cover(&next, seg, hop, from, since)
+		}
+		return
+	}
+	if i < 0 || rs[i].at <= from {
+		// Nobody else released while we waited. An unlock wakes a waiter if
+		// there is one, so whoever holds a mutex all that time is our waker.
+		if a.Sites[hop.Site].Kind == SiteMutex && !a.guards.NoOnlyRelease && a.soleReleaser(hop.Site, s.Waker) {
+			w.walk(at, s.Waker, from, to)
+			return
+		}
+	}
+	w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-from)
+}
+
+// soleReleaser reports whether g is the only goroutine that ever released at a site.
+func (a *Attribution) soleReleaser(site SiteID, g timeline.GID) bool {
+	for _, r := range a.releases[site] {
+		if a.t.Gs[r.g].Segs[r.seg].Waker != g {
+			return false
+		}
+	}
+	return true
+}

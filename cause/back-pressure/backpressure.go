@@ -1,0 +1,42 @@
+// Package backpressure is the cause back-pressure.
+package backpressure
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "back-pressure", Title: "back-pressure", Rank: 421, Layer: cause.Code,
+	What:       "Requests block in sending to a full channel, because its consumer is slower than they are.",
+	MustHold:   "waits in a channel send, ended by the slow receiver",
+	MustNot:    "waits in a receive; receivers that are other requests (then it is a pool)",
+	LookAlikes: []string{"single-worker", "pool-exhausted"},
+	Fix: []string{
+		"decide what happens when the buffer is full: drop, sample, or answer early instead of blocking",
+		"make the consumer faster, or run several of it",
+		"a buffer for bursts, if the consumer keeps up on average",
+	},
+	Verify: "send with a default case (drop and count) in an interleaved A/B: p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	l := c.Sends()
+	if len(l.Keys) == 0 {
+		return nil
+	}
+	q := c.A.Queue(l.Site)
+	where := c.PlaceOfKeys(l.Keys)
+	return &cause.Judgement{
+		Keys: l.Keys, Where: where,
+		Subject: fmt.Sprintf("they block in %s sending to a full channel; its consumer spends its time in %s", c.SiteName(l.Site), cause.PlaceName(where)),
+		Evidence: []cause.Evidence{{
+			Text:    fmt.Sprintf("%d channel sends in %s had to wait for the receiver; %s of them ended by its busiest goroutine, %s by other requests", q.Waits, c.SiteName(l.Site), cause.Pct(q.Busiest), cause.Pct(q.Peers)),
+			Holds:   cause.Of(q.Peers <= cause.PeerRatio),
+			Decides: true, Number: q.Busiest,
+		}},
+	}
+}

@@ -1,0 +1,301 @@
+package cause
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
+)
+
+// Contrasts.
+const (
+	TailContrast  = "tail"
+	LevelContrast = "level"
+)
+
+// Case is one contrast of one role's requests: what entries judge. An entry
+// sees only what entries before it left free.
+type Case struct {
+	A *blame.Attribution
+	P *blame.Population
+	// Contrast is TailContrast or LevelContrast.
+	Contrast string
+	// Excess is the whole excess in nanoseconds per request, NS the part of
+	// every key, by KeyID.
+	Excess float64
+	NS     []float64
+	// Tail is the requests that carry the excess: the tail band, or for a level
+	// contrast the typical band, as indexes into A.Requests, slowest first.
+	Tail []int
+	// Typical is the typical band.
+	Typical []int
+
+	// Allocated is the site that allocated most, nil if not recorded.
+	Allocated *Allocation
+
+	taken []bool
+	procs *Processors
+}
+
+func newCase(a *blame.Attribution, p *blame.Population, contrast string) *Case {
+	c := &Case{A: a, P: p, Contrast: contrast, taken: make([]bool, len(a.Keys))}
+	cols := make(blame.Columns, len(a.Keys))
+	for i := range cols {
+		cols[i] = i
+	}
+	c.Typical = p.Requests(p.Typical())
+	if contrast == LevelContrast {
+		c.NS, c.Excess = p.TypicalMeans(cols, len(cols))
+		c.Tail = c.Typical
+	} else {
+		c.NS, c.Excess = p.TailMeans(cols, len(cols))
+		c.Tail = p.Requests(p.Tail())
+	}
+	return c
+}
+
+// Key returns a key by id.
+func (c *Case) Key(id blame.KeyID) blame.Key { return c.A.Keys[id] }
+
+// Free returns the ids of the keys that nobody claimed and f accepts.
+func (c *Case) Free(f func(k blame.Key) bool) []blame.KeyID {
+	var out []blame.KeyID
+	for i, k := range c.A.Keys {
+		if !c.taken[i] && f(k) {
+			out = append(out, blame.KeyID(i))
+		}
+	}
+	return out
+}
+
+// Sum returns the nanoseconds of excess per request under keys.
+func (c *Case) Sum(keys []blame.KeyID) float64 {
+	var ns float64
+	for _, k := range keys {
+		ns += c.NS[k]
+	}
+	return ns
+}
+
+// Share returns the part of the excess under keys.
+func (c *Case) Share(keys []blame.KeyID) float64 {
+	if c.Excess <= 0 {
+		return 0
+	}
+	return c.Sum(keys) / c.Excess
+}
+
+// Top returns of keys the one with the largest excess; ok is false if none has any.
+func (c *Case) Top(keys []blame.KeyID) (id blame.KeyID, ok bool) {
+	var most float64
+	for _, k := range keys {
+		if c.NS[k] > most {
+			most, id, ok = c.NS[k], k, true
+		}
+	}
+	return id, ok
+}
+
+// TopBy groups keys and returns the group with the largest excess and its excess.
+func TopBy[T comparable](c *Case, keys []blame.KeyID, group func(blame.Key) T) (top T, ns float64) {
+	sums := map[T]float64{}
+	var order []T
+	for _, id := range keys {
+		g := group(c.Key(id))
+		if _, ok := sums[g]; !ok {
+			order = append(order, g)
+		}
+		sums[g] += c.NS[id]
+	}
+	for _, g := range order {
+		if sums[g] > ns {
+			top, ns = g, sums[g]
+		}
+	}
+	return top, ns
+}
+
+// PlaceOf returns the place of a site in the target's own code, nil if it has none there.
+func (c *Case) PlaceOf(s blame.SiteID) *Place {
+	site := &c.A.Sites[s]
+	if s == 0 || !site.App {
+		return nil
+	}
+	return &Place{Function: site.Func, File: site.File, Line: site.Line}
+}
+
+// PlaceOfKeys returns where the largest of keys spent its time: on the leaf's
+// own stack, else where its last waker released, else where the request stood.
+func (c *Case) PlaceOfKeys(keys []blame.KeyID) *Place {
+	type triple struct{ leaf, waker, first blame.SiteID }
+	t, ns := TopBy(c, keys, func(k blame.Key) triple { return triple{k.Site, k.Last.WakerSite, k.First.Site} })
+	if ns <= 0 {
+		return nil
+	}
+	for _, s := range []blame.SiteID{t.leaf, t.waker, t.first} {
+		if p := c.PlaceOf(s); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// ClassName is the name of a class for a sentence.
+func (c *Case) ClassName(id blame.ClassID) string { return shortName(c.A.Classes[id].Name) }
+
+// shortName shortens a function's import path to its last element.
+func shortName(f string) string { return f[strings.LastIndex(f, "/")+1:] }
+
+// hottest returns the place that leads among the CPU profile samples that keep
+// accepts, by innermost function outside the standard library, and its part of them.
+func (c *Case) hottest(keep func(s timeline.Sample) bool) (*Place, float64) {
+	type hit struct {
+		frame gotrace.Frame
+		n     int
+	}
+	hits := map[string]*hit{}
+	total := 0
+	for _, s := range c.A.Timeline().Samples {
+		if !keep(s) {
+			continue
+		}
+		f, ok := request.AppFrame(c.A.Timeline().Stacks.Frames(s.Stack))
+		if !ok {
+			continue
+		}
+		total++
+		h := hits[f.Func]
+		if h == nil {
+			h = &hit{frame: f}
+			hits[f.Func] = h
+		}
+		h.n++
+	}
+	var names []string
+	for f := range hits {
+		names = append(names, f)
+	}
+	sort.Slice(names, func(i, j int) bool {
+		a, b := hits[names[i]], hits[names[j]]
+		return a.n > b.n || a.n == b.n && names[i] < names[j]
+	})
+	if len(names) == 0 {
+		return nil, 0
+	}
+	h := hits[names[0]]
+	return &Place{Function: h.frame.Func, File: h.frame.File, Line: h.frame.Line}, float64(h.n) / float64(total)
+}
+
+// ClassPlace returns where the goroutines of a class burn their CPU time: the
+// hottest function of their samples, else where they are preempted or end, else
+// their root function.
+func (c *Case) ClassPlace(class blame.ClassID) *Place {
+	t := c.A.Timeline()
+	if p, _ := c.hottest(func(s timeline.Sample) bool { return c.A.ClassAt(s.G, s.Time) == class }); p != nil {
+		return p
+	}
+	best := map[gotrace.StackID]timeline.Time{}
+	for g := range t.Gs {
+		me := &t.Gs[g]
+		for i := 1; i < len(me.Segs); i++ {
+			if s := &me.Segs[i-1]; s.Kind == timeline.Running && c.A.ClassAt(timeline.GID(g), s.Start) == class {
+				best[me.Segs[i].Stack] += s.End - s.Start
+			}
+		}
+	}
+	var stack gotrace.StackID
+	var most timeline.Time
+	for s, d := range best {
+		if _, ok := request.AppFrame(t.Stacks.Frames(s)); ok && (d > most || d == most && s < stack) {
+			stack, most = s, d
+		}
+	}
+	if f, ok := request.AppFrame(t.Stacks.Frames(stack)); ok {
+		return &Place{Function: f.Func, File: f.File, Line: f.Line}
+	}
+	if r := c.A.Classes[class].Root; r != "" {
+		return &Place{Function: r}
+	}
+	return nil
+}
+
+// The on-CPU fraction. The CPU profile ticks every samplePeriod of a thread's CPU
+// time (runtime/pprof's fixed 100 Hz), so samples x period / running time tells
+// how much of its running time a goroutine's thread was on a CPU.
+const (
+	samplePeriod = 10e6
+	// MinSamples is how many samples must be expected before the fraction says
+	// anything: at 50 its relative error is 14 %.
+	MinSamples = 50
+)
+
+// Fraction is a measured on-CPU fraction.
+type Fraction struct {
+	// Value is the fraction, at most about 1; valid if Known.
+	Value float64
+	Known bool
+	// Expected is how many samples the running time would give on a CPU.
+	Expected float64
+}
+
+// OnCPU returns the on-CPU fraction of a class over the whole recording.
+func (c *Case) OnCPU(class blame.ClassID) Fraction {
+	cl := &c.A.Classes[class]
+	return c.fraction(cl.Samples, cl.Ran)
+}
+
+func (c *Case) fraction(samples int, ran int64) Fraction {
+	f := Fraction{Expected: float64(ran) / samplePeriod}
+	if len(c.A.Timeline().Samples) == 0 || f.Expected < MinSamples {
+		return f
+	}
+	f.Value, f.Known = float64(samples)/f.Expected, true
+	return f
+}
+
+// OnCPUAll returns the on-CPU fraction of everything the process ran.
+func (c *Case) OnCPUAll() Fraction {
+	var ran int64
+	for i := range c.A.Classes {
+		ran += c.A.Classes[i].Ran
+	}
+	return c.fraction(len(c.A.Timeline().Samples), ran)
+}
+
+// OnCPUOf returns the on-CPU fraction of requests in their own running time.
+func (c *Case) OnCPUOf(requests []int) Fraction {
+	t := c.A.Timeline()
+	var ran int64
+	n := 0
+	for _, i := range requests {
+		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
+			me := &t.Gs[p.G]
+			for s := me.SegmentAt(p.Start + 1); s < len(me.Segs) && me.Segs[s].Start < p.End; s++ {
+				if me.Segs[s].Kind == timeline.Running {
+					ran += int64(min(me.Segs[s].End, p.End) - max(me.Segs[s].Start, p.Start))
+				}
+			}
+			n += c.A.SamplesIn(p.G, p.Start, p.End)
+		}
+	}
+	return c.fraction(n, ran)
+}
+
+// Ms formats nanoseconds as milliseconds for evidence.
+func Ms(ns float64) string {
+	switch v := ns / 1e6; {
+	case v >= 100 || v <= -100:
+		return fmt.Sprintf("%.0f ms", v)
+	case v >= 10 || v <= -10:
+		return fmt.Sprintf("%.1f ms", v)
+	default:
+		return fmt.Sprintf("%.2f ms", v)
+	}
+}
+
+// Pct formats a ratio as a percentage for evidence.
+func Pct(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }

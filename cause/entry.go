@@ -1,0 +1,135 @@
+// Package cause is the catalogue of causes and the judge that tests them against
+// an attributed recording.
+//
+// A cause is an [Entry]: what it is, how it is recognised, what to do, how to
+// prove that it helped. Entries live in one directory each, below this one;
+// package all registers them. [Judge] tests them in the order in which they own
+// time, so that no nanosecond is claimed twice.
+package cause
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/whylate/whylate/blame"
+)
+
+// Truth is the value of a piece of evidence.
+type Truth int8
+
+// Evidence has three values: an instrument may be missing.
+const (
+	No      Truth = -1
+	Unknown Truth = 0
+	Yes     Truth = 1
+)
+
+// Of turns a condition into a Truth.
+func Of(ok bool) Truth {
+	if ok {
+		return Yes
+	}
+	return No
+}
+
+// Evidence is one statement about a recording that speaks for or against a cause.
+type Evidence struct {
+	// Text states it with its numbers.
+	Text string
+	// Holds is Yes if it speaks for the cause.
+	Holds Truth
+	// Decides marks evidence without which the cause cannot be named; other
+	// evidence only lowers the confidence.
+	Decides bool
+	// Number is the value the text speaks of, most often a share.
+	Number float64
+}
+
+// Judgement is what an entry says about a case.
+type Judgement struct {
+	// Keys are the pieces that the cause claims; only those still free count.
+	Keys []blame.KeyID
+	// Evidence is for and against, the most important first.
+	Evidence []Evidence
+	// Where is the place in the code, nil if there is none.
+	Where *Place
+	// Subject completes the sentence "the time went to ...".
+	Subject string
+	// Via lists the ids of causes that stand between the request and the root.
+	Via []string
+	// Alike are the ids that cannot be told apart from this one while a deciding
+	// piece of evidence is unknown, and Record is what would separate them.
+	Alike  []string
+	Record string
+}
+
+// holds combines the evidence: No beats Unknown beats Yes among what decides.
+func (j *Judgement) holds() Truth {
+	t := Yes
+	for _, e := range j.Evidence {
+		if e.Decides && e.Holds < t {
+			t = e.Holds
+		}
+	}
+	return t
+}
+
+// Layer groups the elimination table.
+type Layer int
+
+// The layers, in the order in which an expert would rule them out.
+const (
+	Network Layer = iota
+	Load
+	Client
+	GC
+	Scheduler
+	Host
+	Code
+)
+
+// Entry is one cause of the catalogue.
+type Entry struct {
+	// ID names it; Title is the same in words.
+	ID, Title string
+	// Rank orders ownership: entries of lower rank claim time first.
+	Rank  int
+	Layer Layer
+	// What it is, MustHold and MustNot what has to be seen and not to be seen.
+	What, MustHold, MustNot string
+	// LookAlikes are ids that show similar symptoms.
+	LookAlikes []string
+	// Fix lists remedies, the most likely first; Verify is the experiment that
+	// proves one.
+	Fix    []string
+	Verify string
+	// Judge tests the entry against what is still free of the case. It returns
+	// nil when there is nothing to test.
+	Judge func(c *Case) *Judgement
+}
+
+var registry []*Entry
+
+// Register adds an entry to the catalogue. It is called by package all only.
+func Register(e *Entry) {
+	if Lookup(e.ID) != nil {
+		panic(fmt.Sprintf("cause %q is registered twice", e.ID))
+	}
+	registry = append(registry, e)
+	sort.SliceStable(registry, func(i, j int) bool {
+		return registry[i].Rank < registry[j].Rank || registry[i].Rank == registry[j].Rank && registry[i].ID < registry[j].ID
+	})
+}
+
+// Entries returns the catalogue in the order of ownership.
+func Entries() []*Entry { return registry }
+
+// Lookup returns the entry with an id, or nil.
+func Lookup(id string) *Entry {
+	for _, e := range registry {
+		if e.ID == id {
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package expensiverequest is the cause expensive-request.
+package expensiverequest
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "expensive-request", Title: "expensive request", Rank: 620, Layer: cause.Code,
+	What:       "The request itself burns CPU: a rare or large input, an expensive path.",
+	MustHold:   "slow requests run much longer in their own code than typical ones, and were on a CPU",
+	MustNot:    "their threads kept from the CPU meanwhile",
+	LookAlikes: []string{"quota-too-low", "host-contention", "page-faults", "slow-clock", "growth"},
+	Fix: []string{
+		"a better algorithm in the named function, or a limit on the input",
+		"split the work, or move it out of the request",
+		"cache the result",
+	},
+	Verify: "limit the input, or stub the named function, in an interleaved A/B: p99 and this share fall together",
+	Judge:  judge,
+}
+
+// growth is how much more CPU than typical requests slow ones must burn.
+const growth = 1.5
+
+func judge(c *cause.Case) *cause.Judgement {
+	if c.Contrast == cause.LevelContrast {
+		return nil // a level contrast is about waits
+	}
+	keys := c.Free(func(k blame.Key) bool {
+		return k.Kind == blame.CPU && (k.Flags&blame.Self != 0 || c.HopKind(k.First) == cause.Child || k.Flags&blame.Birth != 0)
+	})
+	if len(keys) == 0 {
+		return nil
+	}
+	tail, typical := c.OwnCPU()
+	where, lead := c.HottestOfTail()
+	ev := []cause.Evidence{
+		{
+			Text:    fmt.Sprintf("slow requests run for %s in their own code, typical ones for %s", cause.Ms(tail), cause.Ms(typical)),
+			Holds:   cause.Of(tail > growth*typical || c.P.Whole),
+			Decides: true, Number: tail / max(typical, 1),
+		},
+		c.CPUEvidence("the slow requests' code", c.OnCPUOf(c.Tail)),
+	}
+	name := "their own code"
+	if where != nil {
+		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of their CPU samples are in %s", cause.Pct(lead), cause.PlaceName(where)), Holds: cause.Yes, Number: lead})
+		name = cause.PlaceName(where)
+	}
+	return &cause.Judgement{
+		Keys: keys, Where: where, Evidence: ev,
+		Subject: fmt.Sprintf("they compute in %s", name),
+		Alike:   append([]string{"page-faults"}, cause.OffCPU...), Record: cause.RecordHost,
+	}
+}

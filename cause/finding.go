@@ -1,0 +1,78 @@
+package cause
+
+// Finding is a cause of the catalogue that holds in a recording, with the part
+// of the contrast it explains. Shares are ratios of the contrast's excess: they
+// are additive within one contrast and may be negative.
+type Finding struct {
+	// Cause is the id of the catalogue entry.
+	Cause string `json:"cause"`
+	// Contrast is "tail" (slow requests against typical ones) or "level"
+	// (the median request against zero or a baseline).
+	Contrast string `json:"contrast"`
+	// Share is the cause's part of the excess, with its 90 % block-bootstrap
+	// interval. The interval is absent (both nil) when the recording has too few
+	// blocks of wall time to bootstrap over.
+	Share     float64  `json:"share"`
+	ShareLow  *float64 `json:"share_low"`
+	ShareHigh *float64 `json:"share_high"`
+	// Confidence is "high", "medium" or "low".
+	Confidence string `json:"confidence"`
+	// Pattern is "repeated", or "one-incident" when fewer than five separate
+	// episodes carry the tail.
+	Pattern string `json:"pattern"`
+	// ExcessNS is the cause's part of the mean excess, in nanoseconds.
+	ExcessNS int64 `json:"excess_ns"`
+	// P99WithoutNS is the counterfactual 99th percentile: every request with the
+	// cause's time taken away. It is not additive over findings.
+	P99WithoutNS int64 `json:"p99_without_ns"`
+	// Via lists causes that stand between the request and this root, nearest
+	// first: the queue in which the request met the cause.
+	Via []string `json:"via,omitempty"`
+	// Where is the place in the code to look at; nil for causes of the host.
+	Where *Place `json:"where"`
+	// Summary is one sentence.
+	Summary  string   `json:"summary"`
+	Evidence []string `json:"evidence"`
+	Fix      []string `json:"fix"`
+	Verify   string   `json:"verify"`
+	// Examples are ids of requests that show the cause.
+	Examples []string `json:"examples,omitempty"`
+}
+
+// Place is a line of the target's source.
+type Place struct {
+	Function string `json:"function"`
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+}
+
+// Consistent is a share of the excess for which an instrument that was not
+// recorded would be needed to tell the causes apart.
+type Consistent struct {
+	Causes []string `json:"causes"`
+	Share  float64  `json:"share"`
+	// Record is what to record to separate the causes.
+	Record string `json:"record"`
+	// Contrast is as in Finding.
+	Contrast string `json:"contrast"`
+	// Where, Summary and Evidence are as in Finding.
+	Where    *Place   `json:"where,omitempty"`
+	Summary  string   `json:"summary"`
+	Evidence []string `json:"evidence,omitempty"`
+}
+
+// RuledOut is a catalogue entry whose deciding evidence says no.
+type RuledOut struct {
+	Cause   string `json:"cause"`
+	Because string `json:"because"`
+	// Number is the value of the deciding evidence, most often a share.
+	Number float64 `json:"number"`
+}
+
+// Unnamed is a share of the excess that belongs to no named cause.
+type Unnamed struct {
+	Share float64 `json:"share"`
+	Leaf  string  `json:"leaf"`
+	// Where is the place of the leaf, if it has one.
+	Where *Place `json:"where,omitempty"`
+}

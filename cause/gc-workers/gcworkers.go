@@ -1,0 +1,63 @@
+// Package gcworkers is the cause gc-workers.
+package gcworkers
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/timeline"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "gc-workers", Title: "GC workers", Rank: 211, Layer: cause.GC,
+	What:       "While it marks, the garbage collector takes a quarter of the Ps for its dedicated workers; requests that become ready then queue for the rest.",
+	MustHold:   "since the backlog began the Ps executed GC workers; slow requests lie in mark phases more than typical ones",
+	MustNot:    "idle-priority workers only: they give way at once",
+	LookAlikes: []string{"gc-assist", "cpu-hog", "overload"},
+	Fix: []string{
+		"raise GOGC, or set GOMEMLIMIT and GOGC=off with headroom: fewer cycles",
+		"hold fewer pointers: marking costs by pointer-bearing live bytes",
+		"allocate less: the named site first",
+		"more Ps, if the CPU quota allows",
+	},
+	Verify: "GOGC doubled in an interleaved A/B: cycles halve, p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	g := c.Collection()
+	all := g.All()
+	if len(all) == 0 {
+		return nil
+	}
+	alloc, where := c.AllocationEvidence()
+	return &cause.Judgement{
+		Keys: all, Where: where,
+		Subject: "ready requests queue for a P behind the garbage collector's workers",
+		Evidence: []cause.Evidence{
+			{
+				Text: fmt.Sprintf("waits for a P behind GC workers take %s, assists %s, GC stops %s of the excess",
+					cause.Pct(g.WorkerNS/c.Excess), cause.Pct(g.AssistNS/c.Excess), cause.Pct(g.StopNS/c.Excess)),
+				Holds:   cause.Of(g.WorkerNS > g.AssistNS && g.WorkerNS >= g.StopNS),
+				Decides: true, Number: g.WorkerNS / c.Excess,
+			},
+			c.MarkEvidence(),
+			c.CPUEvidence("the GC", c.OnCPU(class(c))),
+			alloc,
+		},
+		Alike: cause.OffCPU, Record: cause.RecordHost,
+	}
+}
+
+// class is the class of the GC worker goroutines themselves: the fixed class of
+// their P time has no samples of its own.
+func class(c *cause.Case) blame.ClassID {
+	for i := range c.A.Classes {
+		if c.A.Classes[i].Root == "runtime.gcBgMarkWorker" {
+			return blame.ClassID(i)
+		}
+	}
+	return timeline.ClassGCWorker
+}

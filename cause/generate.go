@@ -1,0 +1,3 @@
+package cause
+
+//go:generate go run ../internal/genall

@@ -1,0 +1,574 @@
+package cause
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/whylate/whylate/blame"
+)
+
+// The thresholds of the verdict. They are calibrated on the healthy controls;
+// see DESIGN "Named" and "Verdict".
+const (
+	// A cause is named when its share reaches NamedShare, the lower bound of the
+	// share NamedLow, the interval is not wider than NamedWidth, and its excess
+	// reaches NamedExcess and NamedSLO of the SLO. That a share is above zero
+	// proves nothing: the tail is selected by its sum.
+	NamedShare, NamedLow, NamedWidth = 0.20, 0.10, 0.60
+	NamedExcess                      = 1e6
+	NamedSLO                         = 0.10
+	// SuspectShare is the smallest share for which look-alikes are reported.
+	SuspectShare = 0.10
+	// TestedShare is the smallest share for which an entry is tested at all.
+	TestedShare = 0.05
+	// Pattern is how many separate episodes make a pattern of an incident.
+	Pattern = 5
+	// MinRequests is how many finished requests a diagnosis needs.
+	MinRequests = 50
+	// Without an SLO the tail is healthy when its excess is below HealthyExcess,
+	// its mean below HealthyMean, its excess below HealthyMean with a ratio to
+	// the typical band below HealthyDouble, or the ratio below HealthyRatio.
+	// Means of bands, never p99: rare long stops lie beyond p99.
+	HealthyExcess, HealthyMean  = 1e6, 2e6
+	HealthyDouble, HealthyRatio = 2.0, 1.3
+	// WholeRatio is the p99/p50 below which every request counts as slow, and
+	// the tail's whole time is split instead of its excess.
+	WholeRatio = 2.5
+	// MixShare is the share of the mix from which on the tail simply is another
+	// endpoint.
+	MixShare = 0.5
+	// LevelShare and LevelWait: without an SLO the median request must spend this
+	// part and this time outside its own CPU to be a finding.
+	LevelShare, LevelWait = 0.7, 10e6
+	// ExplainedShare of the excess must be explained for a verdict of "cause",
+	// and not more than UnresolvedShare unresolved.
+	ExplainedShare, UnresolvedShare = 0.5, 0.2
+	// MinOtherRole is the part of the largest role's requests that another role
+	// needs to be diagnosed too.
+	MinOtherRole = 0.1
+)
+
+// Settings are what the user knows about the service.
+type Settings struct {
+	// SLO is the latency objective in nanoseconds, 0 if none is given.
+	SLO int64
+	// Baseline holds the typical band's mean duration of a recording that was
+	// fine, in nanoseconds, 0 if none is given.
+	Baseline     float64
+	BaselineName string
+	// Allocated is the site that allocated most, nil if not recorded.
+	Allocated *Allocation
+}
+
+// Verdict is the judged recording, for one role.
+type Verdict struct {
+	Role       *blame.Population
+	Verdict    string
+	Reason     string
+	Sentence   string
+	Tail       blame.Contrast
+	Findings   []Finding
+	Consistent []Consistent
+	RuledOut   []RuledOut
+	Unnamed    []Unnamed
+	Unresolved float64
+	// Mix is the part of the excess due to the composition of endpoints.
+	Mix         float64
+	MixEndpoint int
+	// Level is set when the median request was found to be slow.
+	Level *LevelVerdict
+	// Whole is set when the tail's whole time was split, not its excess.
+	Whole bool
+}
+
+// LevelVerdict says how slow the median request is outside its own CPU.
+type LevelVerdict struct {
+	Median    int64
+	WaitShare float64
+	Against   string
+}
+
+// Judge tests the catalogue against the requests of every role that is large
+// enough and returns the verdict of the one that matters most: the largest, or
+// another one if only that has an answer.
+func Judge(a *blame.Attribution, s Settings) *Verdict {
+	roles := a.Found().Roles
+	order := make([]int, len(roles))
+	for i := range order {
+		order[i] = i
+	}
+	sort.SliceStable(order, func(i, j int) bool { return roles[order[i]].Count > roles[order[j]].Count })
+	var first *Verdict
+	for _, r := range order {
+		p := a.Population(r)
+		if first == nil {
+			first = judgeRole(a, p, s)
+			if first.Verdict != "inconclusive" {
+				return first
+			}
+			continue
+		}
+		if p.N < MinRequests || p.N < MinOtherRole*first.Role.N {
+			continue
+		}
+		if v := judgeRole(a, p, s); v.Verdict == "cause" {
+			return v
+		}
+	}
+	if first == nil {
+		return &Verdict{Verdict: "inconclusive", Reason: "no-requests", MixEndpoint: -1,
+			Sentence: "No requests were found in the recording."}
+	}
+	return first
+}
+
+func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
+	v := &Verdict{Role: p, Verdict: "inconclusive", MixEndpoint: -1}
+	hanging, oldest := p.InFlight()
+	if p.N < MinRequests {
+		v.Reason = "few-requests"
+		v.Sentence = fmt.Sprintf("Only %.0f requests were found; %d are needed. Record longer.", p.N, MinRequests)
+		if hanging > 0 {
+			v.Sentence = fmt.Sprintf("%d requests hang, the oldest for %s, and only %.0f ended: record longer, or look at their goroutines.", hanging, Ms(float64(oldest)), p.N-float64(hanging))
+		}
+		if p.Len() == 0 || hanging == 0 {
+			return v
+		}
+	}
+	p50, p99 := p.Quantile(0.5), p.Quantile(0.99)
+	healthy := isHealthy(p, s, hanging)
+	p.Whole = !healthy && float64(p99) < WholeRatio*float64(p50)
+	v.Whole = p.Whole
+	v.contrast(newCase(a, p, TailContrast), s)
+	p.Whole = false
+	mixed := v.Mix >= MixShare && (s.SLO == 0 || p99 <= s.SLO)
+	if healthy || mixed {
+		v.drop()
+	}
+	v.level(a, p, s)
+	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
+	return v
+}
+
+// isHealthy applies the absolute part of the verdict: is there anything to explain?
+func isHealthy(p *blame.Population, s Settings, hanging int) bool {
+	if hanging > 0 {
+		return false
+	}
+	if s.SLO > 0 {
+		return p.Quantile(0.99) <= s.SLO
+	}
+	tail, typical := p.Tail().Mean, p.Typical().Mean
+	excess := tail - typical
+	return excess < HealthyExcess || tail < HealthyMean ||
+		excess < HealthyMean && tail < HealthyDouble*typical || tail < HealthyRatio*typical
+}
+
+// drop forgets the names: what there is to see is shown as leaves only.
+func (v *Verdict) drop() {
+	for _, f := range v.Findings {
+		v.Unnamed = append(v.Unnamed, Unnamed{Share: f.Share, Leaf: f.Cause + " (not material)", Where: f.Where})
+	}
+	for _, c := range v.Consistent {
+		v.Unnamed = append(v.Unnamed, Unnamed{Share: c.Share, Leaf: strings.Join(c.Causes, " or ") + " (not material)", Where: c.Where})
+	}
+	v.Findings, v.Consistent = nil, nil
+	sortUnnamed(v.Unnamed)
+}
+
+func sortUnnamed(u []Unnamed) {
+	sort.SliceStable(u, func(i, j int) bool { return u[i].Share > u[j].Share })
+}
+
+// outcome is an entry's judgement that claims time.
+type outcome struct {
+	entry *Entry
+	j     *Judgement
+	holds Truth
+}
+
+// contrast tests every entry against one contrast and adds what it finds.
+func (v *Verdict) contrast(c *Case, s Settings) {
+	c.Allocated = s.Allocated
+	outcomes, ruledOut := c.test()
+	cols, names := c.columns(outcomes)
+	var t blame.Contrast
+	if c.Contrast == LevelContrast {
+		t = c.P.LevelContrast(cols, len(names), nil)
+	} else {
+		t = c.P.TailContrast(cols, len(names))
+		v.Tail, v.Mix, v.MixEndpoint = t, t.Mix.Share, t.MixEndpoint
+	}
+	for i, o := range outcomes {
+		share := t.Columns[i]
+		if why := unmaterial(share, t.Excess, s, o.holds); why != "" {
+			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Number: share.Share})
+			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})
+			continue
+		}
+		if o.holds == Yes {
+			v.Findings = append(v.Findings, finding(c, o, share, t))
+		} else {
+			v.Consistent = append(v.Consistent, consistent(c, o, share))
+		}
+	}
+	sort.SliceStable(v.Findings, func(i, j int) bool { return v.Findings[i].Share > v.Findings[j].Share })
+	sort.SliceStable(v.Consistent, func(i, j int) bool { return v.Consistent[i].Share > v.Consistent[j].Share })
+	if c.Contrast == LevelContrast {
+		return
+	}
+	v.RuledOut = ruledOut
+	v.Unresolved = t.Columns[len(outcomes)].Share
+	for i := len(outcomes) + 1; i < len(names); i++ {
+		v.addUnnamed(c, Unnamed{Share: t.Columns[i].Share, Leaf: names[i].text, Where: names[i].where})
+	}
+	sortUnnamed(v.Unnamed)
+}
+
+func (v *Verdict) addUnnamed(c *Case, u Unnamed) {
+	if c.Contrast == TailContrast && u.Share != 0 {
+		v.Unnamed = append(v.Unnamed, u)
+	}
+}
+
+// test asks every entry, in the order of ownership, and marks what it claims.
+func (c *Case) test() (out []outcome, ruledOut []RuledOut) {
+	for _, e := range Entries() {
+		if e.Judge == nil {
+			continue
+		}
+		j := e.Judge(c)
+		if j == nil {
+			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: "nothing of its kind in the slow requests"})
+			continue
+		}
+		j.Keys = c.stillFree(j.Keys)
+		if share := c.Share(j.Keys); share < TestedShare {
+			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share})
+			continue
+		}
+		t := j.holds()
+		if t == No {
+			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: against(j), Number: number(j)})
+			continue
+		}
+		for _, k := range j.Keys {
+			c.taken[k] = true
+		}
+		out = append(out, outcome{e, j, t})
+	}
+	return out, ruledOut
+}
+
+func (c *Case) stillFree(keys []blame.KeyID) []blame.KeyID {
+	var free []blame.KeyID
+	for _, k := range keys {
+		if !c.taken[k] {
+			free = append(free, k)
+		}
+	}
+	return free
+}
+
+func against(j *Judgement) string {
+	for _, e := range j.Evidence {
+		if e.Decides && e.Holds == No {
+			return e.Text
+		}
+	}
+	return ""
+}
+
+func number(j *Judgement) float64 {
+	for _, e := range j.Evidence {
+		if e.Decides && e.Holds == No {
+			return e.Number
+		}
+	}
+	return 0
+}
+
+// leafName is a column that is no cause.
+type leafName struct {
+	text  string
+	where *Place
+}
+
+// columns gives every key its column: the outcomes', then one for what is
+// unresolved, then one per leaf.
+func (c *Case) columns(outcomes []outcome) (blame.Columns, []leafName) {
+	cols := make(blame.Columns, len(c.A.Keys))
+	for i := range cols {
+		cols[i] = -1
+	}
+	names := make([]leafName, len(outcomes)+1)
+	for i, o := range outcomes {
+		for _, k := range o.j.Keys {
+			cols[k] = i
+		}
+	}
+	byName := map[leafKey]int{}
+	for i, k := range c.A.Keys {
+		switch {
+		case cols[i] >= 0:
+			continue
+		case k.Kind == blame.Unresolved || k.Kind == blame.UnknownHolder:
+			cols[i] = len(outcomes)
+			continue
+		}
+		key := leafKey{k.Kind, k.Class, k.Site, k.Flags & blame.Self}
+		n, ok := byName[key]
+		if !ok {
+			n = len(names)
+			byName[key] = n
+			names = append(names, leafName{c.leafText(k), c.PlaceOf(k.Site)})
+		}
+		cols[i] = n
+	}
+	return cols, names
+}
+
+type leafKey struct {
+	kind  blame.LeafKind
+	class blame.ClassID
+	site  blame.SiteID
+	flags blame.Flags
+}
+
+// leafText describes a leaf for the list of unnamed ones.
+func (c *Case) leafText(k blame.Key) string {
+	who := c.ClassName(k.Class)
+	if k.Flags&blame.Self != 0 {
+		who = "the request itself"
+	}
+	switch k.Kind {
+	case blame.CPU:
+		return "running: " + who
+	case blame.Behind:
+		return "waiting for a P behind " + c.ClassName(k.Class)
+	case blame.STW:
+		return "stop-the-world (" + c.A.Reasons[k.Reason] + ")"
+	case blame.LateWakeup:
+		return "ready to run with an idle P: the thread was late"
+	}
+	if k.Site != 0 {
+		return fmt.Sprintf("%s in %s, by %s", k.Kind, shortName(c.A.Sites[k.Site].Func), who)
+	}
+	return fmt.Sprintf("%s, by %s", k.Kind, who)
+}
+
+// unmaterial says why a share is too small or too uncertain to be reported by
+// name, or "".
+func unmaterial(s blame.Share, excess float64, set Settings, holds Truth) string {
+	if holds == Unknown {
+		if s.Share < SuspectShare {
+			return fmt.Sprintf("only %s of the excess", Pct(s.Share))
+		}
+		return ""
+	}
+	switch {
+	case s.Share < NamedShare:
+		return fmt.Sprintf("only %s of the excess", Pct(s.Share))
+	case s.NS < NamedExcess:
+		return fmt.Sprintf("only %s per slow request", Ms(s.NS))
+	case s.NS < NamedSLO*float64(set.SLO):
+		return fmt.Sprintf("%s per slow request, below a tenth of the SLO", Ms(s.NS))
+	}
+	if s.HasInterval && s.Episodes >= Pattern {
+		switch {
+		case s.Low < NamedLow:
+			return fmt.Sprintf("its share is uncertain: %s [%s..%s]", Pct(s.Share), Pct(s.Low), Pct(s.High))
+		case s.High-s.Low > NamedWidth:
+			return fmt.Sprintf("its share is too uncertain: %s [%s..%s]", Pct(s.Share), Pct(s.Low), Pct(s.High))
+		}
+	}
+	return ""
+}
+
+// finding builds the report of an outcome that holds.
+func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
+	f := Finding{
+		Cause: o.entry.ID, Contrast: c.Contrast, Share: s.Share, Pattern: "repeated",
+		ExcessNS: int64(s.NS), P99WithoutNS: s.P99Without,
+		Where: o.j.Where, Fix: o.entry.Fix, Verify: o.entry.Verify, Via: o.j.Via,
+		Summary: summary(c, o, s),
+	}
+	if s.HasInterval {
+		low, high := s.Low, s.High
+		f.ShareLow, f.ShareHigh = &low, &high
+	}
+	doubt := 0
+	if !s.HasInterval {
+		doubt++
+	}
+	for _, e := range o.j.Evidence {
+		f.Evidence = append(f.Evidence, e.Text)
+		if !e.Decides && e.Holds != Yes {
+			doubt++
+		}
+	}
+	if unresolved := t.Columns[len(t.Columns)-1].Share; unresolved > UnresolvedShare/2 {
+		doubt++
+	}
+	if s.Episodes < Pattern {
+		f.Pattern, doubt = "one-incident", 2
+	}
+	f.Confidence = [...]string{"high", "medium", "low"}[min(doubt, 2)]
+	f.Examples = c.examples(o.j.Keys)
+	return f
+}
+
+func consistent(c *Case, o outcome, s blame.Share) Consistent {
+	out := Consistent{
+		Causes: append([]string{o.entry.ID}, o.j.Alike...), Share: s.Share, Record: o.j.Record,
+		Contrast: c.Contrast, Where: o.j.Where, Summary: summary(c, o, s),
+	}
+	for _, e := range o.j.Evidence {
+		out.Evidence = append(out.Evidence, e.Text)
+	}
+	return out
+}
+
+func summary(c *Case, o outcome, s blame.Share) string {
+	if c.Contrast == LevelContrast {
+		return fmt.Sprintf("Every request spends %s (%s of its time): %s.", Ms(s.NS), Pct(s.Share), o.j.Subject)
+	}
+	if c.P.Whole {
+		return fmt.Sprintf("Slow requests spend %s (%s of their time): %s.", Ms(s.NS), Pct(s.Share), o.j.Subject)
+	}
+	return fmt.Sprintf("Slow requests take %s longer (%s of their excess): %s.", Ms(s.NS), Pct(s.Share), o.j.Subject)
+}
+
+// examples returns the ids of up to three tail requests that spend most under keys.
+func (c *Case) examples(keys []blame.KeyID) []string {
+	in := map[blame.KeyID]bool{}
+	for _, k := range keys {
+		in[k] = true
+	}
+	type hit struct {
+		r  int
+		ns int64
+	}
+	var hits []hit
+	for _, r := range c.Tail {
+		h := hit{r: r}
+		for _, p := range c.A.Requests[r].Pieces {
+			if in[p.Key] {
+				h.ns += p.NS
+			}
+		}
+		if h.ns > 0 {
+			hits = append(hits, h)
+		}
+	}
+	sort.SliceStable(hits, func(i, j int) bool { return hits[i].ns > hits[j].ns })
+	var out []string
+	for _, h := range hits[:min(3, len(hits))] {
+		out = append(out, fmt.Sprintf("r%d", c.A.Requests[h.r].Request))
+	}
+	return out
+}
+
+// level judges the median request against zero or a baseline.
+func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings) {
+	c := newCase(a, p, LevelContrast)
+	own := c.Sum(c.Free(func(k blame.Key) bool {
+		return k.Flags&blame.Self != 0 && (k.Kind == blame.CPU || k.Kind == blame.Assist)
+	}))
+	wait := c.Excess - own - s.Baseline
+	median := p.Quantile(0.5)
+	switch {
+	case c.Excess <= 0, wait <= 0:
+		return
+	case s.SLO > 0:
+		if median <= s.SLO {
+			return
+		}
+	case s.Baseline > 0:
+		if wait < NamedExcess || wait < LevelShare*s.Baseline {
+			return
+		}
+	case wait < LevelShare*c.Excess || wait < LevelWait:
+		return
+	}
+	v.Level = &LevelVerdict{Median: median, WaitShare: wait / c.Excess, Against: "zero"}
+	if s.Baseline > 0 {
+		v.Level.Against = s.BaselineName
+	}
+	v.contrast(c, s)
+}
+
+// conclude forms the verdict and its sentence.
+func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings, healthy, mixed bool, hanging int, oldest int64) {
+	p99 := p.Quantile(0.99)
+	var tailFindings, levelFindings []Finding
+	explained := 0.0
+	for _, f := range v.Findings {
+		if f.Contrast == LevelContrast {
+			levelFindings = append(levelFindings, f)
+			continue
+		}
+		tailFindings = append(tailFindings, f)
+		explained += f.Share
+	}
+	suspects := 0.0
+	for _, c := range v.Consistent {
+		if c.Contrast == TailContrast {
+			suspects += c.Share
+		}
+	}
+	switch {
+	case p.N < MinRequests:
+		return // the sentence stands
+	case len(tailFindings) > 0 && explained+suspects >= ExplainedShare:
+		f := tailFindings[0]
+		v.Verdict = "cause"
+		v.Sentence = fmt.Sprintf("p99 is %s: %s", Ms(float64(p99)), lowerFirst(f.Summary))
+	case v.Level != nil && (len(levelFindings) > 0 || len(v.Consistent) > 0):
+		v.Reason = "level"
+		if len(levelFindings) > 0 {
+			v.Sentence = levelFindings[0].Summary
+			if s.Baseline > 0 || s.SLO > 0 {
+				v.Verdict, v.Reason = "cause", ""
+			}
+		} else {
+			v.Sentence = v.Consistent[0].Summary
+		}
+	case healthy && v.Level == nil:
+		v.Verdict = "healthy"
+		v.Sentence = fmt.Sprintf("Nothing to explain: p50 %s, p99 %s over %.0f requests.", Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
+	case mixed && hanging == 0 && v.Level == nil:
+		v.Verdict = "healthy"
+		v.Sentence = fmt.Sprintf("The slow requests are another endpoint, not a stall: %s of the difference is %s.", Pct(v.Mix), v.endpoint(a))
+	case v.Level != nil:
+		v.Reason = "unexplained"
+		v.Sentence = fmt.Sprintf("Every request spends %s of its %s outside its own CPU, and no cause of the catalogue explains it.", Pct(v.Level.WaitShare), Ms(float64(v.Level.Median)))
+	case suspects+explained >= ExplainedShare:
+		v.Reason = "look-alikes"
+		v.Sentence = fmt.Sprintf("p99 is %s: %s It is %s; record %s to tell them apart.", Ms(float64(p99)), lowerFirst(v.Consistent[0].Summary), strings.Join(v.Consistent[0].Causes, " or "), v.Consistent[0].Record)
+	case hanging > 0:
+		v.Reason = "unexplained"
+		v.Sentence = fmt.Sprintf("%d requests had not ended when the recording did, the oldest after %s.", hanging, Ms(float64(oldest)))
+	case v.Unresolved > UnresolvedShare:
+		v.Reason = "unresolved"
+		v.Sentence = fmt.Sprintf("p99 is %s, and %s of what slow requests take longer cannot be resolved.", Ms(float64(p99)), Pct(v.Unresolved))
+	default:
+		v.Reason = "unexplained"
+		v.Sentence = fmt.Sprintf("p99 is %s, and no cause of the catalogue explains half of what slow requests take longer.", Ms(float64(p99)))
+	}
+}
+
+func (v *Verdict) endpoint(a *blame.Attribution) string {
+	if es := a.Found().Endpoints; v.MixEndpoint >= 0 && v.MixEndpoint < len(es) {
+		return shortName(es[v.MixEndpoint])
+	}
+	return "the mixture of endpoints"
+}
+
+func lowerFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}

@@ -1,0 +1,40 @@
+// Package lockconvoy is the cause lock-convoy.
+package lockconvoy
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "lock-convoy", Title: "lock convoy", Rank: 412, Layer: cause.Code,
+	What:       "A hot lock with many short holders: the queue is long although every hold is short, and it hands over from one waiter to the next.",
+	MustHold:   "waits for a lock behind many short holders of one site",
+	MustNot:    "one long holder",
+	LookAlikes: []string{"lock-held-across-wait", "lock-held-across-work", "cpu-hog", "pool-exhausted"},
+	Fix: []string{
+		"shard the lock by key, so that unrelated requests do not meet",
+		"make readers free of locks: copy-on-write with atomic.Pointer, or an atomic counter",
+		"take the lock less often: batch, or move work out of the section",
+	},
+	Verify: "shard the lock, A/B interleaved at equal load: p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	l := c.Locks()
+	if len(l.Keys) == 0 {
+		return nil
+	}
+	n := c.MeanHolders(l.Keys)
+	return &cause.Judgement{
+		Keys: l.Keys, Where: l.Holder,
+		Subject: fmt.Sprintf("they queue for a hot lock in %s behind %.0f short holders", c.SiteName(l.Site), n),
+		Evidence: []cause.Evidence{
+			l.HoldEvidence(false),
+			{Text: fmt.Sprintf("a slow request waits for %.1f holders one after the other", n), Holds: cause.Of(n > 1), Decides: true, Number: n},
+		},
+	}
+}

@@ -1,0 +1,64 @@
+// Package lockheldacrosswait is the cause lock-held-across-wait.
+package lockheldacrosswait
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "lock-held-across-wait", Title: "lock held across a wait", Rank: 410, Layer: cause.Code,
+	What:       "A goroutine holds a lock while it waits for something slow: a network call, a system call, a timer, a channel. Everybody who needs the lock waits with it.",
+	MustHold:   "a wait for a lock whose holder itself waited or blocked meanwhile",
+	MustNot:    "the holder ran; many short holders; the waiters need the slow thing themselves",
+	LookAlikes: []string{"lock-held-across-work", "lock-convoy", "pool-exhausted", "slow-dependency", "sync-logging"},
+	Fix: []string{
+		"do the slow part before taking the lock, and hold it only to publish the result",
+		"let one goroutine refresh and the others read the previous value (copy-on-write, atomic.Pointer)",
+		"give the slow call a deadline, so that the lock is never held for longer",
+	},
+	Verify: "move the call out of the critical section, A/B interleaved: p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	l := c.Locks()
+	if len(l.Keys) == 0 {
+		return nil
+	}
+	what, _ := cause.TopBy(c, l.Keys, func(k blame.Key) leaf {
+		if !cause.Waits(k) {
+			return leaf{}
+		}
+		return leaf{k.Kind, k.Site}
+	})
+	return &cause.Judgement{
+		Keys: l.Keys, Where: place(c, l, what),
+		Subject: fmt.Sprintf("they wait for a lock in %s while %s holds it across a wait (%s)", c.SiteName(l.Site), cause.PlaceName(l.Holder), what.kind),
+		Evidence: []cause.Evidence{
+			{
+				Text:    fmt.Sprintf("the holders spent %s of that time waiting, most of it in %s (%s)", cause.Pct(l.Waits), c.SiteName(what.site), what.kind),
+				Holds:   cause.Of(l.Waits >= 0.5),
+				Decides: true, Number: l.Waits,
+			},
+			l.HoldEvidence(true), l.OwnWorkEvidence(),
+		},
+	}
+}
+
+type leaf struct {
+	kind blame.LeafKind
+	site blame.SiteID
+}
+
+// place is where the holder waits; in a reply reader's stack there is nothing of
+// the program's own, then it is where the holder released.
+func place(c *cause.Case, l *cause.Locks, what leaf) *cause.Place {
+	if p := c.PlaceOf(what.site); p != nil {
+		return p
+	}
+	return l.Holder
+}

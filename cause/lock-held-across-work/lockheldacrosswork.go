@@ -1,0 +1,43 @@
+// Package lockheldacrosswork is the cause lock-held-across-work.
+package lockheldacrosswork
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "lock-held-across-work", Title: "lock held across work", Rank: 411, Layer: cause.Code,
+	What:       "A goroutine holds a lock while it computes for long. Everybody who needs the lock waits for it.",
+	MustHold:   "a wait for a lock whose root is one long running holder",
+	MustNot:    "the holder waited; many short holders",
+	LookAlikes: []string{"lock-held-across-wait", "lock-convoy", "expensive-request", "cpu-hog"},
+	Fix: []string{
+		"compute on a copy outside the lock, and hold it only to swap the result in",
+		"split the work into parts and release the lock between them",
+		"shard the data, so that one long holder stops only its shard",
+	},
+	Verify: "shorten the critical section, A/B interleaved: p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	l := c.Locks()
+	if len(l.Keys) == 0 {
+		return nil
+	}
+	return &cause.Judgement{
+		Keys: l.Keys, Where: l.Holder,
+		Subject: fmt.Sprintf("they wait for a lock in %s while %s holds it and computes", c.SiteName(l.Site), cause.PlaceName(l.Holder)),
+		Evidence: []cause.Evidence{
+			{
+				Text:    fmt.Sprintf("the holders ran for %s of that time", cause.Pct(1-l.Waits)),
+				Holds:   cause.Of(l.Waits < 0.5),
+				Decides: true, Number: 1 - l.Waits,
+			},
+			l.HoldEvidence(true), c.HolderOnCPU(l),
+		},
+	}
+}

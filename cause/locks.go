@@ -1,0 +1,146 @@
+package cause
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+)
+
+// Locks is what slow requests waited for holders of locks.
+type Locks struct {
+	Keys []blame.KeyID
+	// Site is where requests wait, Holder where the lock is held.
+	Site   blame.SiteID
+	Holder *Place
+	// Waits is the part of the holders' time that they waited or blocked in.
+	Waits float64
+	// Longest is Case.LongestHold, OwnWork is Case.OwnWork.
+	Longest, OwnWork float64
+}
+
+// Locks sums up the waits behind locks. Time in which holders themselves waited
+// for a P belongs to whoever held the Ps, if anybody in particular did.
+func (c *Case) Locks() *Locks {
+	return c.queue(Lock)
+}
+
+func (c *Case) queue(kind Serial) *Locks {
+	w := c.Processors().Winner
+	l := &Locks{Keys: c.Free(func(k blame.Key) bool {
+		if s, _ := c.Serial(k); s != kind {
+			return false
+		}
+		return k.Kind != blame.Behind || w == Own || w == NoHolder
+	})}
+	l.Site = c.QueueSite(l.Keys)
+	var waits, total float64
+	var leaf []blame.KeyID
+	for _, id := range l.Keys {
+		k := c.Key(id)
+		switch {
+		case k.Kind == blame.UnknownHolder || k.Kind == blame.Unresolved:
+			continue
+		case Waits(k):
+			waits += c.NS[id]
+			leaf = append(leaf, id)
+		}
+		total += c.NS[id]
+	}
+	if total > 0 {
+		l.Waits = waits / total
+	}
+	l.Longest, l.OwnWork = c.LongestHold(l.Keys), c.OwnWork(leaf)
+	top, _ := TopBy(c, l.Keys, func(k blame.Key) blame.SiteID { return k.Last.WakerSite })
+	l.Holder = c.PlaceOf(top)
+	return l
+}
+
+// SiteName names the place of a site for a sentence.
+func (c *Case) SiteName(s blame.SiteID) string { return shortName(c.A.Sites[s].Func) }
+
+// PlaceName names a place for a sentence.
+func PlaceName(p *Place) string {
+	if p == nil {
+		return "code outside the program's own packages"
+	}
+	return shortName(p.Function)
+}
+
+// HoldEvidence says whether one holder held long or many held shortly.
+func (l *Locks) HoldEvidence(long bool) Evidence {
+	e := Evidence{Text: fmt.Sprintf("the longest single hold is %s of the time spent in the queue", Pct(l.Longest)), Decides: true, Number: l.Longest}
+	e.Holds = Of((l.Longest >= QueueingRatio) == long)
+	return e
+}
+
+// OwnWorkEvidence says whether the requests do themselves what they waited for.
+func (l *Locks) OwnWorkEvidence() Evidence {
+	return Evidence{
+		Text:  fmt.Sprintf("%s of the slow requests do themselves what the holder did", Pct(l.OwnWork)),
+		Holds: Of(l.OwnWork < 0.5), Decides: true, Number: l.OwnWork,
+	}
+}
+
+// Pools, Workers and Sends sum up the other queues like Locks. A worker that
+// waits for a peer does so on behalf of the request: those pieces stay free.
+func (c *Case) Pools() *Locks { return c.queue(Pool) }
+
+// Sends sums up the waits for consumers of full channels.
+func (c *Case) Sends() *Locks { return c.queue(Send) }
+
+// Workers sums up the waits for a goroutine that serves many, but for the
+// worker's own waits for the network.
+func (c *Case) Workers() *Locks {
+	l := c.queue(Worker)
+	keep := l.Keys[:0]
+	for _, id := range l.Keys {
+		if k := c.Key(id); k.Kind != blame.Network || isBlind(k) {
+			keep = append(keep, id)
+		}
+	}
+	l.Keys = keep
+	l.Site = c.QueueSite(keep)
+	return l
+}
+
+// MeanHold is the mean longest hold of the tail requests that queue under keys,
+// in nanoseconds, MeanHolders their mean number of holders.
+func (c *Case) MeanHold(keys []blame.KeyID) float64 {
+	hold, _, _ := c.queued(keys)
+	return hold
+}
+
+// MeanHolders is the mean number of holders that a queueing tail request waits for.
+func (c *Case) MeanHolders(keys []blame.KeyID) float64 {
+	_, holders, _ := c.queued(keys)
+	return holders
+}
+
+func (c *Case) queued(keys []blame.KeyID) (hold, holders float64, n int) {
+	in := map[blame.KeyID]bool{}
+	for _, id := range keys {
+		in[id] = true
+	}
+	for _, r := range c.Tail {
+		for _, p := range c.A.Requests[r].Pieces {
+			if in[p.Key] {
+				hold += float64(c.A.Requests[r].Hold)
+				holders += float64(c.A.Requests[r].Holders)
+				n++
+				break
+			}
+		}
+	}
+	if n > 0 {
+		hold, holders = hold/float64(n), holders/float64(n)
+	}
+	return hold, holders, n
+}
+
+// HolderOnCPU says whether the holders of a lock were on a CPU while they ran.
+func (c *Case) HolderOnCPU(l *Locks) Evidence {
+	class, _ := TopBy(c, l.Keys, func(k blame.Key) blame.ClassID { return k.Last.Waker })
+	e := c.CPUEvidence(c.A.Classes[class].Name, c.OnCPU(class))
+	e.Decides = false
+	return e
+}

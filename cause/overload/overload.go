@@ -1,0 +1,32 @@
+// Package overload is the cause overload.
+package overload
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "overload", Title: "overload", Rank: 520, Layer: cause.Load,
+	What:       "More requests arrive than the Ps can serve: requests wait for a P behind other requests.",
+	MustHold:   "since the backlog began the Ps executed the request handlers themselves, which really were on a CPU",
+	MustNot:    "one other class that holds the Ps; a request that costs more CPU than usual",
+	LookAlikes: []string{"cpu-hog", "gc-workers", "gomaxprocs-too-low", "quota-too-low", "retry-storm"},
+	Fix: []string{
+		"more capacity: more Ps if CPUs are idle, more instances",
+		"shed load early: bound the number of requests in work",
+		"make the handler cheaper: the named function first",
+	},
+	Verify: "half the load per instance in an interleaved A/B: p99 and this share fall together, CPU per request stays",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	j := c.Starved(cause.Own, false)
+	if j != nil {
+		j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit())
+	}
+	return j
+}

@@ -1,0 +1,190 @@
+package cause
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/timeline"
+)
+
+// Holder is a group of classes that held the Ps for the same reason.
+type Holder uint8
+
+// The groups.
+const (
+	// NoHolder: nobody in particular.
+	NoHolder Holder = iota
+	// Hog: few goroutines with long bursts.
+	Hog
+	// Flood: many short bursts, or the scheduler and its timers.
+	Flood
+	// Collector: GC workers and assists.
+	Collector
+	// Own: goroutines that carry requests of the endpoints themselves.
+	Own
+	// Stop: the world was stopped, or its after-effects.
+	Stop
+	holders
+)
+
+// FloodBursts is how many bursts of a class stand in front of a request when it
+// is a flood rather than a hog: a hog's wait is a handful of bursts at most,
+// because Go's time slice ends them at 10 ms.
+const FloodBursts = 12
+
+// OnCPUMin is the on-CPU fraction from which on running time counts as CPU time.
+// Below it the thread itself was kept from a CPU for so long that a trace cannot
+// say whether its code or the host is to blame. Calibrated on recordings with a
+// known quota and a known neighbour: see docs/calibration.md.
+const OnCPUMin = 0.65
+
+// Processors says who held the Ps while requests of the tail waited for one.
+type Processors struct {
+	// Keys are the pieces by group; for Behind and late pieces only.
+	Keys [holders][]blame.KeyID
+	NS   [holders]float64
+	// Winner is the group that holds the largest part; Claim the pieces that it
+	// owns: its own, and the queueing of requests behind each other that it causes.
+	Winner Holder
+	Claim  []blame.KeyID
+	// Class is the class that leads in the winning group.
+	Class blame.ClassID
+	// Bursts is how many of its bursts stood in front of a request, on average.
+	Bursts float64
+	// Blind is the part of Claim that was poll-blind, not runnable.
+	Blind float64
+	Total float64
+}
+
+// Processors analyses, once per case, what the Ps executed while the tail waited.
+func (c *Case) Processors() *Processors {
+	if c.procs != nil {
+		return c.procs
+	}
+	p := &Processors{}
+	c.procs = p
+	behind := c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind })
+	perClass := map[blame.ClassID]float64{}
+	for _, id := range behind {
+		perClass[c.Key(id).Class] += c.NS[id]
+	}
+	for _, id := range behind {
+		h := c.holder(c.Key(id).Class, perClass[c.Key(id).Class])
+		p.Keys[h] = append(p.Keys[h], id)
+		p.NS[h] += c.NS[id]
+		p.Total += c.NS[id]
+	}
+	for h := NoHolder + 1; h < holders; h++ {
+		if p.NS[h] > p.NS[p.Winner] {
+			p.Winner = h
+		}
+	}
+	// Requests that wait behind each other do so because somebody else holds the
+	// Ps, if anybody of weight does.
+	foreign := Own
+	for h := NoHolder + 1; h < holders; h++ {
+		if h != Own && p.NS[h] > p.NS[foreign] || foreign == Own && h != Own && p.NS[h] >= 0.5*p.NS[Own] {
+			foreign = h
+		}
+	}
+	if p.Winner == Own && foreign != Own {
+		p.Winner = foreign
+	}
+	if p.Winner == NoHolder {
+		return p
+	}
+	p.Claim = append(p.Claim, p.Keys[p.Winner]...)
+	if p.Winner != Own {
+		p.Claim = append(p.Claim, p.Keys[Own]...)
+		p.Claim = append(p.Claim, p.Keys[NoHolder]...)
+		sort.Slice(p.Claim, func(i, j int) bool { return p.Claim[i] < p.Claim[j] })
+	}
+	p.Class, _ = TopBy(c, p.Keys[p.Winner], func(k blame.Key) blame.ClassID { return k.Class })
+	p.Bursts = c.bursts(p.Class, perClass[p.Class])
+	var sum float64
+	for _, id := range p.Claim {
+		sum += c.NS[id]
+		if isBlind(c.Key(id)) {
+			p.Blind += c.NS[id]
+		}
+	}
+	if sum > 0 {
+		p.Blind /= sum
+	}
+	return p
+}
+
+// bursts is how many bursts of a class fit into the P time that ns of waiting
+// behind it stands for.
+func (c *Case) bursts(class blame.ClassID, ns float64) float64 {
+	b := c.A.Classes[class].Burst
+	if b == 0 {
+		return 0
+	}
+	return ns * float64(max(1, c.A.Timeline().GOMAXPROCS)) / float64(b)
+}
+
+func (c *Case) holder(class blame.ClassID, ns float64) Holder {
+	switch class {
+	case timeline.ClassGCWorker, timeline.ClassGCAssist:
+		return Collector
+	case timeline.ClassStopped:
+		return Stop
+	case timeline.ClassScheduler:
+		return Flood
+	case timeline.ClassIdle:
+		return NoHolder
+	}
+	cl := &c.A.Classes[class]
+	switch {
+	case cl.Endpoint >= 0:
+		return Own
+	case cl.System, cl.Observer:
+		return NoHolder
+	case c.A.Serves(class):
+		return Own
+	case c.bursts(class, ns) >= FloodBursts && cl.Members > c.A.Timeline().GOMAXPROCS:
+		return Flood
+	}
+	return Hog
+}
+
+// HolderEvidence is the evidence that the three causes of full Ps share: how
+// much of the tail it is, who it was, and whether it really was on a CPU.
+func (c *Case) HolderEvidence(p *Processors, want Holder) []Evidence {
+	total := p.Total / max(c.Excess, 1)
+	ev := []Evidence{{
+		Text:    fmt.Sprintf("all Ps were busy while requests were ready to run: %s of the excess", Pct(total)),
+		Holds:   Of(total > 0.05),
+		Decides: true, Number: total,
+	}}
+	if p.Winner == NoHolder {
+		return append(ev, Evidence{Text: "nobody in particular held the Ps", Holds: No, Decides: true})
+	}
+	cl := &c.A.Classes[p.Class]
+	lead := p.NS[p.Winner] / max(p.Total, 1)
+	ev = append(ev, Evidence{
+		Text: fmt.Sprintf("since the backlog began the Ps executed mostly %s: %s of that time; %d goroutines, bursts of %s, %.0f in front of a request",
+			c.ClassName(p.Class), Pct(lead), cl.Members, Ms(float64(cl.Burst)), p.Bursts),
+		Holds: Of(p.Winner == want), Decides: true, Number: lead,
+	})
+	return append(ev, c.CPUEvidence(c.A.Classes[p.Class].Name, c.OnCPU(p.Class)))
+}
+
+// CPUEvidence says whether something that ran was on a CPU while it did.
+func (c *Case) CPUEvidence(what string, f Fraction) Evidence {
+	switch {
+	case !f.Known:
+		return Evidence{Text: fmt.Sprintf("whether %s was on a CPU while it ran is unknown: %.0f CPU samples to be expected, %d are needed", shortName(what), f.Expected, MinSamples), Holds: Unknown, Decides: true}
+	case f.Value < OnCPUMin:
+		return Evidence{Text: fmt.Sprintf("%s was on a CPU for only %s of its running time: the thread was kept from it", shortName(what), Pct(f.Value)), Holds: Unknown, Decides: true, Number: f.Value}
+	}
+	return Evidence{Text: fmt.Sprintf("%s was on a CPU for %s of its running time (CPU samples inside the trace)", shortName(what), Pct(min(f.Value, 1))), Holds: Yes, Decides: true, Number: f.Value}
+}
+
+// OffCPU are the causes that a trace alone cannot tell from code that runs long.
+var OffCPU = []string{"quota-too-low", "gomaxprocs-over-quota", "host-contention"}
+
+// RecordHost is how to get the evidence that would tell them apart.
+const RecordHost = "cpu.stat of the cgroup and schedstat of the threads, on the host of the process"

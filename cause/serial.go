@@ -1,0 +1,179 @@
+package cause
+
+import (
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/timeline"
+)
+
+// Serial says what kind of queue a hop is.
+type Serial uint8
+
+// The kinds of queues in which goroutines wait for each other.
+const (
+	// NoQueue: no wait for a goroutine.
+	NoQueue Serial = iota
+	// Lock: one holder at a time.
+	Lock
+	// Pool: connections, permits or workers, several at a time.
+	Pool
+	// Worker: one goroutine serves many.
+	Worker
+	// Send: a full channel in front of a consumer.
+	Send
+	// Child: work that the request itself started, or shares with others.
+	Child
+	// Reader: the goroutine that reads an outgoing connection's replies.
+	Reader
+)
+
+// The structure that tells queues apart; ratios of the waits at one site.
+const (
+	// PeerRatio: above it, the waits at a site are ended by other requests, which
+	// give back what they used.
+	PeerRatio = 0.5
+	// ChildRatio: above it, they are ended by the waiters' own children.
+	ChildRatio = 0.5
+	// OneWorker: above it, one goroutine ends them.
+	OneWorker = 0.9
+	// ManyHolders is the mean number of holders at a time from which on it is not
+	// a lock; one holder measures exactly 1.
+	ManyHolders = 1.5
+)
+
+// HopKind classifies a hop by the library functions at its site and by who ends
+// the waits there.
+func (c *Case) HopKind(h blame.Hop) Serial {
+	if h.Site == 0 {
+		return NoQueue
+	}
+	q := c.A.Queue(h.Site)
+	switch c.A.Sites[h.Site].Kind {
+	case blame.SitePool, blame.SitePermit:
+		return Pool
+	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock, blame.SiteOnce:
+		return Lock
+	case blame.SiteGroup, blame.SiteShared:
+		return Child
+	case blame.SiteCall, blame.SiteDial, blame.SiteDNS:
+		return Reader
+	}
+	switch {
+	case h.Reason == timeline.ReasonSync:
+		return Lock
+	case q.Children > ChildRatio:
+		return Child
+	case q.Peers > PeerRatio:
+		return Pool
+	case h.Reason == timeline.ReasonChanSend:
+		return Send
+	case q.Busiest > OneWorker:
+		return Worker
+	case c.readsReplies(h.Waker):
+		return Reader
+	case q.Wakers > 1:
+		return Pool
+	}
+	return Worker
+}
+
+// readsReplies reports whether the goroutines of a class mostly wait for the
+// network and carry no requests: they read an outgoing connection.
+func (c *Case) readsReplies(class blame.ClassID) bool {
+	return c.A.NetworkHome(class)
+}
+
+// Serial returns the queue in which a piece was spent: the first hop's, or when
+// that is only a child or a reader of replies, the last one's.
+func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
+	kind := c.HopKind(k.First)
+	if kind == Child || kind == Reader {
+		if last := c.HopKind(k.Last); last != NoQueue && last != Child && last != Reader {
+			return last, k.Last
+		}
+	}
+	return kind, k.First
+}
+
+// Waits reports whether a leaf is a wait or a call that blocks, rather than work.
+func Waits(k blame.Key) bool {
+	switch k.Kind {
+	case blame.Network, blame.Timer, blame.Syscall, blame.Cgo, blame.Awaited, blame.Open:
+		return !isBlind(k)
+	}
+	return false
+}
+
+func isBlind(k blame.Key) bool { return k.Flags&blame.Blind != 0 }
+
+// OwnWork reports the part of the tail requests that spend time under k's queue
+// and also do k's leaf on their own goroutine: then they need that leaf
+// themselves, and what serialises it is only the way to it.
+func (c *Case) OwnWork(keys []blame.KeyID) float64 {
+	sites := map[blame.SiteID]bool{}
+	in := map[blame.KeyID]bool{}
+	for _, id := range keys {
+		in[id] = true
+		if s := c.Key(id).Site; s != 0 {
+			sites[s] = true
+		}
+	}
+	queued, both := 0, 0
+	for _, r := range c.Tail {
+		q, own := false, false
+		for _, p := range c.A.Requests[r].Pieces {
+			k := c.Key(p.Key)
+			q = q || in[p.Key]
+			own = own || k.Flags&blame.Self != 0 && sites[k.Site]
+		}
+		if q {
+			queued++
+			if own {
+				both++
+			}
+		}
+	}
+	if queued == 0 {
+		return 0
+	}
+	return float64(both) / float64(queued)
+}
+
+// LongestHold returns, over the tail requests that queue, the mean of the longest
+// single hold over the mean of the time spent in the queue. Near 1, one holder
+// held long; near 0, many held shortly.
+func (c *Case) LongestHold(keys []blame.KeyID) float64 {
+	in := map[blame.KeyID]bool{}
+	for _, id := range keys {
+		in[id] = true
+	}
+	var hold, queue float64
+	for _, r := range c.Tail {
+		var ns int64
+		for _, p := range c.A.Requests[r].Pieces {
+			if in[p.Key] {
+				ns += p.NS
+			}
+		}
+		if ns > 0 {
+			hold += float64(min(c.A.Requests[r].Hold, ns))
+			queue += float64(ns)
+		}
+	}
+	if queue == 0 {
+		return 0
+	}
+	return hold / queue
+}
+
+// QueueingRatio is the LongestHold below which a queue is made of many holders
+// rather than of one long one.
+const QueueingRatio = 0.3
+
+// QueueSite returns the site of the queue that costs most among keys.
+func (c *Case) QueueSite(keys []blame.KeyID) blame.SiteID {
+	s, _ := TopBy(c, keys, func(k blame.Key) blame.SiteID {
+		_, h := c.Serial(k)
+		return h.Site
+	})
+	return s
+}

@@ -1,0 +1,58 @@
+// Package singleworker is the cause single-worker.
+package singleworker
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
+	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes.",
+	MustHold:   "waits of many requests ended by one goroutine, whose own timer, system call or computation fills them",
+	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of the request",
+	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency"},
+	Fix: []string{
+		"take the slow part (flush, fsync, sleep) out of the worker's loop: double buffering, an own goroutine",
+		"run several workers, sharded by key",
+		"flush when the batch is full or nobody else waits, instead of on a timer",
+	},
+	Verify: "two workers instead of one, A/B interleaved: p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	w := c.Workers()
+	if len(w.Keys) == 0 {
+		return nil
+	}
+	q := c.A.Queue(w.Site)
+	top, _ := cause.TopBy(c, w.Keys, func(k blame.Key) leaf { return leaf{k.Kind, k.Site} })
+	where := c.PlaceOf(top.site)
+	if where == nil {
+		where = w.Holder
+	}
+	return &cause.Judgement{
+		Keys: w.Keys, Where: where,
+		Subject: fmt.Sprintf("they wait in %s for one goroutine that serves everybody (%s in %s)", c.SiteName(w.Site), top.kind, cause.PlaceName(where)),
+		Evidence: []cause.Evidence{
+			{
+				Text:    fmt.Sprintf("one goroutine ended %s of %d waits in %s, %.1f for each piece of its work", cause.Pct(q.Busiest), q.Waits, c.SiteName(w.Site), q.PerActivation),
+				Holds:   cause.Of(q.Busiest > cause.OneWorker),
+				Decides: true, Number: q.Busiest,
+			},
+			{
+				Text:  fmt.Sprintf("meanwhile it was in: %s, %s", top.kind, cause.PlaceName(where)),
+				Holds: cause.Yes,
+			},
+		},
+	}
+}
+
+type leaf struct {
+	kind blame.LeafKind
+	site blame.SiteID
+}

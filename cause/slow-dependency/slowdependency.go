@@ -1,0 +1,106 @@
+// Package slowdependency is the cause slow-dependency.
+package slowdependency
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "slow-dependency", Title: "slow dependency", Rank: 600, Layer: cause.Network,
+	What:       "A peer that the request calls over the network answers late.",
+	MustHold:   "waits for the network that ended while a P was idle or the network had been polled; threads run when they should; concentrated on one call",
+	MustNot:    "all Ps busy at the end of the wait; retransmissions; threads kept from the CPU",
+	LookAlikes: []string{"netpoll-starvation", "tcp-loss", "pool-exhausted", "host-contention", "slow-dns"},
+	Fix: []string{
+		"look at the peer: its own p99 for these calls, its slow log",
+		"a deadline below the SLO, and a fall-back",
+		"hedge: send a second request after the usual p95 and take the first answer",
+	},
+	Verify: "answer these calls from a stub or a cache in an interleaved A/B: p99 and this share fall together",
+	Judge:  judge,
+}
+
+// lateRatio is how large late wake-ups may be, compared with the waits for the
+// peer, while they still cannot explain them.
+const lateRatio = 0.25
+
+func judge(c *cause.Case) *cause.Judgement {
+	keys := c.Free(func(k blame.Key) bool {
+		if k.Kind != blame.Network || k.Flags&blame.Blind != 0 {
+			return false
+		}
+		switch c.A.Sites[k.Site].Kind {
+		case blame.SiteInbound, blame.SiteDial, blame.SiteDNS:
+			return false
+		}
+		return true
+	})
+	if len(keys) == 0 {
+		return nil
+	}
+	call := func(k blame.Key) blame.SiteID {
+		if p := c.PlaceOf(k.Site); p != nil || k.First.Site == 0 {
+			return k.Site
+		}
+		return k.First.Site
+	}
+	site, most := cause.TopBy(c, keys, call)
+	where := c.PlaceOf(site)
+	network := c.Sum(keys)
+	late := c.LateWakeup()
+	ev := []cause.Evidence{
+		{
+			Text:  fmt.Sprintf("%s of these waits are in %s", cause.Pct(most/max(network, 1)), c.SiteName(site)),
+			Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
+		},
+		{
+			Text:    fmt.Sprintf("threads ran when they should: goroutines that were ready while a P was idle waited %s (99th percentile of the longest), the peer took %s", cause.Ms(late), cause.Ms(network)),
+			Holds:   small(late, lateRatio*network),
+			Decides: true, Number: late / max(network, 1),
+		},
+	}
+	if f := c.OnCPUAll(); f.Known {
+		ev = append(ev, cause.Evidence{
+			Text:    fmt.Sprintf("running goroutines were on a CPU for %s of their time", cause.Pct(min(1, f.Value))),
+			Holds:   unless(f.Value < cause.OnCPUMin),
+			Decides: true, Number: f.Value,
+		})
+	}
+	timedOut := c.Free(func(k blame.Key) bool { return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0 })
+	if s := c.Share(timedOut); s > 0.1 {
+		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
+	}
+	return &cause.Judgement{
+		Keys: keys, Where: where, Via: via(c, keys),
+		Subject:  fmt.Sprintf("they wait in %s for a peer's answer", c.SiteName(site)),
+		Evidence: ev,
+		Alike:    []string{"host-contention"}, Record: cause.RecordHost,
+	}
+}
+
+func small(x, limit float64) cause.Truth { return unless(x > limit) }
+
+func unless(doubt bool) cause.Truth {
+	if doubt {
+		return cause.Unknown
+	}
+	return cause.Yes
+}
+
+// via lists the queues through which requests met the peer.
+func via(c *cause.Case, keys []blame.KeyID) []string {
+	kind, ns := cause.TopBy(c, keys, func(k blame.Key) cause.Serial {
+		s, _ := c.Serial(k)
+		return s
+	})
+	if ns < 0.5*c.Sum(keys) {
+		return nil
+	}
+	id := map[cause.Serial]string{cause.Lock: "lock-held-across-wait", cause.Pool: "pool-exhausted", cause.Worker: "single-worker"}[kind]
+	return strings.Fields(id)
+}

@@ -1,0 +1,75 @@
+// Package stoptheworld is the cause stop-the-world.
+package stoptheworld
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "stop-the-world", Title: "stop-the-world", Rank: 200, Layer: cause.Scheduler,
+	What:       "Something other than the garbage collector stops every goroutine: runtime.ReadMemStats, a dump of all stacks, a goroutine profile, a change of GOMAXPROCS.",
+	MustHold:   "a stop-the-world range with such a reason lies in the slow requests",
+	MustNot:    "the reason is the garbage collector's, or our own recording's",
+	LookAlikes: []string{"gc-pause", "slow-to-stop", "observer", "forced-gc"},
+	Fix: []string{
+		"read runtime/metrics instead of runtime.ReadMemStats: it does not stop the world",
+		"dump stacks and goroutine profiles rarely, and not while serving: their stop grows with the number of goroutines",
+		"lower the cadence of whatever calls it",
+	},
+	Verify: "switch the caller off, or halve its cadence, in an interleaved A/B: p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	keys := c.Free(func(k blame.Key) bool {
+		return k.Kind == blame.STW && foreign(c.A.Reasons[k.Reason]) || k.Kind == blame.Behind && k.Class == timeline.ClassStopped
+	})
+	if len(keys) == 0 {
+		return nil
+	}
+	reason, _ := cause.TopBy(c, keys, func(k blame.Key) uint16 { return k.Reason })
+	name := c.A.Reasons[reason]
+	if name == "" {
+		name = "unknown reason"
+	}
+	n, total, where := stops(c.A.Timeline(), name)
+	return &cause.Judgement{
+		Keys: keys, Where: where,
+		Subject: fmt.Sprintf("the world was stopped (%s) by %s", name, cause.PlaceName(where)),
+		Evidence: []cause.Evidence{{
+			Text:    fmt.Sprintf("%d stops for %q, %s each on average, called from %s", n, name, cause.Ms(float64(total)/float64(max(n, 1))), cause.PlaceName(where)),
+			Holds:   cause.Of(n > 0),
+			Decides: true, Number: float64(n),
+		}},
+	}
+}
+
+// foreign reports whether a stop is neither the garbage collector's nor the
+// execution tracer's.
+func foreign(reason string) bool {
+	return reason != "" && !strings.HasPrefix(reason, "GC ") && !strings.Contains(reason, "trace")
+}
+
+// stops counts the stops for a reason and finds who calls for them.
+func stops(t *timeline.Timeline, reason string) (n int, total timeline.Time, where *cause.Place) {
+	for _, s := range t.STW {
+		if s.Name != reason {
+			continue
+		}
+		n++
+		total += s.End - s.Start
+		if where == nil {
+			if f, ok := request.AppFrame(t.Stacks.Frames(s.Stack)); ok {
+				where = &cause.Place{Function: f.Func, File: f.File, Line: f.Line}
+			}
+		}
+	}
+	return n, total, where
+}

@@ -1,0 +1,55 @@
+// Package timerwait is the cause timer-wait.
+package timerwait
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "timer-wait", Title: "timer wait", Rank: 610, Layer: cause.Code,
+	What:       "The request waits on purpose: a back-off between retries, a rate limiter, a poll interval, a sleep.",
+	MustHold:   "a wait that only a timer ends, at a place in the program, by the request itself or work that it started",
+	MustNot:    "a deadline on something else that is awaited (then it is what was awaited)",
+	LookAlikes: []string{"late-timer", "slow-dependency", "retry-storm"},
+	Fix: []string{
+		"configure it: the named place decides how long to wait",
+		"wait for the event itself instead of polling for it",
+		"back off with jitter, from a small first step",
+	},
+	Verify: "halve the configured wait in an interleaved A/B: p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	keys := c.Free(func(k blame.Key) bool { return k.Kind == blame.Timer })
+	if len(keys) == 0 {
+		return nil
+	}
+	site, _ := cause.TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
+	w := c.A.Waits(site)
+	return &cause.Judgement{
+		Keys: keys, Where: c.PlaceOfKeys(keys),
+		Subject: fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site)),
+		Evidence: []cause.Evidence{
+			{
+				Text:    fmt.Sprintf("%d waits in %s were ended by nothing but time, %d by somebody else", w.Timers, c.SiteName(site), w.Answered),
+				Holds:   cause.Of(w.Timers > w.Answered),
+				Decides: true, Number: float64(w.Timers),
+			},
+			{
+				Text:  fmt.Sprintf("half of them took between %s and %s", cause.Ms(float64(w.Low)), cause.Ms(float64(w.High))),
+				Holds: constant(w), Number: float64(w.High - w.Low),
+			},
+		},
+	}
+}
+
+// constant reports whether the middle half of the waits are equal within a tenth
+// or a millisecond, the resolution of a timer in an idle process.
+func constant(w blame.WaitStats) cause.Truth {
+	return cause.Of(w.High-w.Low <= max(w.High/10, 1e6))
+}

@@ -1,0 +1,310 @@
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/whylate/whylate/load"
+)
+
+const (
+	// startTimeout bounds the start of one child: calibration and the largest
+	// heap take about a second on a busy machine.
+	startTimeout = 30 * time.Second
+	// stopTimeout is how long a child may take to leave by itself.
+	stopTimeout = 5 * time.Second
+	// keptStderr bounds what is kept of a child's standard error.
+	keptStderr = 8 << 10
+)
+
+// RunOptions changes a run; the zero value is the scenario as planted.
+type RunOptions struct {
+	// Duration is how long the load lasts; 0 means 15 s.
+	Duration time.Duration
+	// Rate replaces the scenario's rate; 0 keeps it.
+	Rate float64
+	// Seed determines the intended times of the requests.
+	Seed uint64
+}
+
+// Running is a scenario under load. Its methods are safe for concurrent use.
+type Running struct {
+	Scenario Scenario
+	AppURL   string // base URL of the service
+	PprofURL string // base URL of its net/http/pprof, without /debug/pprof
+	PID      int    // of the service
+
+	cancel   context.CancelFunc
+	children []*child
+	done     chan struct{} // closed when the load is over
+	result   load.Result
+	err      error
+	stop     sync.Once
+	stopErr  error
+}
+
+// Run starts the scenario's processes, waits until the service answers, and
+// puts it under load from this process. It returns while the load goes on; the
+// caller must call Stop. The children leave when ctx is done and when this
+// process ends for whatever reason.
+func Run(ctx context.Context, s Scenario, o RunOptions) (*Running, error) {
+	if o.Duration == 0 {
+		o.Duration = 15 * time.Second
+	}
+	if o.Rate == 0 {
+		o.Rate = s.Rate
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Running{Scenario: s, cancel: cancel, done: make(chan struct{})}
+	if err := r.start(ctx); err != nil {
+		cancel()
+		return nil, errors.Join(fmt.Errorf("demo: %s: %w", s.Name, err), r.end())
+	}
+	go func() {
+		defer close(r.done)
+		r.result, r.err = load.Run(ctx, r.load(o))
+		if errors.Is(r.err, load.ErrTargetDown) {
+			r.err = errors.Join(r.err, r.casualties())
+		}
+	}()
+	return r, nil
+}
+
+func (r *Running) start(ctx context.Context) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	closeOnExec()
+	var args []string
+	for _, p := range r.Scenario.Peers {
+		settings, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		c, err := r.spawn(ctx, exe, peerName, []string{"GOMAXPROCS=1"}, string(settings))
+		if err != nil {
+			return fmt.Errorf("peer %s: %w", p.Name, err)
+		}
+		args = append(args, p.Name+"=http://"+c.app)
+	}
+	c, err := r.spawn(ctx, exe, r.Scenario.Name, r.Scenario.Env, args...)
+	if err != nil {
+		return err
+	}
+	r.AppURL, r.PprofURL, r.PID = "http://"+c.app, "http://"+c.admin, c.cmd.Process.Pid
+	return r.answers(ctx)
+}
+
+// answers waits for one good response of every endpoint.
+func (r *Running) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, e := range r.Scenario.Endpoints {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.AppURL+e.Path, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("GET %s: status %s: %w", e.Path, resp.Status, err)
+		}
+	}
+	return nil
+}
+
+func (r *Running) load(o RunOptions) load.Config {
+	c := load.Config{
+		Rate: o.Rate, Duration: o.Duration, Seed: o.Seed,
+		Bursts: load.Bursts(r.Scenario.Bursts),
+	}
+	for _, e := range r.Scenario.Endpoints {
+		c.Targets = append(c.Targets, load.Target{Name: e.Path, URL: r.AppURL + e.Path, Weight: e.Weight})
+	}
+	return c
+}
+
+// casualties says which children ended by themselves, and what they said last.
+func (r *Running) casualties() error {
+	var errs []error
+	for _, c := range r.children {
+		select {
+		case <-c.exited:
+			errs = append(errs, fmt.Errorf("demo: process %d ended: %v: %s", c.cmd.Process.Pid, c.exit, c.stderr.String()))
+		default:
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Done is closed when the load is over.
+func (r *Running) Done() <-chan struct{} { return r.done }
+
+// Load waits until the load is over and returns what the clients saw. After
+// Stop it is what they saw until then, with an error.
+func (r *Running) Load() (load.Result, error) {
+	<-r.done
+	return r.result, r.err
+}
+
+// Stop ends the load and every process that Run started, and returns when they
+// are gone. Later calls return the same.
+func (r *Running) Stop() error {
+	r.stop.Do(func() {
+		r.cancel()
+		<-r.done
+		r.stopErr = r.end()
+	})
+	return r.stopErr
+}
+
+// end stops the children, the service before its peers.
+func (r *Running) end() error {
+	var errs []error
+	for _, c := range slices.Backward(r.children) {
+		errs = append(errs, c.end())
+	}
+	return errors.Join(errs...)
+}
+
+// child is a process of this binary that serves.
+type child struct {
+	cmd        *exec.Cmd
+	stdin      io.Closer // the child leaves when it is closed
+	stderr     tail
+	app, admin string // addresses
+	exited     chan struct{}
+	exit       error
+}
+
+// spawn starts a child and waits for its two addresses.
+func (r *Running) spawn(ctx context.Context, exe, name string, env []string, args ...string) (*child, error) {
+	c := &child{cmd: exec.Command(exe, args...), exited: make(chan struct{})}
+	c.cmd.Env = append(environ(), append(env, VictimEnv+"="+name)...)
+	c.cmd.Stderr = &c.stderr
+	stdin, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.stdin = stdin
+	stdout, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	c.cmd.Stdout = w
+	err = c.cmd.Start()
+	w.Close()
+	if err != nil {
+		return nil, err
+	}
+	r.children = append(r.children, c)
+	go func() {
+		c.exit = c.cmd.Wait()
+		close(c.exited)
+	}()
+	context.AfterFunc(ctx, func() { stdin.Close() })
+	stdout.SetReadDeadline(time.Now().Add(startTimeout))
+	defer context.AfterFunc(ctx, func() { stdout.SetReadDeadline(time.Now()) })()
+	lines := bufio.NewScanner(stdout)
+	for _, address := range []*string{&c.app, &c.admin} {
+		if !lines.Scan() {
+			return nil, c.failed(ctx, lines.Err())
+		}
+		*address = lines.Text()
+		if _, _, err := net.SplitHostPort(*address); err != nil {
+			return nil, fmt.Errorf("the child printed %q instead of an address; does its main call demo.Victim?", *address)
+		}
+	}
+	return c, nil
+}
+
+// failed says why a child did not print its addresses.
+func (c *child) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("the child did not start within %v: %w", startTimeout, err)
+	}
+	c.stdin.Close()
+	select {
+	case <-c.exited:
+		return fmt.Errorf("the child ended: %v: %s", c.exit, c.stderr.String())
+	case <-time.After(stopTimeout):
+		return errors.New("the child closed its standard output")
+	}
+}
+
+// end asks the child to leave and kills it when it does not, which is no error
+// on a machine that a scenario has just kept busy.
+func (c *child) end() error {
+	c.stdin.Close()
+	select {
+	case <-c.exited:
+	case <-time.After(stopTimeout):
+		if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+		<-c.exited
+		return nil
+	}
+	if c.exit != nil {
+		return fmt.Errorf("demo: process %d: %w: %s", c.cmd.Process.Pid, c.exit, c.stderr.String())
+	}
+	return nil
+}
+
+// environ is this process's environment without settings of the Go runtime,
+// which would change what is planted.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK", VictimEnv:
+			return true
+		}
+		return false
+	})
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if extra := len(t.buf) - keptStderr; extra > 0 {
+		t.buf = append(t.buf[:0], t.buf[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.buf))
+}

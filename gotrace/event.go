@@ -1,0 +1,125 @@
+// Package gotrace decodes Go execution traces (go1.22 and newer) into a stream
+// of flat events with interned stacks.
+//
+// The package is small on purpose: everything above it sees only [Event],
+// [Stacks] and [Reader], never the decoder that feeds them.
+package gotrace
+
+// Time is an instant in nanoseconds on the trace's clock. On Linux that is
+// CLOCK_MONOTONIC with a resolution of 64 ns.
+type Time int64
+
+// GoID, ProcID and ThreadID are the runtime's ids of a goroutine, a P and an M.
+// They are never negative but for the three "none" values.
+type (
+	GoID     int64
+	ProcID   int64
+	ThreadID int64
+	TaskID   uint64
+)
+
+// None values.
+const (
+	NoGoroutine GoID     = -1
+	NoProc      ProcID   = -1
+	NoThread    ThreadID = -1
+	// BackgroundTask is the task of annotations made outside any task.
+	BackgroundTask TaskID = 0
+)
+
+// Kind says which fields of an [Event] are meaningful.
+type Kind uint8
+
+// The kinds of events. Kinds of the decoder that nothing above needs are
+// dropped by the [Reader].
+const (
+	// KindNone is the zero Kind; a Reader never returns it.
+	KindNone Kind = iota
+	// KindSync separates generations. Wall is set from go1.25 on.
+	KindSync
+	// KindGo is a goroutine's change of state: Go, From, To, Reason, GoStack.
+	KindGo
+	// KindProc is a P's change of state: Proc, From, To.
+	KindProc
+	// KindRangeBegin, KindRangeActive and KindRangeEnd delimit a named range
+	// of time: Name, Scope and Go or Proc. Active ranges began before the
+	// trace (or the generation) did.
+	KindRangeBegin
+	KindRangeActive
+	KindRangeEnd
+	// KindLabel attaches Name to goroutine Go, until it next stops running.
+	KindLabel
+	// KindSample is a CPU profile sample: Stack of G.
+	KindSample
+	// KindTaskBegin and KindTaskEnd are runtime/trace tasks: Task, Name.
+	KindTaskBegin
+	KindTaskEnd
+	// KindRegionBegin and KindRegionEnd are runtime/trace regions of G: Task, Name.
+	KindRegionBegin
+	KindRegionEnd
+	// KindMetric is a sampled metric: Name (as in runtime/metrics), Value.
+	KindMetric
+)
+
+// State is a state of a goroutine or a P.
+type State uint8
+
+// The states. A P is only ever Running or Idle.
+const (
+	Undetermined State = iota
+	NotExist
+	Runnable
+	Running
+	Waiting
+	Syscall
+	Idle
+)
+
+func (s State) String() string {
+	return [...]string{"undetermined", "not existing", "runnable", "running", "waiting", "in a syscall", "idle"}[s]
+}
+
+// Scope says what a range belongs to.
+type Scope uint8
+
+// The scopes of ranges.
+const (
+	ScopeGlobal Scope = iota
+	ScopeGo
+	ScopeProc
+	ScopeThread
+)
+
+// Event is one event of a trace. It is a value: the caller may keep copies.
+type Event struct {
+	Kind Kind
+	Time Time
+
+	// G, P and M are where the event was emitted: the goroutine that was
+	// executing, its P and its thread, or the none values.
+	G GoID
+	P ProcID
+	M ThreadID
+	// Stack is G's stack at the event, if the trace has it.
+	Stack StackID
+
+	// Go or Proc is the subject of the event; it may differ from G and P.
+	Go       GoID
+	Proc     ProcID
+	From, To State
+	// Reason is why the subject changed state, in the runtime's words
+	// ("sync", "chan receive", "preempted", ...), possibly empty.
+	Reason string
+	// GoStack is the subject's stack: where a goroutine blocked, or where a
+	// new one starts. For a goroutine that changes its own state it equals Stack.
+	GoStack StackID
+
+	// Name is the range, label, task, region or metric name.
+	Name  string
+	Scope Scope
+	Task  TaskID
+	// Value is the value of a numeric metric.
+	Value uint64
+	// Wall is the wall clock at a KindSync, in nanoseconds since 1970, or 0.
+	Wall int64
+}

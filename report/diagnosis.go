@@ -1,0 +1,148 @@
+// Package report turns a diagnosis into something a person or a program reads:
+// the terminal report and the JSON document of schema whylate.diagnosis/1.
+package report
+
+import (
+	"time"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Schema names the JSON document. Changes to it are additive only.
+const Schema = "whylate.diagnosis/1"
+
+// The three verdicts.
+const (
+	VerdictCause        = "cause"
+	VerdictHealthy      = "healthy"
+	VerdictInconclusive = "inconclusive"
+)
+
+// Diagnosis is the answer to "why was this request late?". All durations are
+// nanoseconds, all shares ratios of the excess of their contrast.
+type Diagnosis struct {
+	Schema     string    `json:"schema"`
+	Tool       string    `json:"tool"`
+	Started    time.Time `json:"started"`
+	DurationNS int64     `json:"duration_ns"`
+	// Verdict is cause, healthy or inconclusive; Reason says why it is
+	// inconclusive (few-requests, no-requests, no-trace, look-alikes,
+	// unexplained, unresolved) and is empty otherwise.
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason"`
+	// Sentence is the answer in one sentence.
+	Sentence string   `json:"sentence"`
+	Target   Target   `json:"target"`
+	Requests Requests `json:"requests"`
+	// ExcessNS is mean(tail) - mean(typical) of the request durations.
+	ExcessNS int64 `json:"excess_ns"`
+	// Mix is the part of the excess that exists because the tail consists of
+	// other endpoints than the typical band.
+	Mix             Mix                `json:"mix"`
+	UnresolvedShare float64            `json:"unresolved_share"`
+	Level           *Level             `json:"level,omitempty"`
+	Findings        []cause.Finding    `json:"findings"`
+	ConsistentWith  []cause.Consistent `json:"consistent_with"`
+	RuledOut        []cause.RuledOut   `json:"ruled_out"`
+	Unnamed         []cause.Unnamed    `json:"unnamed"`
+	NotRecorded     []NotRecorded      `json:"not_recorded"`
+	Notes           []string           `json:"notes,omitempty"`
+	Lost            Lost               `json:"lost"`
+	Cost            Cost               `json:"cost"`
+	// Check is filled by --check.
+	Check *Check `json:"check,omitempty"`
+}
+
+// Target says what was recorded.
+type Target struct {
+	// Kind is "pprof" for a live endpoint or "file".
+	Kind       string `json:"kind"`
+	URL        string `json:"url,omitempty"`
+	File       string `json:"file,omitempty"`
+	PID        int    `json:"pid,omitempty"`
+	Go         string `json:"go,omitempty"`
+	GOMAXPROCS int    `json:"gomaxprocs,omitempty"`
+}
+
+// Requests says how requests were found and how long they took.
+type Requests struct {
+	FoundBy string `json:"found_by"`
+	// Clock says from which instant to which the durations run.
+	Clock     string `json:"clock"`
+	Count     int    `json:"count"`
+	P50NS     int64  `json:"p50_ns"`
+	P90NS     int64  `json:"p90_ns"`
+	P99NS     int64  `json:"p99_ns"`
+	P999NS    int64  `json:"p999_ns"`
+	MaxNS     int64  `json:"max_ns"`
+	Tail      Band   `json:"tail"`
+	Typical   Band   `json:"typical"`
+	InFlight  int    `json:"in_flight"`
+	OldestNS  int64  `json:"oldest_in_flight_ns"`
+	ArrivalNS int64  `json:"arrival_ns"` // mean over the tail of the estimated time before the wake-up, not part of the durations
+	// Classes counts what was found, largest first: entry roles, outgoing calls.
+	Classes []Class `json:"classes"`
+	// Excluded counts what looked like a request and is none.
+	Excluded []Class `json:"excluded"`
+}
+
+// Band is a set of requests at one height of the latency distribution.
+type Band struct {
+	Count    int   `json:"count"`
+	Episodes int   `json:"episodes,omitempty"`
+	MeanNS   int64 `json:"mean_ns"`
+}
+
+// Class is a named count.
+type Class struct {
+	Class string `json:"class"`
+	Count int    `json:"count"`
+	P99NS int64  `json:"p99_ns,omitempty"`
+}
+
+// Mix is the between-endpoint part of the excess.
+type Mix struct {
+	Share    float64 `json:"share"`
+	Endpoint string  `json:"endpoint"`
+}
+
+// Level is the contrast of the median request against zero or a baseline.
+type Level struct {
+	MedianNS int64 `json:"median_ns"`
+	// WaitShare is the part of the median request spent outside its own CPU.
+	WaitShare float64 `json:"wait_share"`
+	// Against is "zero" or the name of the baseline.
+	Against string `json:"against"`
+}
+
+// NotRecorded is an instrument that was not available.
+type NotRecorded struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+	// Command would record it. It is printed to be pasted into a shell, so whoever
+	// fills it in quotes for the shell what comes from the target.
+	Command string `json:"command"`
+}
+
+// Lost counts what could not be read.
+type Lost struct {
+	Bytes  int64  `json:"bytes"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Cost is what the diagnosis cost.
+type Cost struct {
+	// RecordCPU is the recorder's own CPU time as a ratio of the recording.
+	RecordCPU float64 `json:"record_cpu"`
+	// AnalyseS is the analysis in seconds, wall time.
+	AnalyseS float64 `json:"analyse_s"`
+}
+
+// Check is the result of --check: the closure of every attributed request.
+type Check struct {
+	Requests int `json:"requests"`
+	// WorstNS is the largest |sum of leaves - duration|; an invariant: 0.
+	WorstNS int64 `json:"worst_ns"`
+	// MaxDepth is the deepest chain of wakers followed.
+	MaxDepth int `json:"max_depth"`
+}

@@ -1,0 +1,145 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func encode(t *testing.T, d *Diagnosis) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := JSON(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestTheJSONDocumentSurvivesARoundTrip(t *testing.T) {
+	for _, d := range []*Diagnosis{causeVerdict(), healthy(), lookAlikes(), levelFinding(), mixed(), {}} {
+		before := fmt.Sprintf("%+v", d)
+		doc := encode(t, d)
+		if after := fmt.Sprintf("%+v", d); after != before {
+			t.Errorf("%.30s: JSON changed the diagnosis", d.Sentence)
+		}
+		var got Diagnosis
+		if err := json.Unmarshal(doc, &got); err != nil {
+			t.Fatal(err)
+		}
+		if want := complete(d); !reflect.DeepEqual(&got, want) {
+			t.Errorf("%.30s:\ngot  %+v\nwant %+v", d.Sentence, &got, want)
+		}
+		if again := encode(t, &got); !bytes.Equal(again, doc) {
+			t.Errorf("%.30s: encoding again differs", d.Sentence)
+		}
+	}
+}
+
+func TestEscapingKeepsHostileStringsAndShowsNothing(t *testing.T) {
+	d := hostile()
+	doc := encode(t, d)
+	for _, r := range string(doc) {
+		if r != '\n' && r != '\u0334' && !visible(r) && !strings.ContainsRune(attack, r) {
+			t.Errorf("rune %U", r)
+		}
+		if strings.ContainsRune("\x1b\x7f\u009b\u202e\u2066\u200b", r) {
+			t.Errorf("rune %U stands in the document", r)
+		}
+	}
+	var got Diagnosis
+	if err := json.Unmarshal(doc, &got); err != nil {
+		t.Fatal(err)
+	}
+	// JSON has no bytes, only text: what is not UTF-8 becomes U+FFFD.
+	if want := string([]rune(attack)); got.Tool != want {
+		t.Errorf("got %q, want %q", got.Tool, want)
+	}
+}
+
+func TestListsAreNeverNull(t *testing.T) {
+	one := &Diagnosis{}
+	fill(reflect.ValueOf(one).Elem(), "", 0, 0, 1)
+	clear := func(d *Diagnosis) { // lists of the elements, too
+		d.Findings[0].Evidence, d.Findings[0].Fix, d.ConsistentWith[0].Causes = nil, nil, nil
+	}
+	clear(one)
+	for _, d := range []*Diagnosis{{}, one} {
+		if doc := encode(t, d); bytes.Contains(doc, []byte("null")) {
+			// Pointers are all set in one; in the empty one there are none to write.
+			t.Errorf("null in\n%s", doc)
+		}
+	}
+}
+
+// additive lists what the document has beyond the text of the design.
+var additive = []string{
+	".check", ".check.max_depth", ".check.requests", ".check.worst_ns",
+	".consistent_with[].contrast", ".consistent_with[].evidence", ".consistent_with[].summary",
+	".consistent_with[].where", ".consistent_with[].where.file", ".consistent_with[].where.function", ".consistent_with[].where.line",
+	".level", ".level.against", ".level.median_ns", ".level.wait_share",
+	".lost.detail", ".notes",
+	".requests.arrival_ns", ".requests.classes", ".requests.classes[].class", ".requests.classes[].count", ".requests.classes[].p99_ns",
+	".requests.excluded[].p99_ns", ".requests.typical.episodes", ".sentence",
+	".target.file", ".target.gomaxprocs",
+	".unnamed[].where", ".unnamed[].where.file", ".unnamed[].where.function", ".unnamed[].where.line",
+}
+
+func TestFieldNamesAreThoseOfTheDesign(t *testing.T) {
+	doc, err := os.ReadFile("testdata/design-section-6.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := json.NewDecoder(bytes.NewReader(doc))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&Diagnosis{}); err != nil {
+		t.Errorf("the design's example does not decode: %v", err)
+	}
+	var example any
+	if err := json.Unmarshal(doc, &example); err != nil {
+		t.Fatal(err)
+	}
+	full := &Diagnosis{}
+	fill(reflect.ValueOf(full).Elem(), "x", 1, 1, 1)
+	var written any
+	if err := json.Unmarshal(encode(t, full), &written); err != nil {
+		t.Fatal(err)
+	}
+	want, got := paths("", example), paths("", written)
+	for _, p := range want {
+		if !slices.Contains(got, p) {
+			t.Errorf("%s of the design is not written", p)
+		}
+	}
+	var beyond []string
+	for _, p := range got {
+		if !slices.Contains(want, p) {
+			beyond = append(beyond, p)
+		}
+	}
+	if !slices.Equal(beyond, additive) {
+		t.Errorf("fields beyond the design:\ngot  %q\nwant %q", beyond, additive)
+	}
+}
+
+// paths returns the sorted paths of all fields below v.
+func paths(at string, v any) []string {
+	var out []string
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			out = append(out, at+"."+k)
+			out = append(out, paths(at+"."+k, e)...)
+		}
+	case []any:
+		for _, e := range v {
+			out = append(out, paths(at+"[]", e)...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

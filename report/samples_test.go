@@ -1,0 +1,168 @@
+package report
+
+import (
+	"time"
+
+	"github.com/whylate/whylate/cause"
+)
+
+func ratio(v float64) *float64 { return &v }
+
+const ms = int64(time.Millisecond)
+
+// base is what every sample has: a recording of a healthy size.
+func base() *Diagnosis {
+	return &Diagnosis{
+		Schema: Schema, Tool: "v0.1.0",
+		Started: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), DurationNS: 10 * int64(time.Second),
+		Target: Target{Kind: "pprof", URL: "http://localhost:6060", PID: 1234, Go: "go1.26.8", GOMAXPROCS: 8},
+		Requests: Requests{
+			FoundBy: "net/http", Clock: "server, from runnable to done", Count: 12034,
+			P50NS: 1900000, P90NS: 3400000, P99NS: 41200000, P999NS: 48 * ms, MaxNS: 52700000,
+			Tail: Band{Count: 180, Episodes: 14, MeanNS: 40100000}, Typical: Band{Count: 2400, MeanNS: 1700000},
+			Classes:  []Class{{Class: "net/http server", Count: 12034, P99NS: 41200000}, {Class: "go-redis call", Count: 24068, P99NS: 900000}},
+			Excluded: []Class{{Class: "grpc stream", Count: 4}, {Class: "/debug/pprof", Count: 2}},
+		},
+		ExcessNS: 38400000,
+		Cost:     Cost{RecordCPU: 0.004, AnalyseS: 0.41},
+	}
+}
+
+func eliminationSample() []cause.RuledOut {
+	// Out of order on purpose: the report sorts.
+	return []cause.RuledOut{
+		{Cause: "expensive-request", Because: "own CPU of the tail is 1.1 times the typical", Number: 1.1},
+		{Cause: "gc-pause", Because: "0.2 ms of 38.4 ms excess", Number: 0.005},
+		{Cause: "host-contention", Because: "threads waited 0.3 % of their time for a CPU", Number: 0.003},
+		{Cause: "tcp-loss", Because: "no retransmits during the recording", Number: 0},
+		{Cause: "slow-dependency", Because: "0.1 ms of 38.4 ms excess is network wait that was not poll-blind", Number: 0.0026},
+		{Cause: "overload", Because: "some P was idle 71 % of the time", Number: 0.29},
+		{Cause: "gc-assist", Because: "no assist range inside a tail request or its wakers", Number: 0},
+		{Cause: "cpu-hog", Because: "no request waited with all Ps busy", Number: 0},
+		{Cause: "pool-exhausted", Because: "no wait at the get function of a pool", Number: 0},
+		{Cause: "quota-too-low", Because: "0 of 100 periods throttled", Number: 0},
+	}
+}
+
+func causeVerdict() *Diagnosis {
+	d := base()
+	d.Verdict = VerdictCause
+	d.Sentence = "94.6 % of the slow tail waits for a lock that main.(*cache).refresh holds across a network wait (cache.go:88)."
+	d.UnresolvedShare = 0.009
+	d.Requests.InFlight, d.Requests.OldestNS = 3, 31*ms
+	d.Findings = []cause.Finding{{
+		Cause: "lock-held-across-wait", Contrast: tail, Share: 0.946, ShareLow: ratio(0.89), ShareHigh: ratio(0.98),
+		Confidence: "high", Pattern: "repeated", ExcessNS: 36326400, P99WithoutNS: 4800000, Via: []string{"single-worker"},
+		Where:   &cause.Place{Function: "main.(*cache).refresh", File: "/src/app/cache.go", Line: 88},
+		Summary: "Requests wait for a sync.Mutex while its holder waits for the network.",
+		Evidence: []string{
+			"172 of 180 tail requests wait in sync.(*Mutex).Lock under main.(*cache).get",
+			"the wakers of 94.6 % of that time stand in internal/poll.(*FD).Read under main.(*cache).refresh, for 35.9 ms at the median",
+		},
+		Fix:      []string{"fetch outside of the lock and swap the result in under it", "refresh in the background before the entry expires"},
+		Verify:   "whylate experiment with the change: p99 falls to about 4.8 ms and the share of lock-held-across-wait collapses.",
+		Examples: []string{"r812", "r99", "r4410"},
+	}}
+	d.Unnamed = []cause.Unnamed{
+		{Share: 0.03, Leaf: "syscall write", Where: &cause.Place{Function: "os.(*File).Write", File: "file.go", Line: 190}},
+		{Share: 0.02, Leaf: "late-wakeup"},
+		{Share: -0.005, Leaf: "timer"},
+	}
+	d.RuledOut = eliminationSample()
+	d.NotRecorded = []NotRecorded{
+		{What: "kernel", Why: "needs CAP_BPF and CAP_PERFMON", Command: "sudo whylate diagnose http://localhost:6060 --probes sched"},
+		{What: "wire", Why: "not asked for", Command: "sudo whylate record http://localhost:6060 --wire"},
+	}
+	d.Check = &Check{Requests: 12034, MaxDepth: 127}
+	return d
+}
+
+func healthy() *Diagnosis {
+	d := base()
+	d.Verdict = VerdictHealthy
+	d.Sentence = "Nothing to explain: the slowest requests take 0.4 ms longer than the typical ones."
+	d.Requests.P99NS, d.Requests.P999NS, d.Requests.MaxNS = 2300000, 2500000, 2900000
+	d.Requests.Tail.MeanNS, d.ExcessNS = 2100000, 400000
+	d.Requests.Classes, d.Requests.Excluded = nil, nil
+	d.Unnamed = []cause.Unnamed{{Share: 0.7, Leaf: "cpu main.handle"}, {Share: 0.3, Leaf: "network 10.0.0.3:6379"}}
+	d.RuledOut = eliminationSample()[:3]
+	return d
+}
+
+func lookAlikes() *Diagnosis {
+	d := base()
+	d.Verdict, d.Reason = VerdictInconclusive, "look-alikes"
+	d.Sentence = "72 % of the slow tail is time in which the process was silent while goroutines could run: its CPU quota or a busy host; record cpu.stat and schedstat to tell."
+	d.Target = Target{Kind: "file", File: "/home/someone/incidents/2026-11-21/trace.out", Go: "go1.25.3"}
+	d.Requests.Count, d.Requests.Tail = 640, Band{Count: 20, Episodes: 3, MeanNS: 40100000}
+	d.ConsistentWith = []cause.Consistent{{
+		Causes: []string{"gomaxprocs-over-quota", "quota-too-low", "host-contention"}, Share: 0.72, Contrast: tail,
+		Record:   "cpu.stat of the cgroup and schedstat of every thread: diagnose the live process by its pid",
+		Summary:  "The whole process made no event for more than 20 ms while goroutines were runnable.",
+		Evidence: []string{"31 silences of 20 ms to 61 ms, covering 72 % of the tail's time"},
+	}}
+	for i, s := range []float64{0.08, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.002} {
+		d.Unnamed = append(d.Unnamed, cause.Unnamed{Share: s, Leaf: "leaf number " + string(rune('a'+i))})
+	}
+	d.UnresolvedShare = 0.08
+	d.NotRecorded = []NotRecorded{{What: "host", Why: "a trace file holds nothing about the host", Command: "whylate diagnose 1234"}}
+	d.Lost = Lost{Bytes: 1204000, Detail: "the last generation is cut"}
+	d.Notes = []string{"The tail has 3 separate episodes only; a longer recording would give an interval."}
+	return d
+}
+
+func levelFinding() *Diagnosis {
+	d := base()
+	d.Verdict = VerdictCause
+	d.Sentence = "Every request spends 208 ms of its 212 ms waiting for 10.0.0.7:5432 under main.(*store).load (store.go:41)."
+	d.Requests.P50NS, d.Requests.P90NS, d.Requests.P99NS, d.Requests.P999NS, d.Requests.MaxNS = 212*ms, 214*ms, 219*ms, 221*ms, 225*ms
+	d.Requests.Tail.MeanNS, d.Requests.Typical.MeanNS, d.ExcessNS = 220*ms, 212*ms, 8*ms
+	d.Level = &Level{MedianNS: 212 * ms, WaitShare: 0.98, Against: "zero"}
+	d.Findings = []cause.Finding{{
+		Cause: "slow-dependency", Contrast: level, Share: 0.981, Confidence: "medium", Pattern: "repeated", ExcessNS: 208 * ms, P99WithoutNS: 11 * ms,
+		Where:    &cause.Place{Function: "main.(*store).load", File: "store.go", Line: 41},
+		Summary:  "The reply of 10.0.0.7:5432 is late, and was not in the kernel before.",
+		Evidence: []string{"network wait at one stack, never poll-blind"},
+		Fix:      []string{"look at the peer"}, Verify: "the peer's own latency agrees.",
+	}}
+	d.Unnamed = []cause.Unnamed{{Share: 0.8, Leaf: "cpu main.handle"}}
+	d.UnresolvedShare = 0.2
+	return d
+}
+
+func mixed() *Diagnosis {
+	d := base()
+	d.Verdict, d.Reason = VerdictInconclusive, "unexplained"
+	d.Sentence = "61.0 % of the slow tail is simply another endpoint, GET /report, which is slow by design."
+	d.Mix = Mix{Share: 0.61, Endpoint: "GET /report"}
+	// Thirds: the printed tenths must still add up.
+	d.Unnamed = []cause.Unnamed{{Share: 0.13, Leaf: "cpu main.render"}, {Share: 0.13, Leaf: "network db:5432"}, {Share: 0.13, Leaf: "gc"}}
+	return d
+}
+
+const attack = "\x1b]0;owned\x07\x1b[31mred\u202egnp.exe\u2066 \r\n\x9b2J\u009b2J\u200bzero\u200dwidth \xff\xfe שלום ﷽ z̴̡̢̛̗̘̙̜̝ 日本語 \u2028 tail\t\x00"
+
+func hostile() *Diagnosis {
+	d := causeVerdict()
+	long := ""
+	for range 200 {
+		long += "AVeryLongWordWithoutAnySpace"
+	}
+	d.Sentence = attack + d.Sentence
+	d.Target = Target{Kind: attack, URL: "http://" + attack, File: long + attack, Go: attack}
+	d.Requests.FoundBy, d.Requests.Clock = attack, long
+	d.Requests.Classes = []Class{{Class: attack, Count: 1}, {Class: long, Count: 1 << 40}}
+	f := &d.Findings[0]
+	f.Where = &cause.Place{Function: "main." + attack, File: "/x/" + long + "/" + attack, Line: -1}
+	f.Summary, f.Verify, f.Confidence = attack, long, attack
+	f.Evidence = []string{attack, long}
+	f.Via = []string{attack}
+	d.Unnamed[0].Leaf, d.Unnamed[0].Where.Function = attack, long
+	d.Mix.Endpoint = attack
+	d.RuledOut = []cause.RuledOut{{Cause: attack, Because: long}, {Cause: "gc-pause", Because: attack, Number: 1e300}}
+	d.NotRecorded = []NotRecorded{{What: attack, Why: long, Command: "whylate " + attack}}
+	d.Notes = []string{attack}
+	d.Lost = Lost{Bytes: -1, Detail: attack}
+	d.Tool = attack
+	return d
+}

@@ -1,0 +1,580 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// TerminalOptions says what the terminal can show. The zero value is right for a
+// pipe or a file: no colour, one line for the sentence.
+type TerminalOptions struct {
+	// Width is the number of columns of the terminal; lines are laid out for at
+	// most 100 and at least 72 of them. 0 means that there is no terminal: lines
+	// are laid out for 96 columns and the sentence stays on one line, so that
+	// `head -1` prints the answer.
+	Width int
+	// Color turns on ANSI colours. The caller decides: standard output is a
+	// terminal and NO_COLOR is unset.
+	Color bool
+}
+
+const (
+	minWidth     = 72
+	maxWidth     = 100
+	defaultWidth = 96
+)
+
+// Bounds for what comes from the target, in columns: a report stays readable
+// whatever a symbol table or an endpoint holds.
+const (
+	maxName     = 100 // a function, endpoint, leaf or cause
+	maxFile     = 100
+	maxSentence = 600 // the sentence, a summary, a line of evidence or advice
+	maxCommand  = 400
+	maxItems    = 12 // lines in one list
+	maxFindings = 20
+	maxRuledOut = 100 // the catalogue has about 50 entries
+)
+
+// Terminal writes d for a person to read. The first line is the answer in one
+// sentence; what follows says how requests were found and how long they took,
+// where the excess went (adding up to 100 %), each cause with its evidence and
+// its fix, what was ruled out, and what was not recorded. Nothing but the
+// colours asked for leaves as a control character, whatever d contains. d is not
+// changed; the error is w's.
+func Terminal(w io.Writer, d *Diagnosis, opts TerminalOptions) error {
+	p := &page{width: defaultWidth, color: opts.Color}
+	if opts.Width > 0 {
+		p.width = min(max(opts.Width, minWidth), maxWidth)
+	}
+	p.sentence(d, opts.Width > 0)
+	p.recording(d)
+	for _, a := range accounts(d) {
+		p.account(d, a)
+	}
+	for i, f := range d.Findings {
+		if i == maxFindings {
+			p.heading(fmt.Sprintf("… and %s more findings", count(int64(len(d.Findings)-i))))
+			break
+		}
+		p.finding(i, f, d.Requests.P99NS)
+	}
+	for i, k := range d.ConsistentWith {
+		if i == maxFindings {
+			p.heading(fmt.Sprintf("… and %s more look-alikes", count(int64(len(d.ConsistentWith)-i))))
+			break
+		}
+		p.consistent(k)
+	}
+	p.notes(d)
+	p.ruledOut(d)
+	p.notRecorded(d)
+	p.footer(d)
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}
+
+// A page is a report being laid out. Text is quoted before it comes here; style
+// is added last, so that colours never count as columns.
+type page struct {
+	b     strings.Builder
+	width int
+	color bool
+}
+
+// A style is an SGR parameter (ECMA-48, 8.3.117). Only the eight base colours:
+// they follow the user's theme.
+type style string
+
+const (
+	plain  style = ""
+	strong style = "1"
+	faint  style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
+)
+
+func (p *page) styled(s string, st style) string {
+	if !p.color || st == plain || s == "" {
+		return s
+	}
+	return "\x1b[" + string(st) + "m" + s + "\x1b[0m"
+}
+
+func (p *page) line(s string) {
+	p.b.WriteString(strings.TrimRight(s, " "))
+	p.b.WriteByte('\n')
+}
+
+func (p *page) heading(s string) {
+	p.line("")
+	for _, l := range wrap(s, p.width) {
+		p.line(p.styled(l, strong))
+	}
+}
+
+// field writes text behind a name, wrapped into its own column.
+func (p *page) field(name, text string) { p.fieldStyled(name, text, plain) }
+
+func (p *page) paragraph(text string) {
+	for _, l := range wrap(text, p.width-2) {
+		p.line("  " + l)
+	}
+}
+
+// fieldColumn is where the text of fields begins.
+const fieldColumn = 14
+
+func (p *page) fieldStyled(name, text string, st style) {
+	if text == "" {
+		return
+	}
+	for _, l := range wrap(text, p.width-fieldColumn) {
+		p.line("  " + p.styled(pad(name, fieldColumn-2), faint) + p.styled(l, st))
+		name = ""
+	}
+}
+
+// parts writes several short texts behind a name, as many on a line as fit.
+func (p *page) parts(name string, parts []string) {
+	line := ""
+	for _, s := range parts {
+		if line != "" && columns(line)+3+columns(s) > p.width-fieldColumn {
+			p.field(name, line)
+			name, line = "", ""
+		}
+		if line != "" {
+			line += " · "
+		}
+		line += s
+	}
+	p.field(name, line)
+}
+
+// list writes items behind a name, each with a bullet.
+func (p *page) list(name string, items []string) {
+	for i, item := range items {
+		if i == maxItems {
+			p.field(name, fmt.Sprintf("  … and %s more", count(int64(len(items)-i))))
+			return
+		}
+		bullet := "• "
+		for _, l := range wrap(quote(item, maxSentence), p.width-fieldColumn-2) {
+			p.line("  " + p.styled(pad(name, fieldColumn-2), faint) + bullet + l)
+			name, bullet = "", "  "
+		}
+	}
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-columns(s)))
+}
+
+func padLeft(s string, width int) string {
+	return strings.Repeat(" ", max(0, width-columns(s))) + s
+}
+
+func (p *page) sentence(d *Diagnosis, terminal bool) {
+	s := quote(d.Sentence, maxSentence)
+	if s == "" {
+		s = "No sentence was written for this diagnosis; its verdict is " + quote(d.Verdict, maxName) + "."
+	}
+	st := map[string]style{VerdictCause: red, VerdictHealthy: green, VerdictInconclusive: yellow}[d.Verdict]
+	if st != plain {
+		st = strong + ";" + st
+	}
+	lines := []string{s}
+	if terminal {
+		lines = wrap(s, p.width)
+	}
+	for _, l := range lines {
+		p.line(p.styled(l, st))
+	}
+}
+
+// reasons says what an inconclusive verdict means and what to do about it.
+var reasons = map[string]string{
+	"few-requests": "too few finished requests for a tail; record longer (--for) or under load",
+	"no-requests":  "no request was found; say which function is one: --request func=REGEXP",
+	"no-trace":     "there is no execution trace, only evidence about the host",
+	"look-alikes":  "several causes fit; what to record to separate them stands below",
+	"unexplained":  "the causes that hold explain too little of the excess",
+	"unresolved":   "too much of the excess could not be followed to anyone",
+}
+
+// recording says what was recorded, how requests were found and how long they took.
+func (p *page) recording(d *Diagnosis) {
+	p.line("")
+	verdict := quote(d.Verdict, maxName)
+	if d.Verdict == VerdictCause && len(d.Findings) > 0 {
+		verdict += ": " + quote(d.Findings[0].Cause, maxName)
+	}
+	if d.Reason != "" {
+		verdict += " (" + quote(d.Reason, maxName) + ")"
+		if why := reasons[d.Reason]; why != "" {
+			verdict += ": " + why
+		}
+	}
+	p.field("verdict", verdict)
+	r := d.Requests
+	if r.Count == 0 {
+		p.field("requests", "none found")
+	} else {
+		p.parts("latency", latency(r))
+		p.field("requests", requests(r))
+		p.field("bands", bands(d))
+	}
+	if r.InFlight > 0 {
+		p.field("in flight", fmt.Sprintf("%s at the end, the oldest since %s", counted(r.InFlight, "request"), duration(r.OldestNS)))
+	}
+	if r.ArrivalNS > 0 {
+		p.field("arrival", fmt.Sprintf("tail requests had been waiting about %s before the first sign of them (an estimate, not part of the durations)", duration(r.ArrivalNS)))
+	}
+	if l := d.Level; l != nil {
+		against := quote(l.Against, maxName)
+		if against == "" {
+			against = "zero"
+		}
+		p.field("level", fmt.Sprintf("the median request takes %s, %s of it not on its own CPU (compared with %s)", duration(l.MedianNS), percent(l.WaitShare), against))
+	}
+	p.parts("classes", classes(r.Classes))
+	p.parts("left out", classes(r.Excluded))
+	p.parts("target", target(d))
+}
+
+func latency(r Requests) []string {
+	parts := []string{"p50 " + duration(r.P50NS), "p90 " + duration(r.P90NS), "p99 " + duration(r.P99NS)}
+	if r.Count >= 1000 { // below, it is the maximum
+		parts = append(parts, "p99.9 "+duration(r.P999NS))
+	}
+	return append(parts, "max "+duration(r.MaxNS))
+}
+
+func requests(r Requests) string {
+	s := count(int64(r.Count))
+	if r.FoundBy != "" {
+		s += ", found by " + quote(r.FoundBy, maxName)
+	}
+	if r.Clock != "" {
+		s += "; clock: " + quote(r.Clock, maxName)
+	}
+	return s
+}
+
+func bands(d *Diagnosis) string {
+	t, m := d.Requests.Tail, d.Requests.Typical
+	if t.Count == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("tail: the slowest %s, mean %s", count(int64(t.Count)), duration(t.MeanNS))
+	if t.Episodes > 0 {
+		s += ", in " + counted(t.Episodes, "episode")
+	}
+	return s + fmt.Sprintf("; typical: %s, mean %s; excess %s", count(int64(m.Count)), duration(m.MeanNS), duration(d.ExcessNS))
+}
+
+func classes(cs []Class) []string {
+	var parts []string
+	for i, c := range cs {
+		if i == maxItems {
+			parts = append(parts, fmt.Sprintf("… and %s more", count(int64(len(cs)-i))))
+			break
+		}
+		s := quote(c.Class, maxName) + " " + count(int64(c.Count))
+		if c.P99NS > 0 {
+			s += " (p99 " + duration(c.P99NS) + ")"
+		}
+		parts = append(parts, s)
+	}
+	return parts
+}
+
+func target(d *Diagnosis) []string {
+	t := d.Target
+	var parts []string
+	add := func(ok bool, s string) {
+		if ok && s != "" {
+			parts = append(parts, s)
+		}
+	}
+	add(true, quote(t.URL, maxName))
+	add(true, quoteEnd(t.File, maxFile))
+	add(t.PID != 0, fmt.Sprintf("pid %d", t.PID))
+	add(true, quote(t.Go, maxName))
+	add(t.GOMAXPROCS != 0, fmt.Sprintf("GOMAXPROCS %d", t.GOMAXPROCS))
+	add(d.DurationNS > 0, "recorded "+duration(d.DurationNS))
+	add(!d.Started.IsZero(), "from "+d.Started.Format("2006-01-02 15:04:05 MST"))
+	return parts
+}
+
+// account writes the table that adds up to 100 %.
+func (p *page) account(d *Diagnosis, a account) {
+	switch excess := excessOf(d, a.contrast); {
+	case a.contrast == level:
+		p.heading("Where every request's time goes")
+	case excess > 0:
+		p.heading("Where the extra " + duration(excess) + " of the slow requests go")
+	default:
+		p.heading("Where the slow requests' extra time goes")
+	}
+	bar := 8
+	switch {
+	case p.width >= 90:
+		bar = 20
+	case p.width >= 80:
+		bar = 14
+	}
+	const share, excess, bounds = 9, 11, 14
+	label := p.width - 2 - share - 2 - bar - 4 - excess - bounds
+	p.line(p.styled("  "+padLeft("share", share)+strings.Repeat(" ", 2+bar+4+label)+padLeft("excess", excess)+padLeft("90 % interval", bounds), faint))
+	for _, r := range a.rows {
+		st := map[rowKind]style{rowNamed: red, rowConsistent: yellow, rowRest: faint}[r.kind]
+		lines := wrap(r.label, label)
+		if len(lines) == 0 {
+			lines = []string{""}
+		}
+		if len(lines) > 3 {
+			lines = append(lines[:2], quote(lines[2]+" …", label))
+		}
+		took := ""
+		if r.excess != 0 {
+			took = duration(r.excess)
+		}
+		p.line("  " + padLeft(tenths(r.tenths), share) + "  " + p.styled(pad(barOf(r.share, bar), bar), st) + "  " +
+			p.styled(r.mark, st) + " " + p.labelled(lines[0], r.kind) + pad("", label-columns(lines[0])) + padLeft(took, excess) + padLeft(r.interval, bounds))
+		for _, l := range lines[1:] {
+			p.line(strings.Repeat(" ", 2+share+2+bar+4) + p.labelled(l, r.kind))
+		}
+	}
+	p.line("  " + strings.Repeat("─", share))
+	p.line("  " + padLeft(tenths(a.total), share))
+	if a.total != 1000 {
+		p.fieldStyled("", "These parts should add up to 100 %: a defect of whylate, please report it.", red)
+	}
+}
+
+func (p *page) labelled(s string, k rowKind) string {
+	if k == rowRest {
+		return p.styled(s, faint)
+	}
+	return p.styled(s, strong)
+}
+
+// barOf draws a share in eighths of a column; the whole is width columns.
+func barOf(share float64, width int) string {
+	n := int(min(max(share, 0), 1)*float64(width)*8 + 0.5)
+	if n == 0 && share > 0 {
+		n = 1
+	}
+	s := strings.Repeat("█", n/8)
+	if n%8 > 0 {
+		s += string([]rune("▏▎▍▌▋▊▉")[n%8-1])
+	}
+	return s
+}
+
+// markOf numbers findings, so that the table leads to the details.
+func markOf(i int) string {
+	if i > 8 {
+		return "+"
+	}
+	return fmt.Sprint(i + 1)
+}
+
+func (p *page) finding(i int, f cause.Finding, p99 int64) {
+	p.line("")
+	p.title(markOf(i), quote(f.Cause, maxName), red)
+	p.paragraph(quote(f.Summary, maxSentence))
+	if f.P99WithoutNS > 0 {
+		p.field("p99", duration(p99)+" → "+duration(f.P99WithoutNS)+" without it")
+	}
+	p.fieldStyled("where", place(f.Where), strong)
+	p.field("via", joined(f.Via, " → "))
+	p.list("evidence", f.Evidence)
+	p.list("fix", f.Fix)
+	p.field("verify", quote(f.Verify, maxSentence))
+	p.field("confidence", confidence(f))
+	p.field("examples", joined(f.Examples, ", "))
+}
+
+func (p *page) title(mark, name string, st style) {
+	for _, l := range wrap(name, p.width-2) {
+		p.line(p.styled(mark, st) + " " + p.styled(l, strong))
+		mark = " "
+	}
+}
+
+func confidence(f cause.Finding) string {
+	var parts []string
+	if f.Confidence != "" {
+		parts = append(parts, quote(f.Confidence, maxName))
+	}
+	switch f.Pattern {
+	case "":
+	case "one-incident":
+		parts = append(parts, "seen in fewer than five separate episodes: record longer to be sure")
+	default:
+		parts = append(parts, quote(f.Pattern, maxName))
+	}
+	if f.ShareLow == nil || f.ShareHigh == nil {
+		parts = append(parts, "no interval: the recording is too short for one")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// place writes function and file:line.
+func place(w *cause.Place) string {
+	if w == nil {
+		return ""
+	}
+	s := quote(w.Function, maxName)
+	if w.File != "" {
+		file := quoteEnd(w.File, maxFile)
+		if w.Line > 0 {
+			file += fmt.Sprintf(":%d", w.Line)
+		}
+		s += " at " + file
+	}
+	return s
+}
+
+func joined(names []string, between string) string {
+	var parts []string
+	for i, n := range names {
+		if i == maxItems {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, quote(n, maxName))
+	}
+	return strings.Join(parts, between)
+}
+
+func (p *page) consistent(k cause.Consistent) {
+	p.line("")
+	p.title("?", alternatives(k), yellow)
+	p.paragraph(quote(k.Summary, maxSentence))
+	p.fieldStyled("where", place(k.Where), strong)
+	p.list("evidence", k.Evidence)
+	p.field("to decide", quote(k.Record, maxSentence))
+}
+
+func (p *page) notes(d *Diagnosis) {
+	if len(d.Notes) == 0 {
+		return
+	}
+	p.heading("Notes")
+	for i, n := range d.Notes {
+		if i == maxItems {
+			p.line(fmt.Sprintf("  … and %s more", count(int64(len(d.Notes)-i))))
+			break
+		}
+		bullet := "  • "
+		for _, l := range wrap(quote(n, maxSentence), p.width-4) {
+			p.line(bullet + l)
+			bullet = "    "
+		}
+	}
+}
+
+// ruledOut writes the elimination table.
+func (p *page) ruledOut(d *Diagnosis) {
+	if len(d.RuledOut) == 0 {
+		return
+	}
+	p.heading("Ruled out")
+	const group, name, value = 15, 23, 8
+	because := p.width - 2 - group - name - value - 2
+	last := ""
+	for i, r := range eliminated(d.RuledOut) {
+		if i == maxRuledOut {
+			p.line(fmt.Sprintf("  … and %s more", count(int64(len(d.RuledOut)-i))))
+			break
+		}
+		g := suspectOf(r.Cause).group
+		if g == last {
+			g = ""
+		} else {
+			last = g
+		}
+		lines := wrap(quote(r.Because, 3*because), because)
+		if len(lines) == 0 {
+			lines = []string{""}
+		}
+		p.line("  " + p.styled(pad(g, group), faint) + pad(quote(r.Cause, name-1), name) + padLeft(number(r.Number), value) + "  " + p.styled(lines[0], faint))
+		for _, l := range lines[1:] {
+			p.line(strings.Repeat(" ", p.width-because) + p.styled(l, faint))
+		}
+	}
+}
+
+func (p *page) notRecorded(d *Diagnosis) {
+	if len(d.NotRecorded) == 0 {
+		return
+	}
+	p.heading("Not recorded")
+	for i, n := range d.NotRecorded {
+		if i == maxItems {
+			p.line(fmt.Sprintf("  … and %s more", count(int64(len(d.NotRecorded)-i))))
+			break
+		}
+		why := quote(n.Why, maxSentence)
+		if why == "" {
+			why = "no reason was given"
+		}
+		name := quote(n.What, maxName)
+		if columns(name) > fieldColumn-3 {
+			name, why = "", name+": "+why
+		}
+		p.field(name, why)
+		if n.Command != "" {
+			// Never wrapped: it is there to be copied.
+			p.line(strings.Repeat(" ", fieldColumn) + p.styled("$ "+quote(n.Command, maxCommand), strong))
+		}
+	}
+}
+
+func (p *page) footer(d *Diagnosis) {
+	p.line("")
+	if c := d.Check; c != nil {
+		if c.WorstNS == 0 {
+			p.field("check", fmt.Sprintf("the leaves of %s add up to its duration to the nanosecond; deepest chain of wakers %s",
+				each(c.Requests), count(int64(c.MaxDepth))))
+		} else {
+			p.fieldStyled("check", fmt.Sprintf("FAILED: over %s the leaves miss the duration by up to %s; please report it", counted(c.Requests, "request"), duration(c.WorstNS)), red)
+		}
+	}
+	lost := "nothing"
+	if d.Lost.Bytes != 0 || d.Lost.Detail != "" {
+		lost = size(d.Lost.Bytes)
+		if d.Lost.Detail != "" {
+			lost += ": " + quote(d.Lost.Detail, maxSentence)
+		}
+	}
+	p.field("lost", lost)
+	cost := fmt.Sprintf("recording %s of one CPU, analysis %s", percent(d.Cost.RecordCPU), duration(nanoseconds(d.Cost.AnalyseS)))
+	if d.Tool != "" {
+		cost += " · whylate " + quote(d.Tool, maxName)
+	}
+	p.field("cost", cost)
+}
+
+func each(n int) string {
+	if n == 1 {
+		return "the one request"
+	}
+	return "each of " + count(int64(n)) + " requests"
+}
+
+// nanoseconds converts seconds, of which a file may claim any number.
+func nanoseconds(s float64) int64 {
+	if math.IsNaN(s) {
+		return 0
+	}
+	return int64(min(max(s, 0), 1e9) * 1e9)
+}

@@ -1,0 +1,140 @@
+package request
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// minAnnotated is how many finished tasks (or regions of one name) there must
+// be for them to define the requests: fewer are something else, a start-up or a
+// periodic job.
+const minAnnotated = 50
+
+// annotations makes requests of tasks, or else of regions, and returns those
+// that it used.
+func (d *finder) annotations() []timeline.Task {
+	used, name := outermost(d.t.Tasks, nil), "runtime/trace tasks"
+	if finished(used) < minAnnotated {
+		count := map[string]int{}
+		for _, r := range d.t.Regions {
+			if !r.Open {
+				count[r.Name]++
+			}
+		}
+		used, name = outermost(d.t.Regions, func(r *timeline.Task) bool { return count[r.Name] >= minAnnotated }), "runtime/trace regions"
+		if finished(used) < minAnnotated {
+			return nil
+		}
+	}
+	role := d.roleOf(name, Annotated, "", keyNone)
+	for _, t := range used {
+		e := d.examine(t.G, d.segmentFrom(t.G, t.Start), t.Start, t.End)
+		n := len(d.list)
+		d.add(role, Request{Parts: d.parts(Part{t.G, t.Start, t.End}), InFlight: t.Open}, e)
+		if len(d.list) > n {
+			d.list[n].endpoint, d.list[n].poll = t.Name, false
+		}
+	}
+	return used
+}
+
+func finished(ts []timeline.Task) (n int) {
+	for i := range ts {
+		if !ts[i].Open {
+			n++
+		}
+	}
+	return n
+}
+
+// outermost returns the tasks that lie in no other one of their goroutine, by
+// goroutine and start.
+func outermost(in []timeline.Task, keep func(*timeline.Task) bool) (out []timeline.Task) {
+	ts := make([]timeline.Task, 0, len(in))
+	for i := range in {
+		if in[i].G >= 0 && (keep == nil || keep(&in[i])) {
+			ts = append(ts, in[i])
+		}
+	}
+	sort.SliceStable(ts, func(i, j int) bool {
+		if ts[i].G != ts[j].G {
+			return ts[i].G < ts[j].G
+		}
+		return ts[i].Start < ts[j].Start || ts[i].Start == ts[j].Start && ts[i].End > ts[j].End
+	})
+	for _, t := range ts {
+		if n := len(out); n > 0 && out[n-1].G == t.G && t.End <= out[n-1].End {
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// dropOverlapping drops the requests found otherwise that share time with an
+// annotated one on the same goroutine.
+func (d *finder) dropOverlapping(tasks []timeline.Task) {
+	if len(tasks) == 0 {
+		return
+	}
+	for i := range d.list {
+		r := &d.list[i]
+		if d.role[r.Role].Shape == Annotated {
+			continue
+		}
+		for _, p := range r.Parts {
+			k := sort.Search(len(tasks), func(k int) bool {
+				return tasks[k].G > p.G || tasks[k].G == p.G && tasks[k].End > p.Start
+			})
+			if k < len(tasks) && tasks[k].G == p.G && tasks[k].Start < p.End {
+				r.dropped = true
+				break
+			}
+		}
+	}
+}
+
+// byFunction makes requests of the intervals in which a function that the user
+// named is on the stack at every blocking event.
+func (d *finder) byFunction() {
+	role := d.roleOf("function", Function, "", keyNone)
+	for i := range d.t.Gs {
+		if d.h.of[i] != nil {
+			d.named(timeline.GID(i), role)
+		}
+	}
+}
+
+func (d *finder) named(g timeline.GID, role int) {
+	gr := &d.t.Gs[g]
+	put := func(seg int, from, to timeline.Time, open, net bool) {
+		d.carried[g] = true
+		d.add(role, Request{Parts: d.parts(Part{g, from, to}), InFlight: open, ByNetwork: net}, d.examine(g, seg, from, to))
+	}
+	if d.c.re.MatchString(gr.Root) { // all of it, whatever happened
+		if gr.Born && len(gr.Segs) > 0 {
+			put(0, gr.Start(), gr.End(), !gr.Died, false)
+		}
+		return
+	}
+	inside, known, net := false, gr.Born, false
+	from, seg := gr.Start(), 0
+	for i := range gr.Segs {
+		s := &gr.Segs[i]
+		if s.Stack == 0 || s.Kind == timeline.Running {
+			continue
+		}
+		if d.c.of(s.Stack).flags&named != 0 {
+			inside = true
+			continue
+		}
+		if inside && known {
+			put(seg, from, s.Start, false, net)
+		}
+		inside, known, from, seg, net = false, true, s.End, i+1, byNetwork(s)
+	}
+	if inside && known {
+		put(seg, from, gr.End(), !gr.Died, net)
+	}
+}

@@ -1,0 +1,195 @@
+package request
+
+import (
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+func stackID(i int) gotrace.StackID { return gotrace.StackID(i) }
+
+// activation is one piece of work of a goroutine that the network drives.
+type activation struct {
+	start timeline.Time
+	end   timeline.Time // of its last answer, or of its last segment
+	until timeline.Time // when it is over, with what follows its answer
+	seg   int           // index of its first segment
+	wrote bool
+	byNet bool // began with a wake-up by the network
+	open  bool // at the end of the trace
+	died  bool // ended with the goroutine
+}
+
+// walk splits the life of g into activations. An activation begins when the
+// network wakes g at home; or, when the next request was there already, with a
+// read at home that follows an answer. It ends where the next one begins, at
+// the next wait at home, or with g. Times at home without an answer before them
+// are reads of further pieces of one request: the activation begins anew.
+func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, emit func(a activation)) {
+	gr := &d.t.Gs[g]
+	var a activation
+	open, seen := false, false
+	begin := func(at timeline.Time, seg int, byNet bool) {
+		a, open, seen = activation{start: at, end: at, seg: seg, byNet: byNet}, true, true
+	}
+	finish := func(at timeline.Time) {
+		if open {
+			a.until = at
+			emit(a)
+		}
+		open = false
+	}
+	for i := range gr.Segs {
+		s := &gr.Segs[i]
+		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
+			continue
+		}
+		in := d.c.of(s.Stack)
+		switch {
+		case home == keyFast && in.flags&serving == 0:
+			finish(s.Start) // the connection is closed, the worker waits for another one
+		case in.key == home && s.Kind == timeline.Waiting:
+			finish(s.Start)
+			seen = true
+			if woken := s.Reason != timeline.ReasonNetwork && s.Waker != timeline.NoG; (woken || byNetwork(s)) && i+1 < len(gr.Segs) {
+				begin(s.End, i+1, !woken)
+			}
+		case in.key == home:
+			if open && !a.wrote || d.wouldBlock(gr, i, home) {
+				continue
+			}
+			finish(s.Start)
+			if !seen && gr.Born {
+				begin(gr.Start(), 0, false) // the request came with the connection
+			} else {
+				begin(s.Start, i, false)
+			}
+		case open && in.op == opWrite && answer(in):
+			a.wrote = true
+			if s.Kind == timeline.Syscall {
+				a.end = s.End
+			}
+		}
+	}
+	if !open {
+		return
+	}
+	a.died = gr.Died
+	if last := &gr.Segs[len(gr.Segs)-1]; !gr.Died && (!a.wrote || last.Kind != timeline.Running && d.c.of(last.Stack).op == opWrite) {
+		a.open, a.end = true, gr.End()
+	}
+	finish(gr.End())
+}
+
+// byNetwork reports whether the network poller ended a wait. A deadline or a
+// close is a goroutine's doing, and begins nothing.
+func byNetwork(s *timeline.Segment) bool {
+	return s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && s.Waker == timeline.NoG
+}
+
+// wouldBlock reports whether the read of segment i found nothing, so that the
+// goroutine went on to wait for it.
+func (d *finder) wouldBlock(gr *timeline.Goroutine, i int, home int32) bool {
+	for _, s := range gr.Segs[i+1:] {
+		switch s.Kind {
+		case timeline.Waiting:
+			return d.c.of(s.Stack).key == home
+		case timeline.Syscall:
+			return false
+		}
+	}
+	return false
+}
+
+// answersPeer: a write to a socket that belongs to no client library.
+func answersPeer(in *stackInfo) bool { return in.client == 0 }
+
+// connections finds the requests of a goroutine that reads, works and answers.
+func (d *finder) connection(g timeline.GID, role int, home int32, answer func(*stackInfo) bool) {
+	d.carried[g] = true
+	d.walk(g, home, answer, func(a activation) {
+		to := a.end
+		if !a.wrote {
+			to = a.until
+		}
+		e := d.examine(g, a.seg, a.start, to)
+		if e.flags&hijacked != 0 || e.foreign && !a.wrote {
+			d.excluded[classHijacked]++
+			return
+		}
+		if !a.wrote && !(a.open && d.atWork(g, &a, home, e)) {
+			if e.flags&observer != 0 {
+				d.excluded[classObserver]++
+			}
+			return
+		}
+		d.add(role, Request{Parts: d.parts(Part{g, a.start, a.end}), InFlight: a.open, ByNetwork: a.byNet}, e)
+	})
+}
+
+// minAtWork is how long a goroutine must be at it, without anything known about
+// what it does, to count as a request in flight: shorter ones may as well read
+// the end of their connection.
+const minAtWork timeline.Time = 1e6
+
+// atWork reports whether an activation that is open at the end of the trace is
+// a request in flight.
+func (d *finder) atWork(g timeline.GID, a *activation, home int32, e evidence) bool {
+	last := &d.t.Gs[g].Segs[len(d.t.Gs[g].Segs)-1]
+	switch {
+	case last.Kind == timeline.Runnable:
+		return a.end-last.Start >= minAtWork
+	case home < keyFirst:
+		return e.flags&inHandler != 0
+	case last.Kind == timeline.Running:
+		return a.end-last.Start >= minAtWork
+	}
+	return true
+}
+
+// segmentFrom returns the index of the first segment of g that ends after at.
+func (d *finder) segmentFrom(g timeline.GID, at timeline.Time) int {
+	gr := &d.t.Gs[g]
+	i := gr.SegmentAt(at)
+	if i < len(gr.Segs) && gr.Segs[i].End == at {
+		i++
+	}
+	return i
+}
+
+// maxLook bounds how far a writer is followed from its wake-up to its write.
+const maxLook = 64
+
+// firstWrite returns the end of the first write to a socket that w begins at or
+// after at.
+func (d *finder) firstWrite(w timeline.GID, at timeline.Time) (timeline.Time, bool) {
+	gr := &d.t.Gs[w]
+	i := d.segmentFrom(w, at)
+	for n := 0; i < len(gr.Segs) && n < maxLook; i, n = i+1, n+1 {
+		s := &gr.Segs[i]
+		if s.Kind != timeline.Syscall || s.Start < at {
+			continue
+		}
+		if in := d.c.of(s.Stack); in.op == opWrite && in.client == 0 {
+			// A write that found the socket full goes on after a wait.
+			for i+1 < len(gr.Segs) && n < maxLook && d.c.of(gr.Segs[i+1].Stack).op == opWrite {
+				i, n = i+1, n+1
+			}
+			return gr.Segs[i].End, true
+		}
+	}
+	return 0, false
+}
+
+// lastWrite returns the end of g's last write to a socket in [from, to].
+func (d *finder) lastWrite(g timeline.GID, from, to timeline.Time) (at timeline.Time, ok bool) {
+	gr := &d.t.Gs[g]
+	for i := d.segmentFrom(g, from); i < len(gr.Segs) && gr.Segs[i].Start < to; i++ {
+		s := &gr.Segs[i]
+		if s.Kind == timeline.Syscall {
+			if in := d.c.of(s.Stack); in.op == opWrite && in.client == 0 {
+				at, ok = s.End, true
+			}
+		}
+	}
+	return at, ok
+}

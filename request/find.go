@@ -1,0 +1,399 @@
+package request
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// Find finds the requests of a timeline. Its cost is linear in the segments.
+func Find(t *timeline.Timeline, o Options) *Found {
+	c := classify(t, o.Func)
+	h := findHomes(t, c)
+	d := &finder{
+		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
+		excluded: map[string]int{}, outgoing: map[string]int{}, carried: make([]bool, len(t.Gs)),
+	}
+	for _, s := range t.Samples {
+		d.samples[s.G] = append(d.samples[s.G], s)
+	}
+	if o.Func != nil {
+		d.byFunction()
+	} else {
+		annotated := d.annotations()
+		d.known()
+		d.generic()
+		d.dropOverlapping(annotated)
+	}
+	d.dropPolls()
+	d.countOutgoing()
+	return d.result()
+}
+
+// candidate is a request with what decides about its endpoint.
+type candidate struct {
+	Request
+	node     int32  // in the dispatch tree; 0 if nothing was seen of its handler
+	endpoint string // if not by node
+	poll     bool   // most of it was one long wait that nobody ended
+	dropped  bool
+}
+
+type roleKey struct {
+	name, root string
+	home       int32
+}
+
+// finder collects requests.
+type finder struct {
+	t        *timeline.Timeline
+	c        *classifier
+	h        *homes
+	samples  map[timeline.GID][]timeline.Sample
+	list     []candidate
+	roles    map[roleKey]int
+	role     []Role
+	roleHome []int32
+	excluded map[string]int
+	outgoing map[string]int
+	carried  []bool
+	slab     []Part
+	nodes    []nodeCount // scratch
+}
+
+// The classes of what looks like a request and is none.
+const (
+	classObserver = "observer (/debug/pprof)"
+	classHijacked = "hijacked connection"
+	classStream   = "grpc stream"
+	classPoll     = "long poll"
+)
+
+func (d *finder) roleOf(name string, shape Shape, root string, home int32) int {
+	k := roleKey{name, root, home}
+	i, ok := d.roles[k]
+	if !ok {
+		i = len(d.role)
+		d.roles[k] = i
+		d.role = append(d.role, Role{Name: name, Shape: shape, Root: root})
+		d.roleHome = append(d.roleHome, home)
+	}
+	return i
+}
+
+// parts stores the parts of a request.
+func (d *finder) parts(ps ...Part) []Part {
+	if cap(d.slab)-len(d.slab) < len(ps) {
+		d.slab = make([]Part, 0, 4096)
+	}
+	n := len(d.slab)
+	d.slab = append(d.slab, ps...)
+	return d.slab[n:len(d.slab):len(d.slab)]
+}
+
+// add keeps a request unless it ends before it begins.
+func (d *finder) add(role int, r Request, e evidence) {
+	if e.flags&observer != 0 {
+		d.excluded[classObserver]++
+		return
+	}
+	if r.Duration() < 0 || len(r.Parts) == 0 {
+		return
+	}
+	r.Role = role
+	d.list = append(d.list, candidate{Request: r, node: e.node, poll: e.poll})
+}
+
+// evidence is what the events of a stretch of a goroutine's life tell.
+type evidence struct {
+	flags   flags
+	node    int32
+	poll    bool
+	foreign bool // its handler read a socket past net/http's server and every known client
+}
+
+type nodeCount struct {
+	node int32
+	n    int
+}
+
+// LongPoll is the shortest single wait that nobody ended which makes a request
+// look like a long poll, and the part of the request that it must fill.
+const (
+	LongPoll      timeline.Time = 1e9
+	longPollShare               = 0.9
+	// commonShare of a request's events in its handler must lie in what is
+	// called its endpoint.
+	commonShare = 0.9
+)
+
+// examine looks at the events of g in [from, to], beginning with segment i.
+func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evidence) {
+	gr := &d.t.Gs[g]
+	d.nodes = d.nodes[:0]
+	for ; i < len(gr.Segs) && gr.Segs[i].Start < to; i++ {
+		s := &gr.Segs[i]
+		if s.Stack == 0 || s.Kind == timeline.Running {
+			continue
+		}
+		in := d.c.of(s.Stack)
+		d.event(&e, in)
+		e.foreign = e.foreign || in.foreign() && byNetwork(s)
+		if s.Kind == timeline.Waiting && s.Waker == timeline.NoG && s.End-s.Start >= LongPoll &&
+			(s.Reason == timeline.ReasonSelect || s.Reason == timeline.ReasonChanReceive || s.Reason == timeline.ReasonCond) {
+			e.poll = e.poll || float64(s.End-s.Start) >= longPollShare*float64(to-from)
+		}
+	}
+	ws := gr.Wakes
+	for k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= from }); k < len(ws) && ws[k].Time <= to; k++ {
+		d.event(&e, d.c.of(ws[k].Stack))
+	}
+	if ss := d.samples[g]; len(ss) > 0 {
+		for k := sort.Search(len(ss), func(k int) bool { return ss[k].Time >= from }); k < len(ss) && ss[k].Time <= to; k++ {
+			d.event(&e, d.c.of(ss[k].Stack))
+		}
+	}
+	e.node = d.commonNode()
+	return e
+}
+
+func (d *finder) event(e *evidence, in *stackInfo) {
+	e.flags |= in.flags
+	if in.node == 0 {
+		return
+	}
+	for k := range d.nodes {
+		if d.nodes[k].node == in.node {
+			d.nodes[k].n++
+			return
+		}
+	}
+	d.nodes = append(d.nodes, nodeCount{in.node, 1})
+}
+
+// commonNode returns the deepest node that has commonShare of the events below it.
+func (d *finder) commonNode() int32 {
+	if len(d.nodes) == 0 {
+		return 0
+	}
+	total := 0
+	for _, x := range d.nodes {
+		total += x.n
+	}
+	slices.SortFunc(d.nodes, func(a, b nodeCount) int { return b.n - a.n })
+	at, covered := d.nodes[0].node, 0
+	for _, x := range d.nodes {
+		if float64(covered) >= commonShare*float64(total) {
+			break
+		}
+		at = d.c.common(at, x.node)
+		covered += x.n
+	}
+	return at
+}
+
+// result orders what was found and names it.
+func (d *finder) result() *Found {
+	f := &Found{t: d.t, home: d.h.home, carried: d.carried, keys: make([]int32, len(d.c.info))}
+	for i := range d.c.info {
+		f.keys[i] = d.c.info[i].key
+	}
+	kept := d.list[:0]
+	for _, r := range d.list {
+		if !r.dropped {
+			kept = append(kept, r)
+		}
+	}
+	d.list = kept
+	sort.SliceStable(d.list, func(i, j int) bool {
+		a, b := &d.list[i], &d.list[j]
+		if a.InFlight != b.InFlight {
+			return b.InFlight
+		}
+		if a.End() != b.End() {
+			return a.End() < b.End()
+		}
+		return a.Start() < b.Start()
+	})
+	d.nameRoles()
+	d.endpoints(f)
+	f.Requests = make([]Request, len(d.list))
+	total, largest := 0, 0
+	for i := range d.list {
+		f.Requests[i] = d.list[i].Request
+		if !d.list[i].InFlight {
+			total++
+			d.role[d.list[i].Role].Count++
+		}
+	}
+	d.dropEmptyRoles(f)
+	for _, r := range f.Roles {
+		largest = max(largest, r.Count)
+	}
+	if total > 0 {
+		f.LargestShare = float64(largest) / float64(total)
+	}
+	f.Outgoing, f.Excluded = classes(d.outgoing), classes(d.excluded)
+	f.index()
+	return f
+}
+
+// dropEmptyRoles keeps the roles that have requests, the largest first.
+func (d *finder) dropEmptyRoles(f *Found) {
+	used := make([]bool, len(d.role))
+	for i := range f.Requests {
+		used[f.Requests[i].Role] = true
+	}
+	order := make([]int, 0, len(d.role))
+	for i := range d.role {
+		if used[i] {
+			order = append(order, i)
+		}
+	}
+	sort.SliceStable(order, func(i, j int) bool { return d.role[order[i]].Count > d.role[order[j]].Count })
+	at := make([]int, len(d.role))
+	for to, from := range order {
+		at[from] = to
+		f.Roles = append(f.Roles, d.role[from])
+	}
+	for i := range f.Requests {
+		f.Requests[i].Role = at[f.Requests[i].Role]
+	}
+}
+
+func classes(m map[string]int) (out []Class) {
+	for name, n := range m {
+		if n > 0 {
+			out = append(out, Class{name, n})
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		return out[i].Count > out[j].Count || out[i].Count == out[j].Count && out[i].Name < out[j].Name
+	})
+	return out
+}
+
+// nameRoles makes the names of roles different that share a root function.
+func (d *finder) nameRoles() {
+	names := map[string]int{}
+	for _, r := range d.role {
+		names[r.Name]++
+	}
+	var at map[int32]string
+	for i := range d.role {
+		r := &d.role[i]
+		if names[r.Name] < 2 || d.roleHome[i] == keyNone {
+			continue
+		}
+		if at == nil {
+			at = d.places()
+		}
+		if where := at[d.roleHome[i]]; where != "" {
+			r.Name += " at " + where
+		}
+	}
+}
+
+// places names each key by the application's function that blocks there.
+func (d *finder) places() map[int32]string {
+	m := map[int32]string{}
+	for id := range d.c.info {
+		k := d.c.info[id].key
+		if m[k] == "" {
+			if f, ok := AppFrame(d.t.Stacks.Frames(stackID(id))); ok {
+				m[k] = f.Func
+			}
+		}
+	}
+	return m
+}
+
+// endpoints names the endpoint of each request. Requests whose events reach
+// only the outer part of what the events of others of their role reach cannot
+// be told apart from them: they join the most common one. So a slow path
+// inside a handler does not become an endpoint of its own.
+func (d *finder) endpoints(f *Found) {
+	count := make([]map[int32]int, len(d.role))
+	for i := range count {
+		count[i] = map[int32]int{}
+	}
+	for i := range d.list {
+		if r := &d.list[i]; r.node != 0 {
+			count[r.Role][r.node]++
+		}
+	}
+	below := make([]map[int32]int32, len(d.role)) // the most common leaf below a node
+	for i, m := range count {
+		below[i] = d.leaves(m)
+	}
+	ids := map[string]int{}
+	for i := range d.list {
+		r := &d.list[i]
+		name := r.endpoint
+		if name == "" {
+			name = d.role[r.Role].Name
+			if n := below[r.Role][r.node]; n != 0 {
+				name = strings.TrimSuffix(d.c.tree[n].name, "-fm")
+			}
+		}
+		id, ok := ids[name]
+		if !ok {
+			id = len(f.Endpoints)
+			ids[name] = id
+			f.Endpoints = append(f.Endpoints, name)
+		}
+		r.Endpoint = id
+	}
+}
+
+// leaves maps every node and its ancestors to the most common leaf at or below it.
+func (d *finder) leaves(count map[int32]int) map[int32]int32 {
+	inner := map[int32]bool{}
+	for n := range count {
+		for p := d.c.tree[n].parent; n != 0 && !inner[p]; p = d.c.tree[p].parent {
+			inner[p] = true
+			if p == 0 {
+				break
+			}
+		}
+	}
+	best := map[int32]int32{}
+	for n, k := range count {
+		if inner[n] {
+			continue
+		}
+		for p := n; ; p = d.c.tree[p].parent {
+			if b, ok := best[p]; !ok || k > count[b] || k == count[b] && n < b {
+				best[p] = n
+			}
+			if p == 0 {
+				break
+			}
+		}
+	}
+	return best
+}
+
+// dropPolls excludes endpoints all of whose requests are long polls.
+func (d *finder) dropPolls() {
+	type class struct {
+		role int
+		node int32
+	}
+	all := map[class]bool{}
+	for i := range d.list {
+		r := &d.list[i]
+		k := class{r.Role, r.node}
+		seen, ok := all[k]
+		all[k] = r.poll && (seen || !ok)
+	}
+	for i := range d.list {
+		r := &d.list[i]
+		if all[class{r.Role, r.node}] {
+			r.dropped = true
+			d.excluded[classPoll]++
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package request
+
+import (
+	"strings"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// AppFrame returns the innermost frame that is the application's own: outside
+// the standard library and the table of known wrappers and client libraries.
+// ok is false when the stack has none.
+func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
+	for _, f := range frames {
+		if f.Func != "" && !standard(f.Func) && !library(f.Func) {
+			return f, true
+		}
+	}
+	return gotrace.Frame{}, false
+}
+
+// packageOf returns the import path of a function by its full name:
+// "net/http.(*conn).serve" is of "net/http". Dots in the path's last element
+// are escaped by the linker ("gopkg.in/yaml%2ev3.Unmarshal").
+func packageOf(fn string) string {
+	slash := strings.LastIndexByte(beforeTypes(fn), '/') + 1
+	if dot := strings.IndexByte(fn[slash:], '.'); dot >= 0 {
+		return fn[:slash+dot]
+	}
+	return fn
+}
+
+// beforeTypes cuts a name before its type arguments and receiver, which may
+// contain import paths of their own.
+func beforeTypes(fn string) string {
+	if i := strings.IndexAny(fn, "[("); i >= 0 {
+		return fn[:i]
+	}
+	return fn
+}
+
+// standard reports whether a function belongs to the standard library.
+func standard(fn string) bool {
+	path := packageOf(fn)
+	if i := strings.IndexByte(path, '/'); i >= 0 {
+		path = path[:i]
+	}
+	return standardRoots[path]
+}
+
+// standardRoots are the first elements of the standard library's import paths.
+// A test compares them with the installed toolchain's.
+var standardRoots = set("archive", "arena", "bufio", "bytes", "cmp", "compress", "container", "context", "crypto",
+	"database", "debug", "embed", "encoding", "errors", "expvar", "flag", "fmt", "go", "hash", "html", "image", "index",
+	"internal", "io", "iter", "log", "maps", "math", "mime", "net", "os", "path", "plugin", "reflect", "regexp", "runtime",
+	"simd", "slices", "sort", "strconv", "strings", "structs", "sync", "syscall", "testing", "text", "time", "type",
+	"unicode", "unique", "unsafe", "uuid", "vendor", "weak", "cgo", "_cgo", "sigreturn")
+
+// library reports whether a function belongs to a published library whose
+// frames say nothing about the application.
+func library(fn string) bool {
+	if !strings.Contains(fn, "/") {
+		return false
+	}
+	for _, p := range libraries {
+		if strings.HasPrefix(fn, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// libraries are import path prefixes of wrappers, routers and clients.
+var libraries = []string{
+	"golang.org/x/",
+	"google.golang.org/",
+	"github.com/valyala/fasthttp",
+	"github.com/redis/go-redis/",
+	"github.com/go-redis/redis",
+	"github.com/gomodule/redigo/",
+	"github.com/jackc/pgx/",
+	"github.com/jackc/pgconn",
+	"github.com/jackc/puddle",
+	"github.com/lib/pq.",
+	"github.com/go-sql-driver/mysql.",
+	"github.com/mattn/go-sqlite3.",
+	"github.com/jmoiron/sqlx.",
+	"gorm.io/",
+	"go.mongodb.org/mongo-driver",
+	"github.com/bradfitz/gomemcache/",
+	"github.com/segmentio/kafka-go",
+	"github.com/IBM/sarama",
+	"github.com/nats-io/nats.go",
+	"github.com/aws/aws-sdk-go",
+	"github.com/gin-gonic/gin.",
+	"github.com/labstack/echo",
+	"github.com/go-chi/chi",
+	"github.com/gorilla/",
+	"github.com/julienschmidt/httprouter.",
+	"github.com/gofiber/fiber",
+	"github.com/fasthttp/router.",
+	"github.com/coder/websocket",
+	"github.com/rs/zerolog",
+	"github.com/sirupsen/logrus",
+	"go.uber.org/zap",
+	"go.opentelemetry.io/",
+	"github.com/prometheus/client_golang/",
+	"github.com/sony/gobreaker",
+	"github.com/cenkalti/backoff",
+	"github.com/hashicorp/go-retryablehttp",
+	"github.com/grpc-ecosystem/",
+	"connectrpc.com/connect",
+	"github.com/cloudwego/hertz",
+	"github.com/panjf2000/ants",
+}
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}

@@ -1,0 +1,303 @@
+package request
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// group are the goroutines of one role: root function and home.
+type group struct {
+	root    *root
+	home    int32
+	members []timeline.GID
+	// activations, and in how many of them the goroutine wrote to the socket
+	// itself or gave birth to others.
+	activations, wrote, bore int
+	// wakes of goroutines out of their homes, and out of other waits.
+	handed, returned int
+}
+
+// generic finds entry roles by what the goroutines do whom the network wakes.
+func (d *finder) generic() {
+	for _, gr := range d.groups() {
+		if gr.activations == 0 || 2*gr.root.dialled > gr.root.goroutines && gr.root.accepted == 0 {
+			continue // it dialled before it read: an outgoing connection
+		}
+		switch {
+		case 2*gr.wrote >= gr.activations:
+			role := d.roleOf(gr.root.name, Connection, gr.root.name, gr.home)
+			for _, g := range gr.members {
+				d.connection(g, role, gr.home, answersPeer)
+			}
+		case 2*gr.bore >= gr.activations:
+			role := d.roleOf(gr.root.name, PerRequest, gr.root.name, gr.home)
+			for _, g := range gr.members {
+				d.births(g, role, gr.home)
+			}
+		case gr.handed > gr.returned:
+			role := d.roleOf(gr.root.name, ReaderWriter, gr.root.name, gr.home)
+			for _, g := range gr.members {
+				d.pair(g, role, gr.home)
+			}
+		}
+	}
+}
+
+// groups returns the goroutines whose home is a read from a socket that belongs
+// to no known library, by role.
+func (d *finder) groups() (out []*group) {
+	type key struct {
+		root *root
+		home int32
+	}
+	by := map[key]*group{}
+	for i := range d.t.Gs {
+		r, home := d.h.of[i], d.h.home[i]
+		if r == nil || home < keyFirst || serves(r.name) || !d.readsAt(i, home) {
+			continue
+		}
+		g := by[key{r, home}]
+		if g == nil {
+			g = &group{root: r, home: home}
+			by[key{r, home}] = g
+			out = append(out, g)
+		}
+		g.members = append(g.members, timeline.GID(i))
+		d.observe(g, timeline.GID(i))
+	}
+	return out
+}
+
+func (d *finder) readsAt(g int, home int32) bool {
+	for _, u := range d.h.uses[d.h.first[g]:d.h.first[g+1]] {
+		if u.key == home {
+			return u.read && u.net > 0
+		}
+	}
+	return false
+}
+
+// observe adds what g does to its group's sums.
+func (d *finder) observe(gr *group, g timeline.GID) {
+	d.walk(g, gr.home, answersPeer, func(a activation) {
+		if a.open {
+			return
+		}
+		gr.activations++
+		if a.wrote {
+			gr.wrote++
+		}
+	})
+	last := timeline.Time(-1) // the activation that gave birth last began then
+	from := timeline.Time(-1)
+	d.events(g, gr.home, func(at timeline.Time, _ bool) { from = at }, func(w *timeline.Wake) {
+		switch {
+		case w.Birth && d.h.of[w.Whom] != nil:
+			if from != last {
+				gr.bore++
+			}
+			last = from
+		case w.Birth:
+		case d.atHome(w):
+			gr.handed++
+		default:
+			gr.returned++
+		}
+	}, nil)
+}
+
+// atHome reports whether w took its goroutine out of its home wait.
+func (d *finder) atHome(w *timeline.Wake) bool {
+	gr := &d.t.Gs[w.Whom]
+	home := d.h.home[w.Whom]
+	k := gr.SegmentAt(w.Time)
+	return home != keyNone && k < len(gr.Segs) && gr.Segs[k].Kind == timeline.Waiting && d.c.of(gr.Segs[k].Stack).key == home
+}
+
+// events replays a reader's life in order: read tells that a message may begin
+// (the network woke g at home, or a read at home found data), wake that g woke
+// somebody, idle that g is back at home.
+func (d *finder) events(g timeline.GID, home int32, read func(at timeline.Time, byNet bool), wake func(*timeline.Wake), idle func(at timeline.Time)) {
+	gr := &d.t.Gs[g]
+	k := 0
+	upTo := func(at timeline.Time) {
+		for ; k < len(gr.Wakes) && gr.Wakes[k].Time <= at; k++ {
+			wake(&gr.Wakes[k])
+		}
+	}
+	fresh := false // the next read takes what woke g
+	for i := range gr.Segs {
+		s := &gr.Segs[i]
+		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall || d.c.of(s.Stack).key != home {
+			continue
+		}
+		upTo(s.Start)
+		if s.Kind == timeline.Syscall {
+			if !fresh && !d.wouldBlock(gr, i, home) {
+				read(s.Start, false)
+			}
+			fresh = false
+			continue
+		}
+		if idle != nil {
+			idle(s.Start)
+		}
+		if fresh = byNetwork(s) && i+1 < len(gr.Segs); fresh {
+			read(s.End, true)
+		}
+	}
+	upTo(gr.End())
+}
+
+// births finds the requests of a reader that gives birth to a goroutine for
+// each: from the reader's wake-up, or its own read call, to the child's answer.
+func (d *finder) births(g timeline.GID, role int, home int32) {
+	d.carried[g] = true
+	from, byNet := timeline.Time(-1), false
+	last := d.t.Gs[g].Start()
+	d.events(g, home, func(at timeline.Time, net bool) { from, byNet = at, net }, func(w *timeline.Wake) {
+		if !w.Birth || d.h.of[w.Whom] == nil {
+			return
+		}
+		start, net := from, byNet
+		if start < 0 { // the message was in the buffer
+			start, net = last, false
+		}
+		from, last = -1, w.Time
+		d.child(g, w.Whom, role, start, w.Time, net)
+	}, nil)
+}
+
+func (d *finder) child(g, child timeline.GID, role int, start, born timeline.Time, byNet bool) {
+	c := &d.t.Gs[child]
+	if len(c.Segs) == 0 {
+		return
+	}
+	from, to := c.Start(), c.End()
+	r := Request{ByNetwork: byNet, InFlight: !c.Died}
+	e := d.examine(child, 0, from, to)
+	if end, ok := d.lastWrite(child, from, to); ok && c.Died {
+		r.Parts = d.parts(Part{g, start, from}, Part{child, from, end})
+	} else if w, at, end, ok := d.writer(child, from, to); ok && c.Died {
+		r.Parts = d.parts(Part{g, start, from}, Part{child, from, at}, Part{w, at, end})
+	} else {
+		r.Parts = d.parts(Part{g, start, from}, Part{child, from, to})
+	}
+	d.add(role, r, e)
+}
+
+// message is what a reader read and handed on.
+type message struct {
+	start, handed timeline.Time
+	whom          timeline.GID // NoG if nobody had to be woken
+	byNet         bool
+}
+
+// pair finds the requests of a reader that hands over to a writer, directly or
+// through workers.
+func (d *finder) pair(g timeline.GID, role int, home int32) {
+	d.carried[g] = true
+	ms := d.messages(g, home)
+	partner := d.partner(ms)
+	if partner == timeline.NoG {
+		return
+	}
+	d.carried[partner] = true
+	for _, m := range ms {
+		r := Request{ByNetwork: m.byNet}
+		worker, at := timeline.NoG, m.handed
+		if m.whom != timeline.NoG && m.whom != partner {
+			if woken, when, ok := d.passes(m.whom, m.handed); ok && woken == partner {
+				worker, at = m.whom, when
+			}
+		}
+		end, ok := d.firstWrite(partner, at)
+		switch {
+		case !ok:
+			continue
+		case worker != timeline.NoG:
+			r.Parts = d.parts(Part{g, m.start, m.handed}, Part{worker, m.handed, at}, Part{partner, at, end})
+		default:
+			r.Parts = d.parts(Part{g, m.start, at}, Part{partner, at, end})
+		}
+		d.add(role, r, d.examine(g, d.segmentFrom(g, m.start), m.start, m.handed))
+	}
+}
+
+// messages lists what a reader handed on, in order.
+func (d *finder) messages(g timeline.GID, home int32) (out []message) {
+	m := message{start: -1}
+	last := timeline.Time(-1)
+	flush := func(at timeline.Time) { // nobody had to be woken for it
+		if m.start >= 0 {
+			m.handed, m.whom = at, timeline.NoG
+			out = append(out, m)
+		}
+		m.start = -1
+	}
+	d.events(g, home, func(at timeline.Time, net bool) {
+		flush(at)
+		m = message{start: at, byNet: net}
+	}, func(w *timeline.Wake) {
+		if w.Birth || !d.atHome(w) {
+			return
+		}
+		if m.start < 0 {
+			if last < 0 {
+				return
+			}
+			m = message{start: last} // it was in the buffer
+		}
+		m.handed, m.whom = w.Time, w.Whom
+		out = append(out, m)
+		last, m.start = w.Time, -1
+	}, flush)
+	return out
+}
+
+// partner is the writer whom a reader wakes most often, itself or through a worker.
+func (d *finder) partner(ms []message) timeline.GID {
+	votes := map[timeline.GID]int{}
+	for _, m := range ms {
+		if m.whom == timeline.NoG {
+			continue
+		}
+		if _, ok := d.firstWrite(m.whom, m.handed); ok {
+			votes[m.whom]++
+		} else if w, _, ok := d.passes(m.whom, m.handed); ok {
+			votes[w]++
+		}
+	}
+	best := timeline.NoG
+	for g, n := range votes {
+		if best == timeline.NoG || n > votes[best] || n == votes[best] && g < best {
+			best = g
+		}
+	}
+	return best
+}
+
+// passes returns the first goroutine that worker, woken at from, wakes out of
+// its home before it is back at its own, and that writes to a socket.
+func (d *finder) passes(worker timeline.GID, from timeline.Time) (timeline.GID, timeline.Time, bool) {
+	gr := &d.t.Gs[worker]
+	until := gr.End()
+	home := d.h.home[worker]
+	for i, n := d.segmentFrom(worker, from), 0; i < len(gr.Segs) && n < maxLook; i, n = i+1, n+1 {
+		if s := &gr.Segs[i]; s.Kind == timeline.Waiting && d.c.of(s.Stack).key == home {
+			until = s.Start
+			break
+		}
+	}
+	ws := gr.Wakes
+	for k, n := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= from }), 0; k < len(ws) && ws[k].Time <= until && n < maxLook; k, n = k+1, n+1 {
+		if ws[k].Birth || !d.atHome(&ws[k]) {
+			continue
+		}
+		if _, ok := d.firstWrite(ws[k].Whom, ws[k].Time); ok {
+			return ws[k].Whom, ws[k].Time, true
+		}
+	}
+	return timeline.NoG, 0, false
+}

@@ -1,0 +1,5 @@
+package request
+
+import "regexp"
+
+func mustCompile(s string) *regexp.Regexp { return regexp.MustCompile(s) }

@@ -1,0 +1,431 @@
+package request
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// use is how one goroutine uses one place at which it blocks.
+type use struct {
+	key    int32
+	visits int32
+	time   timeline.Time
+	net    int32 // visits that the network ended, or reads that did not block
+	read   bool  // reads a socket, and not for a client library
+	client bool
+}
+
+// place is a key in the hands of all goroutines of one root function.
+type place struct {
+	key                   int32
+	read, client          bool
+	goroutines            int32
+	repeats               int32 // goroutines that came more than once
+	residents             int32 // goroutines that spent half of the trace there
+	visits, net           int64
+	time                  timeline.Time
+	fed, woken            int64         // sampled visits ended by a goroutine, and by one that g had not set to work itself
+	awaited, sampled      timeline.Time // of the sampled goroutines' time there: others waited for them
+	rejected, established bool
+}
+
+// root is a function that goroutines were started with.
+type root struct {
+	name       string
+	goroutines int32
+	finished   int32 // born and died within the trace
+	accepted   int32 // born by an acceptor
+	dialled    int32 // connected before they first read a socket
+	places     []*place
+	members    []timeline.GID // at most maxMembers of them
+}
+
+// maxMembers bounds the goroutines of a root that are looked at for who waits
+// for them: enough for a majority.
+const maxMembers = 64
+
+// homes finds the home of every goroutine.
+type homes struct {
+	c     *classifier
+	t     *timeline.Timeline
+	roots map[string]*root
+	// wrapped maps wrappers to what they were last seen to call.
+	wrapped map[string]string
+	of      []*root // by goroutine
+	uses    []use
+	first   []int32 // uses of g are uses[first[g]:first[g+1]]
+	home    []int32
+}
+
+func findHomes(t *timeline.Timeline, c *classifier) *homes {
+	h := &homes{c: c, t: t, roots: map[string]*root{}, wrapped: map[string]string{}, of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs))}
+	accepts := h.collect()
+	for g := range t.Gs {
+		if cr := t.Gs[g].Creator; h.of[g] != nil && cr >= 0 && accepts[cr] {
+			h.of[g].accepted++
+		}
+	}
+	for _, r := range h.roots {
+		for _, g := range r.members {
+			h.feeding(r, g)
+		}
+		h.establish(r)
+	}
+	h.settle()
+	for _, r := range h.roots {
+		for _, p := range r.places {
+			if p.key >= keyFirst { // those of known servers are sure
+				h.awaited(r, p)
+			}
+		}
+		h.rank(r)
+	}
+	h.settle()
+	return h
+}
+
+// collect sums where every goroutine blocks and tells which accept connections.
+func (h *homes) collect() (accepts []bool) {
+	accepts = make([]bool, len(h.t.Gs))
+	for i := range h.t.Gs {
+		g := &h.t.Gs[i]
+		h.first[i] = int32(len(h.uses))
+		if g.System || g.Observer || g.Root == "" {
+			continue
+		}
+		name := h.rootName(g)
+		r := h.roots[name]
+		if r == nil {
+			r = &root{name: name}
+			h.roots[name] = r
+		}
+		h.of[i] = r
+		r.goroutines++
+		if g.Born && g.Died {
+			r.finished++
+		}
+		if len(r.members) < maxMembers {
+			r.members = append(r.members, timeline.GID(i))
+		}
+		var dialled bool
+		accepts[i], dialled = h.visit(i, g)
+		if dialled {
+			r.dialled++
+		}
+		h.merge(r, h.uses[h.first[i]:])
+	}
+	h.first[len(h.t.Gs)] = int32(len(h.uses))
+	return accepts
+}
+
+// rootName returns the function that g was started with. Birth events name the
+// compiler's wrapper around a go statement with arguments, which all other
+// stacks leave out.
+func (h *homes) rootName(g *timeline.Goroutine) string {
+	if !wrapper(g.Root) {
+		return g.Root
+	}
+	for i := range g.Segs {
+		if name := h.t.Stacks.Root(g.Segs[i].Stack); name != "" && !wrapper(name) {
+			h.wrapped[g.Root] = name
+			return name
+		}
+	}
+	if name := h.wrapped[g.Root]; name != "" {
+		return name
+	}
+	return g.Root
+}
+
+func wrapper(name string) bool {
+	return strings.Contains(name, ".gowrap") || strings.HasSuffix(name, "-fm")
+}
+
+// visit appends the uses of one goroutine.
+func (h *homes) visit(i int, g *timeline.Goroutine) (accepts, dialled bool) {
+	mine := h.first[i]
+	hasRead := false
+	for k := range g.Segs {
+		s := &g.Segs[k]
+		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
+			continue
+		}
+		in := h.c.of(s.Stack)
+		switch in.op {
+		case opAccept:
+			accepts = true
+		case opDial:
+			dialled = dialled || !hasRead && in.client == 0
+		case opRead:
+			hasRead = true
+		}
+		if !mayBeHome(s, in) {
+			continue
+		}
+		var u *use
+		for j := int(mine); j < len(h.uses); j++ {
+			if h.uses[j].key == in.key {
+				u = &h.uses[j]
+				break
+			}
+		}
+		if u == nil {
+			if len(h.uses)-int(mine) >= maxUses {
+				continue
+			}
+			h.uses = append(h.uses, use{key: in.key, read: in.op == opRead && in.client == 0, client: in.client != 0})
+			u = &h.uses[len(h.uses)-1]
+		}
+		if s.Kind == timeline.Syscall {
+			u.net++
+			continue
+		}
+		u.visits++
+		u.time += s.End - s.Start
+		if s.Reason == timeline.ReasonNetwork && s.Waker == timeline.NoG {
+			u.net++
+		}
+	}
+	return accepts, dialled
+}
+
+// maxUses bounds the places kept for a goroutine. A home is visited in every
+// round, so it is among the first.
+const maxUses = 32
+
+// mayBeHome reports whether one may wait there for work: not for a lock, not
+// for room to send or write, not for the GC.
+func mayBeHome(s *timeline.Segment, in *stackInfo) bool {
+	if s.Kind == timeline.Syscall {
+		return in.op == opRead
+	}
+	switch s.Reason {
+	case timeline.ReasonNetwork:
+		return in.op != opWrite && in.op != opDial
+	case timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond, timeline.ReasonSleep,
+		timeline.ReasonForever, timeline.ReasonOther:
+		return true
+	}
+	return false
+}
+
+func (h *homes) merge(r *root, uses []use) {
+	for k := range uses {
+		u := &uses[k]
+		p := r.place(u.key)
+		if p == nil {
+			if len(r.places) >= maxPlaces {
+				continue
+			}
+			p = &place{key: u.key, read: u.read, client: u.client}
+			r.places = append(r.places, p)
+		}
+		p.goroutines++
+		p.visits += int64(u.visits)
+		p.net += int64(u.net)
+		p.time += u.time
+		if u.visits > 1 {
+			p.repeats++
+		}
+		if u.time > h.t.Duration()/2 {
+			p.residents++
+		}
+	}
+}
+
+func (r *root) place(key int32) *place {
+	for _, p := range r.places {
+		if p.key == key {
+			return p
+		}
+	}
+	return nil
+}
+
+// feeding counts who ends the waits of g: somebody who brings work, or somebody
+// who brings the answer to what g asked of him.
+func (h *homes) feeding(r *root, g timeline.GID) {
+	gr := &h.t.Gs[g]
+	k, from := 0, 0 // Wakes[from:k] came since the last visit to any place
+	for i := range gr.Segs {
+		s := &gr.Segs[i]
+		if s.Kind != timeline.Waiting {
+			continue
+		}
+		in := h.c.of(s.Stack)
+		if in.op != opReceive {
+			continue
+		}
+		for k < len(gr.Wakes) && gr.Wakes[k].Time <= s.End {
+			k++
+		}
+		asked := gr.Wakes[max(from, k-maxAsked):k]
+		from = k
+		p := r.place(in.key)
+		if p == nil || s.Waker == timeline.NoG || s.Waker == g {
+			continue
+		}
+		p.woken++
+		if !h.asked(asked, s.Waker) {
+			p.fed++
+		}
+	}
+}
+
+// maxAsked bounds how many wake-ups before a wait are searched for its waker.
+const maxAsked = 64
+
+// asked reports whether one of the wakes set whom to work. Taking what he wanted
+// to send does not.
+func (h *homes) asked(wakes []timeline.Wake, whom timeline.GID) bool {
+	for i := range wakes {
+		w := &wakes[i]
+		if w.Whom != whom {
+			continue
+		}
+		who := &h.t.Gs[whom]
+		k := who.SegmentAt(w.Time)
+		if w.Birth || k >= len(who.Segs) || who.Segs[k].Reason != timeline.ReasonChanSend {
+			return true
+		}
+	}
+	return false
+}
+
+// maxPlaces bounds the places kept for a root function.
+const maxPlaces = 256
+
+// manyVisits to a place, by goroutines that were born and died within the trace,
+// make it the home of something that lives as long as a connection; a job born
+// for one request may loop a few times too.
+const manyVisits = 8
+
+// establish decides which places of a root can be a home at all, and ranks them.
+func (h *homes) establish(r *root) {
+	jobs := 2*r.finished > r.goroutines // born for one job each
+	for _, p := range r.places {
+		switch {
+		case p.key < keyFirst, p.read && p.net > 0:
+			p.established = true
+		default:
+			p.established = p.residents > 0 || p.repeats > 0 && (!jobs || p.visits >= manyVisits*int64(p.goroutines))
+		}
+	}
+	h.rank(r)
+}
+
+// rank orders the places of a root: those of known servers first, then the
+// socket reads of connection goroutines, then where others bring work, then by
+// time. Under load a goroutine may spend little time at home, so that time alone
+// would choose a wait inside its work. (A lone goroutine that reads a socket may
+// as well poll somebody.)
+func (h *homes) rank(r *root) {
+	class := func(p *place) int {
+		switch {
+		case !p.established || p.rejected:
+			return 4
+		case p.key < keyFirst:
+			return 0
+		case p.read && p.net > 0 && (r.goroutines > 1 || r.accepted > 0):
+			return 1
+		case p.woken > 0 && 2*p.fed > p.woken:
+			return 2
+		}
+		return 3
+	}
+	sort.SliceStable(r.places, func(i, j int) bool {
+		a, b := r.places[i], r.places[j]
+		if ca, cb := class(a), class(b); ca != cb {
+			return ca < cb
+		}
+		return a.time > b.time || a.time == b.time && a.net > b.net
+	})
+}
+
+// settle gives every goroutine the best place of its root that it uses.
+func (h *homes) settle() {
+	for g := range h.t.Gs {
+		h.home[g] = keyNone
+		r := h.of[g]
+		if r == nil {
+			continue
+		}
+		mine := h.uses[h.first[g]:h.first[g+1]]
+		for _, p := range r.places {
+			if !p.established || p.rejected {
+				break // the rest are worse
+			}
+			if uses(mine, p.key) {
+				h.home[g] = p.key
+				break
+			}
+		}
+	}
+}
+
+func uses(us []use, key int32) bool {
+	for i := range us {
+		if us[i].key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// awaited rejects a place if others wait, for what the goroutine does next,
+// most of the time that it spends there: then it is a part of its work (the
+// timer of a batcher, the reply of a dependency) and no idleness.
+func (h *homes) awaited(r *root, p *place) {
+	for _, g := range r.members {
+		if !uses(h.uses[h.first[g]:h.first[g+1]], p.key) {
+			continue
+		}
+		waits := h.waitsFor(g)
+		k := 0
+		gr := &h.t.Gs[g]
+		for i := range gr.Segs {
+			s := &gr.Segs[i]
+			if s.Kind != timeline.Waiting || h.c.of(s.Stack).key != p.key {
+				continue
+			}
+			p.sampled += s.End - s.Start
+			for k < len(waits) && waits[k].End <= s.Start {
+				k++
+			}
+			for j := k; j < len(waits) && waits[j].Start < s.End; j++ {
+				p.awaited += min(s.End, waits[j].End) - max(s.Start, waits[j].Start)
+			}
+		}
+	}
+	p.rejected = p.sampled > 0 && 2*p.awaited > p.sampled
+}
+
+// waitsFor returns the times in which others waited, away from their homes, for
+// g to wake them: disjoint and in order.
+func (h *homes) waitsFor(g timeline.GID) (out []timeline.Span) {
+	gr := &h.t.Gs[g]
+	for i := range gr.Wakes {
+		w := &gr.Wakes[i]
+		if w.Birth || h.of[w.Whom] == nil {
+			continue
+		}
+		who := &h.t.Gs[w.Whom]
+		k := who.SegmentAt(w.Time)
+		if k >= len(who.Segs) || who.Segs[k].Waker != g {
+			continue
+		}
+		s := &who.Segs[k]
+		if h.home[w.Whom] != keyNone && h.c.of(s.Stack).key == h.home[w.Whom] {
+			continue
+		}
+		x := timeline.Span{Start: s.Start, End: s.End, G: timeline.NoG}
+		for n := len(out); n > 0 && out[n-1].End >= x.Start; n-- {
+			x.Start = min(x.Start, out[n-1].Start)
+			out = out[:n-1]
+		}
+		out = append(out, x)
+	}
+	return out
+}

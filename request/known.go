@@ -1,0 +1,271 @@
+package request
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// known finds the requests of servers known by name.
+func (d *finder) known() {
+	for i := range d.t.Gs {
+		g := timeline.GID(i)
+		r := d.h.of[i]
+		if r == nil {
+			continue
+		}
+		switch {
+		case r.name == rootHTTP:
+			d.http1(g)
+		case handlesHTTP2(r.name):
+			d.http2(g)
+		case strings.HasPrefix(r.name, grpcStreams):
+			d.grpc(g)
+		case r.name == grpcWorker:
+			d.grpcWorker(g)
+		case d.h.home[i] == keyFast:
+			d.connection(g, d.roleOf("fasthttp", Connection, r.name, keyFast), keyFast, answersPeer)
+		}
+	}
+}
+
+const (
+	grpcStreams = "google.golang.org/grpc.(*Server).serveStreams.func"
+	grpcWorker  = "google.golang.org/grpc.(*Server).serverWorker"
+)
+
+func handlesHTTP2(root string) bool {
+	return strings.HasSuffix(root, "erverConn).runHandler") && http2(packageOf(root))
+}
+
+// serves reports whether goroutines of this root belong to a known server or
+// client library, which the generic rules must leave alone.
+func serves(root string) bool {
+	pkg := packageOf(root)
+	return clientOf(root) != 0 || http2(pkg) || pkg == "crypto/tls" || pkg == "net" ||
+		pkg == "google.golang.org/grpc" || strings.HasPrefix(pkg, "google.golang.org/grpc/")
+}
+
+// http1 finds the requests of a connection of net/http's server.
+func (d *finder) http1(g timeline.GID) {
+	role := d.roleOf("net/http", Connection, rootHTTP, keyNone)
+	if d.h.home[g] == keyHTTP {
+		d.connection(g, role, keyHTTP, func(in *stackInfo) bool { return in.flags&answers != 0 })
+	}
+	d.strangers(g)
+}
+
+// strangers counts a connection that is no longer, or not yet again, one of
+// HTTP: hijacked by its handler, or serving the observer all the time.
+func (d *finder) strangers(g timeline.GID) {
+	gr := &d.t.Gs[g]
+	hijacks, observes, home := 0, false, false
+	for i := range gr.Segs {
+		s := &gr.Segs[i]
+		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
+			continue
+		}
+		in := d.c.of(s.Stack)
+		switch {
+		case in.key == keyHTTP:
+			if home = true; hijacks == 0 {
+				return // the rest is counted by request
+			}
+		case in.flags&observer != 0:
+			observes = true
+		case in.foreign() && byNetwork(s):
+			hijacks++
+		}
+	}
+	switch {
+	case observes && !home:
+		d.excluded[classObserver]++
+	case hijacks > 0 && !home:
+		d.excluded[classHijacked]++
+	}
+}
+
+// http2 finds the request of a handler goroutine: from its birth until its last
+// frame is written.
+func (d *finder) http2(g timeline.GID) {
+	gr := &d.t.Gs[g]
+	if !gr.Born || len(gr.Segs) == 0 {
+		if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&observer != 0 {
+			d.excluded[classObserver]++
+		}
+		return
+	}
+	role := d.roleOf("net/http (HTTP/2)", PerRequest, d.h.of[g].name, keyNone)
+	end := gr.End()
+	if gr.Died {
+		for i := range gr.Segs {
+			if s := &gr.Segs[i]; s.Kind == timeline.Waiting && d.c.of(s.Stack).flags&frameWritten != 0 && s.Waker != timeline.NoG {
+				end = s.End
+			}
+		}
+	}
+	e := d.examine(g, 0, gr.Start(), gr.End())
+	before, byNet := d.arrival(g)
+	d.add(role, Request{Parts: d.parts(append(before, Part{g, gr.Start(), end})...), InFlight: !gr.Died, ByNetwork: byNet}, e)
+}
+
+// arrival returns the parts of a request that came before the birth of its
+// handler g: on the goroutine that read it from the connection and, if that is
+// another one, on the one that gave birth to g.
+func (d *finder) arrival(g timeline.GID) ([]Part, bool) {
+	gr := &d.t.Gs[g]
+	parent, at := gr.Creator, gr.Start()
+	if parent < 0 {
+		return nil, false
+	}
+	if from, byNet, ok := d.readBefore(parent, at); ok {
+		return []Part{{parent, from, at}}, byNet
+	}
+	// HTTP/2: a goroutine that only reads frames woke the one that serves.
+	segs := d.t.Gs[parent].Segs
+	for i, n := d.t.Gs[parent].SegmentAt(at)-1, 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
+		s := &segs[i]
+		if s.Kind != timeline.Waiting || s.Waker == timeline.NoG {
+			continue
+		}
+		if from, byNet, ok := d.readBefore(s.Waker, s.End); ok {
+			return []Part{{s.Waker, from, s.End}, {parent, s.End, at}}, byNet
+		}
+		break
+	}
+	return nil, false
+}
+
+// readBefore returns when the last message that g read before at was there: at
+// its wake-up by the network or, if it had not to wait, at its read call. What
+// it gave birth to or woke since then had that message.
+func (d *finder) readBefore(g timeline.GID, at timeline.Time) (from timeline.Time, byNet, ok bool) {
+	gr := &d.t.Gs[g]
+	ws := gr.Wakes
+	k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= at }) - 1
+	i := min(gr.SegmentAt(at), len(gr.Segs)-1)
+	for n := 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
+		s := &gr.Segs[i]
+		if s.Start >= at || d.c.of(s.Stack).op != opRead {
+			continue
+		}
+		switch {
+		case byNetwork(s) && s.End <= at:
+			from, byNet, ok = s.End, true, true
+		case s.Kind == timeline.Syscall && !ok:
+			from, ok = s.Start, true
+			continue // did it have to wait for this?
+		}
+		break
+	}
+	for ; ok && k >= 0 && ws[k].Time > from; k-- {
+		if ws[k].Birth || d.atHome(&ws[k]) {
+			from, byNet = ws[k].Time, false // an earlier message of the same read
+		}
+	}
+	return from, byNet, ok
+}
+
+// grpc finds the requests of a goroutine that handles one gRPC stream.
+func (d *finder) grpc(g timeline.GID) {
+	gr := &d.t.Gs[g]
+	if len(gr.Segs) == 0 {
+		return
+	}
+	if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&streaming != 0 {
+		d.grpcStream(g)
+	} else if gr.Born {
+		before, byNet := d.arrival(g)
+		d.unary(g, 0, gr.Start(), gr.End(), !gr.Died, before, byNet)
+	}
+}
+
+func (d *finder) unary(g timeline.GID, seg int, from, to timeline.Time, open bool, before []Part, byNet bool) {
+	e := d.examine(g, seg, from, to)
+	role := d.roleOf("grpc-go unary", PerRequest, d.h.of[g].name, keyNone)
+	d.add(role, Request{Parts: d.answered(before, g, from, to, open), InFlight: open, ByNetwork: byNet}, e)
+}
+
+// answered returns the parts of a request that g carried from from to to, and
+// that the goroutine which g woke last then wrote to the socket.
+func (d *finder) answered(before []Part, g timeline.GID, from, to timeline.Time, open bool) []Part {
+	if !open {
+		if w, at, end, ok := d.writer(g, from, to); ok {
+			return d.parts(append(before, Part{g, from, at}, Part{w, at, end})...)
+		}
+	}
+	return d.parts(append(before, Part{g, from, to})...)
+}
+
+// writer finds the goroutine that g woke last in [from, to] and that then wrote
+// to a socket.
+func (d *finder) writer(g timeline.GID, from, to timeline.Time) (w timeline.GID, at, end timeline.Time, ok bool) {
+	ws := d.t.Gs[g].Wakes
+	i := len(ws)
+	for i > 0 && ws[i-1].Time > to {
+		i--
+	}
+	for n := 0; i > 0 && ws[i-1].Time >= from && n < maxLook; n++ {
+		i--
+		if ws[i].Birth {
+			continue
+		}
+		if end, ok := d.firstWrite(ws[i].Whom, ws[i].Time); ok {
+			return ws[i].Whom, ws[i].Time, end, true
+		}
+	}
+	return 0, 0, 0, false
+}
+
+// grpcStream finds one request per message that a stream's handler receives.
+func (d *finder) grpcStream(g timeline.GID) {
+	gr := &d.t.Gs[g]
+	role := d.roleOf("grpc-go streaming", PerRequest, d.h.of[g].name, keyMessage)
+	from, seg, first, open := gr.Start(), 0, true, gr.Born
+	messages := 0
+	mark := len(d.list)
+	for i := range gr.Segs {
+		s := &gr.Segs[i]
+		if s.Kind != timeline.Waiting || d.c.of(s.Stack).key != keyMessage {
+			continue
+		}
+		// Before the first message there is nothing to answer, unless it came
+		// with the stream.
+		if first && open {
+			_, _, _, open = d.writer(g, from, s.Start)
+		}
+		if open {
+			d.add(role, Request{Parts: d.answered(nil, g, from, s.Start, false)}, d.examine(g, seg, from, s.Start))
+		}
+		first = false
+		messages++
+		if open = s.Waker != timeline.NoG; open {
+			from, seg = s.End, i+1
+		}
+	}
+	if messages < 2 && gr.End()-gr.Start() > 0 {
+		d.list = d.list[:mark]
+		d.excluded[classStream]++
+		return
+	}
+	if open && !gr.Died && !first {
+		d.add(role, Request{Parts: d.parts(Part{g, from, gr.End()}), InFlight: true}, d.examine(g, seg, from, gr.End()))
+	}
+}
+
+// grpcWorker finds the requests of a worker of grpc.NumStreamWorkers.
+func (d *finder) grpcWorker(g timeline.GID) {
+	if d.h.home[g] == keyNone {
+		return
+	}
+	d.carried[g] = true
+	d.walk(g, d.h.home[g], func(*stackInfo) bool { return false }, func(a activation) {
+		gr := &d.t.Gs[g]
+		to := gr.End()
+		if !a.open {
+			to = a.until
+		}
+		d.unary(g, a.seg, a.start, to, a.open, nil, a.byNet)
+	})
+}

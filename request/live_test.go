@@ -1,0 +1,711 @@
+package request
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	_ "net/http/pprof"
+	"os"
+	"os/exec"
+	"runtime/trace"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+// The servers of these tests are traced; their clients are this binary, run
+// again as a child process, so that the trace has one side of each connection.
+
+const clientEnv = "WHYLATE_REQUEST_CLIENT"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(clientEnv); kind != "" {
+		took, err := clientKinds[kind](os.Args[1], 4, 100)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		_ = json.NewEncoder(os.Stdout).Encode(took)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// clientKinds send n requests on each of conns connections and return how long
+// each took, in nanoseconds.
+var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
+	"lines": func(addr string, conns, n int) ([]int64, error) {
+		return onEach(conns, func() (took []int64, err error) {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			r := bufio.NewReader(c)
+			for i := range n {
+				start := time.Now()
+				fmt.Fprintf(c, "%d\n", i)
+				if _, err := r.ReadString('\n'); err != nil {
+					return took, err
+				}
+				took = append(took, int64(time.Since(start)))
+				time.Sleep(time.Millisecond)
+			}
+			return took, nil
+		})
+	},
+	"datagrams": func(addr string, conns, n int) ([]int64, error) {
+		return onEach(conns, func() (took []int64, err error) {
+			c, err := net.Dial("udp", addr)
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			buf := make([]byte, 100)
+			for i := range n {
+				start := time.Now()
+				fmt.Fprintf(c, "%d\n", i)
+				if _, err := c.Read(buf); err != nil {
+					return took, err
+				}
+				took = append(took, int64(time.Since(start)))
+				time.Sleep(time.Millisecond)
+			}
+			return took, nil
+		})
+	},
+	"http": askHTTP,
+	// The next request is sent while the last one is worked on.
+	"pipelined": func(addr string, conns, n int) ([]int64, error) {
+		return onEach(conns, func() (took []int64, err error) {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			send := func() { fmt.Fprintf(c, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n") }
+			r := bufio.NewReader(c)
+			send()
+			for i := range n {
+				start := time.Now()
+				time.Sleep(time.Millisecond) // the server is at it, and will find the next one in its buffer
+				if i+1 < n {
+					send()
+				}
+				resp, err := http.ReadResponse(r, nil)
+				if err != nil {
+					return took, err
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				took = append(took, int64(time.Since(start)))
+			}
+			return took, nil
+		})
+	},
+	"upgraded": func(addr string, conns, n int) ([]int64, error) {
+		return onEach(conns, func() (took []int64, err error) {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			r := bufio.NewReader(c)
+			if _, err := r.ReadString('!'); err != nil {
+				return nil, err
+			}
+			for i := range n {
+				fmt.Fprintf(c, "%d\n", i)
+				if _, err := r.ReadString('\n'); err != nil {
+					return took, err
+				}
+				took = append(took, 0)
+			}
+			return took, nil
+		})
+	},
+	"observe": func(addr string, conns, n int) ([]int64, error) {
+		go func() { _, _ = http.Get("http://" + addr + "/debug/pprof/profile?seconds=1") }()
+		for range 20 {
+			resp, err := http.Get("http://" + addr + "/debug/pprof/goroutine?debug=1")
+			if err != nil {
+				return nil, err
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		return askHTTP(addr, conns, n)
+	},
+}
+
+func askHTTP(addr string, conns, n int) ([]int64, error) {
+	return onEach(conns, func() (took []int64, err error) {
+		c := &http.Client{Transport: &http.Transport{}}
+		for i := range n {
+			start := time.Now()
+			resp, err := c.Get("http://" + addr + []string{"/a", "/b"}[i%2])
+			if err != nil {
+				return took, err
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			took = append(took, int64(time.Since(start)))
+			time.Sleep(time.Millisecond)
+		}
+		return took, nil
+	})
+}
+
+func onEach(conns int, f func() ([]int64, error)) (all []int64, err error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range conns {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			took, e := f()
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+			if e != nil {
+				err = e
+			}
+		}()
+	}
+	wg.Wait()
+	return all, err
+}
+
+// askFromOutside runs a client in a child process and returns what it measured.
+func askFromOutside(t *testing.T, kind, addr string) []int64 {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], addr)
+	cmd.Env = append(os.Environ(), clientEnv+"="+kind)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("client %s: %v", kind, err)
+	}
+	var took []int64
+	if err := json.Unmarshal(out, &took); err != nil {
+		t.Fatalf("client %s: %v", kind, err)
+	}
+	return took
+}
+
+// record traces f and finds the requests in it.
+func record(t *testing.T, o Options, f func()) *Found {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := trace.Start(&buf); err != nil {
+		t.Fatal(err)
+	}
+	f()
+	trace.Stop()
+	if dir := os.Getenv("WHYLATE_KEEP_TRACES"); dir != "" {
+		_ = os.WriteFile(dir+"/"+strings.ReplaceAll(t.Name(), "/", "_")+".trace", buf.Bytes(), 0o644)
+	}
+	r, err := gotrace.NewReader(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := timeline.Read(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f2 := Find(tl, o)
+	check(t, f2)
+	return f2
+}
+
+// check tests what must hold of everything that was found.
+func check(t *testing.T, f *Found) {
+	t.Helper()
+	var last timeline.Time
+	flying := false
+	for i := range f.Requests {
+		r := &f.Requests[i]
+		for k, p := range r.Parts {
+			if p.End < p.Start || k > 0 && p.Start != r.Parts[k-1].End {
+				t.Fatalf("request %d: parts %v", i, r.Parts)
+			}
+			g := &f.t.Gs[p.G]
+			if p.Start < g.Start() || p.End > g.End() {
+				t.Errorf("request %d: part %v outside of its goroutine's life [%d, %d]", i, p, g.Start(), g.End())
+			}
+			if !f.Entry(p.G) {
+				t.Errorf("request %d: goroutine %d carries it and is no entry", i, p.G)
+			}
+			if mid := (p.Start + p.End) / 2; f.RequestAt(p.G, mid) < 0 {
+				t.Errorf("request %d: RequestAt does not find it", i)
+			}
+		}
+		if r.InFlight {
+			flying = true
+		} else if flying || r.End() < last {
+			t.Errorf("request %d is out of order", i)
+		}
+		last = r.End()
+		if r.Role >= len(f.Roles) || r.Endpoint >= len(f.Endpoints) {
+			t.Fatalf("request %d: role %d, endpoint %d", i, r.Role, r.Endpoint)
+		}
+	}
+}
+
+// inner sums the durations that a server measures itself: from the end of its
+// read to the end of its write. It is a lower bound of what is found.
+type inner struct{ ns, n atomic.Int64 }
+
+func (m *inner) since(start time.Time) {
+	m.ns.Add(int64(time.Since(start)))
+	m.n.Add(1)
+}
+
+func sum(ns []int64) (s int64) {
+	for _, n := range ns {
+		s += n
+	}
+	return s
+}
+
+// agrees tests that found requests are as many as sent, not shorter in total
+// than the server's own measurement of a part of them, nor longer than the client's.
+func agrees(t *testing.T, f *Found, m *inner, sent []int64, names ...string) {
+	t.Helper()
+	n, ns := 0, int64(0)
+	for i := range f.Requests {
+		if r := &f.Requests[i]; !r.InFlight {
+			n++
+			ns += int64(r.Duration())
+		}
+	}
+	describe(t, f)
+	t.Logf("%d sent, %d found; sums: server %.1f ms, found %.1f ms, client %.1f ms", len(sent), n,
+		float64(m.ns.Load())/1e6, float64(ns)/1e6, float64(sum(sent))/1e6)
+	if slack := len(sent)/100 + 1; n < len(sent)-slack || n > len(sent)+slack {
+		t.Errorf("%d sent, %d found", len(sent), n)
+	}
+	if low := m.ns.Load(); float64(ns) < 0.97*float64(low) {
+		t.Errorf("found %d ns in total, the server alone measured %d", ns, low)
+	}
+	if high := sum(sent); float64(ns) > 1.02*float64(high) {
+		t.Errorf("found %d ns in total, the client measured %d", ns, high)
+	}
+	if len(f.Roles) != len(names) {
+		t.Errorf("%d roles, want %q", len(f.Roles), names)
+	}
+	for i := range names {
+		if i < len(f.Roles) && f.Roles[i].Name != names[i] {
+			t.Errorf("role %q, want %q", f.Roles[i].Name, names[i])
+		}
+	}
+}
+
+func describe(t *testing.T, f *Found) {
+	t.Helper()
+	for _, r := range f.Roles {
+		t.Logf("role %+v", r)
+	}
+	t.Logf("endpoints %v outgoing %v excluded %v share %.2f", f.Endpoints, f.Outgoing, f.Excluded, f.LargestShare)
+}
+
+const pkg = "github.com/whylate/whylate/request."
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func accept(l net.Listener, serve func(net.Conn)) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go serve(c)
+	}
+}
+
+// work takes 1 to 4 ms, in an order that repeats.
+func work(i int) { time.Sleep(time.Duration(1+i%4) * time.Millisecond) }
+
+type lineServer struct{ inner }
+
+func (s *lineServer) serve(c net.Conn) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		start := time.Now()
+		i, _ := strconv.Atoi(strings.TrimSpace(line))
+		work(i)
+		fmt.Fprintf(c, "%d\n", i)
+		s.since(start)
+	}
+}
+
+func TestConnectionGoroutineAnswersItself(t *testing.T) {
+	l, s := listen(t), &lineServer{}
+	go accept(l, s.serve)
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "lines", l.Addr().String()) })
+	agrees(t, f, &s.inner, sent, pkg+"(*lineServer).serve")
+	if len(f.Roles) == 0 || f.Roles[0].Shape != Connection {
+		t.Errorf("roles %+v", f.Roles)
+	}
+}
+
+// pairServer reads on one goroutine and answers on another, through a channel.
+type pairServer struct {
+	inner
+	starts sync.Map
+}
+
+type job struct {
+	i     int
+	start time.Time
+}
+
+func (s *pairServer) read(c net.Conn, jobs chan<- job) {
+	defer close(jobs)
+	r := bufio.NewReader(c)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		start := time.Now()
+		i, _ := strconv.Atoi(strings.TrimSpace(line))
+		jobs <- job{i, start}
+	}
+}
+
+func (s *pairServer) write(c net.Conn, jobs <-chan job) {
+	defer c.Close()
+	for j := range jobs {
+		work(j.i)
+		fmt.Fprintf(c, "%d\n", j.i)
+		s.since(j.start)
+	}
+}
+
+func TestReaderHandsOverToItsWriter(t *testing.T) {
+	l, s := listen(t), &pairServer{}
+	go accept(l, func(c net.Conn) {
+		jobs := make(chan job, 10)
+		go s.write(c, jobs)
+		s.read(c, jobs)
+	})
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "lines", l.Addr().String()) })
+	agrees(t, f, &s.inner, sent, pkg+"TestReaderHandsOverToItsWriter.func1")
+	if len(f.Roles) == 0 || f.Roles[0].Shape != ReaderWriter {
+		t.Errorf("roles %+v", f.Roles)
+	}
+}
+
+func TestReaderHandsOverToWorkersAndTheyToItsWriter(t *testing.T) {
+	l, s := listen(t), &pairServer{}
+	type item struct {
+		job
+		out chan<- job
+	}
+	pool := make(chan item)
+	for range 4 {
+		go func() {
+			for it := range pool {
+				work(it.i)
+				it.out <- it.job
+			}
+		}()
+	}
+	go accept(l, func(c net.Conn) {
+		in, out := make(chan job, 10), make(chan job)
+		go func() {
+			for j := range out {
+				fmt.Fprintf(c, "%d\n", j.i)
+				s.since(j.start)
+			}
+		}()
+		r := bufio.NewReader(c)
+		_ = in
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				close(out)
+				return
+			}
+			i, _ := strconv.Atoi(strings.TrimSpace(line))
+			pool <- item{job{i, time.Now()}, out}
+		}
+	})
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "lines", l.Addr().String()) })
+	agrees(t, f, &s.inner, sent, pkg+"TestReaderHandsOverToWorkersAndTheyToItsWriter.func2")
+	close(pool)
+}
+
+// datagramServer reads on one goroutine and answers each datagram on a new one.
+type datagramServer struct {
+	inner
+	c *net.UDPConn
+}
+
+func (s *datagramServer) read() {
+	for {
+		buf := make([]byte, 100)
+		n, from, err := s.c.ReadFromUDP(buf)
+		if err != nil {
+			return
+		}
+		go s.answer(string(buf[:n]), from, time.Now())
+	}
+}
+
+func (s *datagramServer) answer(line string, to *net.UDPAddr, start time.Time) {
+	i, _ := strconv.Atoi(strings.TrimSpace(line))
+	work(i)
+	_, _ = s.c.WriteToUDP([]byte(line), to)
+	s.since(start)
+}
+
+func TestReaderGivesBirthToAGoroutineForEachDatagram(t *testing.T) {
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := &datagramServer{c: c}
+	go s.read()
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "datagrams", c.LocalAddr().String()) })
+	agrees(t, f, &s.inner, sent, pkg+"(*datagramServer).read")
+	if len(f.Roles) == 0 || f.Roles[0].Shape != PerRequest {
+		t.Errorf("roles %+v", f.Roles)
+	}
+}
+
+// web is an HTTP server with two endpoints behind a logging middleware.
+type web struct{ inner }
+
+func (w *web) fast(rw http.ResponseWriter, r *http.Request) {
+	time.Sleep(time.Millisecond)
+	fmt.Fprintln(rw, "a")
+}
+
+func (w *web) slow(rw http.ResponseWriter, r *http.Request) {
+	w.fetch()
+	fmt.Fprintln(rw, "b")
+}
+
+func (w *web) fetch() { time.Sleep(3 * time.Millisecond) }
+
+func (w *web) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/a", w.fast)
+	mux.HandleFunc("/b", w.slow)
+	mux.HandleFunc("/ws", w.upgrade)
+	mux.Handle("/debug/pprof/", http.DefaultServeMux)
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		mux.ServeHTTP(rw, r)
+		if !strings.HasPrefix(r.URL.Path, "/debug") {
+			w.since(start)
+		}
+	})
+}
+
+func (w *web) upgrade(rw http.ResponseWriter, r *http.Request) {
+	c, buf, err := rw.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\n\r\n!")
+	for {
+		line, err := buf.ReadString('\n')
+		if err != nil {
+			return
+		}
+		fmt.Fprint(c, line)
+	}
+}
+
+func serveHTTP(t *testing.T) (*web, string) {
+	t.Helper()
+	w := &web{}
+	s := httptest.NewServer(w.handler())
+	t.Cleanup(s.Close)
+	return w, s.Listener.Addr().String()
+}
+
+func TestHTTPServerWithConnectionsThatAreKeptAlive(t *testing.T) {
+	w, addr := serveHTTP(t)
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "http", addr) })
+	agrees(t, f, &w.inner, sent, "net/http")
+	by := map[string]int{}
+	for _, r := range f.Requests {
+		by[f.Endpoints[r.Endpoint]]++
+	}
+	for _, e := range []string{pkg + "(*web).fast", pkg + "(*web).slow"} {
+		if n := by[e]; n < len(sent)/2-5 || n > len(sent)/2+5 {
+			t.Errorf("%d requests of %s in %v", n, e, by)
+		}
+	}
+}
+
+func TestNextRequestIsInTheBufferAlready(t *testing.T) {
+	w, addr := serveHTTP(t)
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "pipelined", addr) })
+	describe(t, f)
+	if n, want := len(f.Requests), int(w.n.Load()); n < want-want/50-1 || n > want+want/50+1 {
+		t.Errorf("%d found, %d served, %d sent", n, want, len(sent))
+	}
+}
+
+func TestHijackedConnectionsAreExcluded(t *testing.T) {
+	_, addr := serveHTTP(t)
+	f := record(t, Options{}, func() { askFromOutside(t, "upgraded", addr) })
+	describe(t, f)
+	if len(f.Requests) != 0 {
+		t.Errorf("%d requests", len(f.Requests))
+	}
+	if n := excluded(f, classHijacked); n != 4 {
+		t.Errorf("%d excluded of 4 connections", n)
+	}
+}
+
+func TestObserversRequestsAreExcluded(t *testing.T) {
+	w, addr := serveHTTP(t)
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "observe", addr) })
+	agrees(t, f, &w.inner, sent, "net/http")
+	if n := excluded(f, classObserver); n < 20 {
+		t.Errorf("%d excluded of 21", n)
+	}
+}
+
+func excluded(f *Found, name string) int {
+	for _, c := range f.Excluded {
+		if c.Name == name {
+			return c.Count
+		}
+	}
+	return 0
+}
+
+func TestHTTP2HandlersEndWithTheirLastFrame(t *testing.T) {
+	w := &web{}
+	s := httptest.NewUnstartedServer(w.handler())
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	var sent []int64
+	f := record(t, Options{}, func() { // client and server in one process: its calls are counted and no requests
+		var err error
+		sent, err = onEach(4, func() (took []int64, err error) {
+			for i := range 100 {
+				start := time.Now()
+				resp, err := s.Client().Get(s.URL + []string{"/a", "/b"}[i%2])
+				if err != nil {
+					return took, err
+				}
+				if resp.ProtoMajor != 2 {
+					return took, fmt.Errorf("HTTP/%d", resp.ProtoMajor)
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				took = append(took, int64(time.Since(start)))
+			}
+			return took, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	agrees(t, f, &w.inner, sent, "net/http (HTTP/2)")
+	if len(f.Outgoing) == 0 {
+		t.Error("no outgoing calls counted")
+	}
+}
+
+func TestTransportOfTheSameProcessIsNoEntry(t *testing.T) {
+	w, addr := serveHTTP(t)
+	var sent []int64
+	f := record(t, Options{}, func() {
+		var err error
+		if sent, err = askHTTP(addr, 4, 100); err != nil {
+			t.Error(err)
+		}
+	})
+	agrees(t, f, &w.inner, sent, "net/http")
+	if len(f.Outgoing) != 1 || f.Outgoing[0].Name != "net/http Transport" || f.Outgoing[0].Count < len(sent)*95/100 || f.Outgoing[0].Count > len(sent)*105/100 {
+		t.Errorf("%d calls made, counted %v", len(sent), f.Outgoing)
+	}
+}
+
+func TestTasksDefineTheRequests(t *testing.T) {
+	l := listen(t)
+	var m inner
+	go accept(l, func(c net.Conn) {
+		r := bufio.NewReader(c)
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			i, _ := strconv.Atoi(strings.TrimSpace(line))
+			start := time.Now()
+			_, task := trace.NewTask(context.Background(), []string{"even", "odd"}[i%2])
+			work(i)
+			fmt.Fprint(c, line)
+			task.End()
+			m.since(start)
+		}
+	})
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "lines", l.Addr().String()) })
+	describe(t, f)
+	if len(f.Roles) == 0 || f.Roles[0].Shape != Annotated || f.Roles[0].Count != len(sent) || len(f.Requests) != len(sent) {
+		t.Errorf("roles %+v for %d sent", f.Roles, len(sent))
+	}
+	if len(f.Endpoints) != 2 {
+		t.Errorf("endpoints %v", f.Endpoints)
+	}
+}
+
+func TestFunctionNamedByTheUser(t *testing.T) {
+	w, addr := serveHTTP(t)
+	f := record(t, Options{Func: mustCompile(`\(\*web\)\.fetch$`)}, func() { askFromOutside(t, "http", addr) })
+	describe(t, f)
+	if n, want := len(f.Requests), int(w.n.Load()/2); n != want {
+		t.Errorf("%d requests, %d calls", n, want)
+	}
+	for _, r := range f.Requests {
+		if d := time.Duration(r.Duration()); d < 3*time.Millisecond {
+			t.Errorf("%v", d)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package request
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// carriedPart is a part of Requests[request].
+type carriedPart struct {
+	start, end timeline.Time
+	request    int32
+}
+
+// Home reports whether s, a segment of g, is a wait for g's next piece of work:
+// a wait at the blocking stack to which goroutines of g's role return. Time of
+// a goroutine at home is nobody's lateness. Goroutines born for one job have no
+// home, nor have those for which others wait while they are "at home": a
+// batcher's timer and the reader of an outgoing connection are part of the work.
+func (f *Found) Home(g timeline.GID, s *timeline.Segment) bool {
+	if s.Kind != timeline.Waiting || g < 0 || int(g) >= len(f.home) || f.home[g] == 0 {
+		return false
+	}
+	return int(s.Stack) < len(f.keys) && f.keys[s.Stack] == f.home[g]
+}
+
+// RequestAt returns the index of the request whose part on g contains the
+// instant at, or -1. Of several (a writer that answers a batch) it returns the
+// one that came last.
+func (f *Found) RequestAt(g timeline.GID, at timeline.Time) int {
+	if g < 0 || int(g)+1 >= len(f.first) {
+		return -1
+	}
+	ps := f.parts[f.first[g]:f.first[g+1]]
+	i := sort.Search(len(ps), func(i int) bool { return ps[i].start > at }) - 1
+	for n := 0; i >= 0 && n < maxBatch; i, n = i-1, n+1 {
+		if at <= ps[i].end {
+			return int(ps[i].request)
+		}
+	}
+	return -1
+}
+
+// maxBatch bounds how many parts of one goroutine may overlap; a writer's batch
+// of more is attributed to nobody.
+const maxBatch = 64
+
+// Entry reports whether g carries requests of some role.
+func (f *Found) Entry(g timeline.GID) bool {
+	return g >= 0 && int(g) < len(f.carried) && f.carried[g]
+}
+
+// index prepares RequestAt and Entry.
+func (f *Found) index() {
+	n := len(f.t.Gs)
+	f.first = make([]int32, n+1)
+	if len(f.carried) != n {
+		f.carried = make([]bool, n)
+	}
+	for i := range f.Requests {
+		for _, p := range f.Requests[i].Parts {
+			f.first[p.G+1]++
+			f.carried[p.G] = true
+		}
+	}
+	for g := range n {
+		f.first[g+1] += f.first[g]
+	}
+	f.parts = make([]carriedPart, f.first[n])
+	next := append([]int32(nil), f.first[:n]...)
+	for i := range f.Requests {
+		for _, p := range f.Requests[i].Parts {
+			f.parts[next[p.G]] = carriedPart{p.Start, p.End, int32(i)}
+			next[p.G]++
+		}
+	}
+	for g := range n {
+		ps := f.parts[f.first[g]:f.first[g+1]]
+		sort.Slice(ps, func(i, j int) bool { return ps[i].start < ps[j].start })
+	}
+}

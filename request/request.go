@@ -1,0 +1,109 @@
+// Package request finds the requests of a timeline: the intervals whose latency
+// a user feels.
+//
+// In this order: runtime/trace tasks and regions, known servers by their
+// stacks, and generic activations of goroutines that the network drives.
+package request
+
+import (
+	"regexp"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// Part is the stretch of a request that one goroutine carries.
+type Part struct {
+	G          timeline.GID
+	Start, End timeline.Time
+}
+
+// Request is one interval whose latency a user feels. Its parts are contiguous
+// and in order of time: most requests have one.
+type Request struct {
+	Parts []Part
+	// Role is an index into Found.Roles, Endpoint one into Found.Endpoints.
+	Role, Endpoint int
+	// InFlight marks a request that was open at the end of the trace: its
+	// duration is a lower bound.
+	InFlight bool
+	// ByNetwork says that the request began with a wake-up by the network
+	// poller: some of its lateness may lie before its start.
+	ByNetwork bool
+}
+
+// Start is when the request was made runnable, End when its answer was written.
+func (r *Request) Start() timeline.Time { return r.Parts[0].Start }
+
+// End is when the last part ended.
+func (r *Request) End() timeline.Time { return r.Parts[len(r.Parts)-1].End }
+
+// Duration is End - Start, in nanoseconds.
+func (r *Request) Duration() timeline.Time { return r.End() - r.Start() }
+
+// Shape is how the goroutines of a role share the work of a request.
+type Shape uint8
+
+// The shapes.
+const (
+	// Annotated: a runtime/trace task or region.
+	Annotated Shape = iota
+	// Connection: one goroutine reads, works and writes.
+	Connection
+	// PerRequest: a reader gives birth to a goroutine for every request.
+	PerRequest
+	// ReaderWriter: a reader hands over to others and a writer answers.
+	ReaderWriter
+	// Function: the intervals in which a function named by the user is on the stack.
+	Function
+)
+
+// Role is a way in which requests enter the process.
+type Role struct {
+	// Name says what it is: "net/http", "net/http (HTTP/2)", "grpc-go unary",
+	// or the root function of a generic role.
+	Name  string
+	Shape Shape
+	// Root is the root function of its goroutines.
+	Root string
+	// Count is how many requests it has, without those in flight.
+	Count int
+}
+
+// Class is a named count.
+type Class struct {
+	Name  string
+	Count int
+}
+
+// Found is what Find found.
+type Found struct {
+	// Requests are in order of their ends; those in flight come last.
+	Requests  []Request
+	Roles     []Role
+	Endpoints []string
+	// Outgoing counts calls that the process makes, by client library.
+	Outgoing []Class
+	// Excluded counts what looks like a request and is none: the observer's own
+	// requests, streams, hijacked connections, long polls.
+	Excluded []Class
+	// LargestShare is the part of all activations that belongs to the largest
+	// role; below 0.6 the user should be asked for --request.
+	LargestShare float64
+
+	t *timeline.Timeline
+	// keys holds the home key of each stack, home that of each goroutine (0: none).
+	keys, home []int32
+	// carried marks goroutines that carried a part of a request.
+	carried []bool
+	// parts lists, goroutine by goroutine from first[g] to first[g+1], what each
+	// of them carried, in order of starts.
+	parts []carriedPart
+	first []int32
+}
+
+// Options change how requests are found. The zero value finds them by itself.
+type Options struct {
+	// Func, if not nil, defines requests: the intervals in which a function
+	// that it matches is on the stack at every blocking event.
+	Func *regexp.Regexp
+}

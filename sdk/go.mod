@@ -1,0 +1,3 @@
+module github.com/whylate/whylate/sdk
+
+go 1.22

@@ -1,0 +1,297 @@
+package timeline
+
+import (
+	"math"
+	"sort"
+	"strings"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// Activity is what a P does.
+type Activity uint8
+
+// The activities. Only the first three leave the P free for other work.
+const (
+	// Idle: no goroutine, nothing to do; parked or spinning.
+	Idle Activity = iota
+	// GCIdle: an idle-priority GC worker, which gives way to any goroutine.
+	GCIdle
+	// Late: something was there to run, but the thread did not get to it.
+	Late
+	// Scheduler: picking work, running timers, polling the network.
+	Scheduler
+	// Go: a goroutine runs.
+	Go
+	// Assist: a goroutine runs for the GC.
+	Assist
+	// GCWorker: a dedicated or fractional GC worker.
+	GCWorker
+	// InSyscall: held by a goroutine in a system call, until somebody takes it.
+	InSyscall
+	// Stopped: no goroutine because the world is stopped.
+	Stopped
+)
+
+// Free reports whether a P that does this could take a goroutine at once.
+func (a Activity) Free() bool { return a <= Late }
+
+// Stint is a stretch of time in which a P did one thing.
+type Stint struct {
+	Start, End Time
+	G          GID // the goroutine that held the P, or NoG
+	What       Activity
+}
+
+// Proc is what one P did. Its stints are contiguous.
+type Proc struct {
+	ID     gotrace.ProcID
+	Stints []Stint
+}
+
+// LateMin is the shortest time without any event, between something being ready
+// for a P and the P running it, that is blamed on the thread not being on a
+// CPU. Picking a goroutine takes the scheduler 1 to 10 us.
+const LateMin Time = 100e3
+
+// maxProcs bounds the P ids taken from a trace (an int16 in Segment); the
+// runtime itself has no limit below it that matters.
+const maxProcs = math.MaxInt16
+
+// procState is the open stint of a P.
+type procState struct {
+	proc  Proc
+	since Time
+	g     GID
+	what  Activity
+	alive bool
+	// emitted are the first and last instants of the open Scheduler stint at
+	// which the P made a goroutine runnable without running one.
+	emitFirst, emitLast Time
+}
+
+func (p *procState) put(end Time, g GID, what Activity) {
+	if end <= p.since {
+		return
+	}
+	n := len(p.proc.Stints)
+	if n > 0 && p.proc.Stints[n-1].G == g && p.proc.Stints[n-1].What == what {
+		p.proc.Stints[n-1].End = end
+	} else {
+		p.proc.Stints = append(p.proc.Stints, Stint{Start: p.since, End: end, G: g, What: what})
+	}
+	p.since = end
+}
+
+// split ends the open stint and goes on with the same goroutine in another activity.
+func (p *procState) split(at Time, what Activity) {
+	p.put(at, p.g, p.what)
+	p.what = what
+}
+
+// set ends the open stint, which is not a Scheduler one, and begins another.
+func (p *procState) set(at Time, g GID, what Activity) {
+	p.put(at, p.g, p.what)
+	p.g, p.what, p.emitFirst, p.emitLast = g, what, 0, 0
+}
+
+// endScheduler ends an open Scheduler stint at which next became (or nobody)
+// runnable at ready. A P without a goroutine is idle until something is there
+// for it to do: the goroutine that it starts next, or goroutines that it makes
+// runnable itself by running timers and polling the network. From then on it is
+// busy with scheduling; if that takes long and nothing is heard of it, its
+// thread was not on a CPU.
+func (p *procState) endScheduler(at, ready Time) {
+	if p.what != Scheduler {
+		return
+	}
+	if ready == never { // it parks: nothing was left to do after the last emission
+		if p.emitFirst != 0 {
+			p.put(p.emitFirst, NoG, Idle)
+			p.put(p.emitLast, NoG, Scheduler)
+		}
+		p.put(at, NoG, Idle)
+	} else {
+		begin, active := max(ready, p.since), max(ready, p.since, p.emitLast)
+		if p.emitFirst != 0 {
+			begin = min(begin, p.emitFirst)
+		}
+		p.put(min(begin, at), NoG, Idle)
+		if at-active > LateMin {
+			p.put(active, NoG, Scheduler)
+			p.put(at, NoG, Late)
+		}
+		p.put(at, NoG, Scheduler)
+	}
+	p.what, p.g = Scheduler, NoG
+}
+
+func (b *builder) p(id gotrace.ProcID) *procState {
+	p := b.procs[id]
+	if p == nil {
+		if id < 0 || id > maxProcs {
+			return nil
+		}
+		p = &procState{proc: Proc{ID: id}, since: b.t.Start, g: NoG}
+		b.procs[id] = p
+	}
+	return p
+}
+
+// proc handles a P's change of state.
+func (b *builder) proc(ev *gotrace.Event) {
+	p := b.p(ev.Proc)
+	if p == nil || ev.From == ev.To {
+		return
+	}
+	at := ev.Time
+	if ev.From == gotrace.Undetermined {
+		at = b.t.Start
+	}
+	p.endScheduler(at, never)
+	if ev.To == gotrace.Running {
+		p.set(at, NoG, Scheduler)
+	} else {
+		p.set(at, NoG, Idle)
+	}
+}
+
+// never is later than any instant of a trace.
+const never = Time(math.MaxInt64)
+
+// activity says what a P does while it runs g.
+func (b *builder) activity(g GID) Activity {
+	c := &b.cur[g]
+	switch {
+	case c.label == "GC (idle)":
+		return GCIdle
+	case strings.HasPrefix(c.label, "GC ("), b.t.Gs[g].Root == "runtime.gcBgMarkWorker":
+		return GCWorker
+	case c.assist != 0:
+		return Assist
+	}
+	return Go
+}
+
+// occupy carries a goroutine's change of state over to the P it happened on.
+// ready is when the goroutine became runnable.
+func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
+	p := b.p(ev.P)
+	if p == nil {
+		return
+	}
+	at := ev.Time
+	if ev.From == gotrace.Undetermined {
+		at = b.t.Start
+	}
+	switch {
+	case ev.To == gotrace.Running && p.g == g && p.what == InSyscall:
+		p.split(at, b.activity(g))
+	case ev.To == gotrace.Running:
+		p.endScheduler(at, ready)
+		p.set(at, g, b.activity(g))
+	case ev.To == gotrace.Syscall && ev.From != gotrace.NotExist:
+		p.endScheduler(at, ready)
+		p.set(at, g, InSyscall)
+	case p.g == g && (ev.From == gotrace.Running || ev.From == gotrace.Syscall):
+		b.cur[g].label = ""
+		p.set(at, NoG, Scheduler)
+	case ev.G == gotrace.NoGoroutine && p.what == Scheduler:
+		if p.emitFirst == 0 {
+			p.emitFirst = at
+		}
+		p.emitLast = at
+	}
+}
+
+// finish closes everything at the end of the trace.
+func (b *builder) finish() {
+	t := b.t
+	t.End = b.last
+	for g := range t.Gs {
+		c := &b.cur[g]
+		if !c.exists || t.End <= c.since {
+			continue
+		}
+		t.Gs[g].Segs = append(t.Gs[g].Segs, Segment{Start: c.since, End: t.End, Stack: c.stack, Waker: NoG, P: c.p, Kind: c.kind, Reason: c.reason})
+		if c.kind == Running && c.assist != 0 {
+			t.Gs[g].Assists = append(t.Gs[g].Assists, Span{Start: max(c.assist, c.since), End: t.End, G: GID(g)})
+		}
+	}
+	for _, s := range b.open {
+		s.End = t.End
+		b.closeSpan(s)
+	}
+	byStart := func(s []Span) {
+		sort.Slice(s, func(i, j int) bool { return s[i].Start < s[j].Start })
+	}
+	byStart(t.STW)
+	byStart(t.GC)
+	for _, task := range b.tasks {
+		task.End, task.Open = t.End, true
+		t.Tasks = append(t.Tasks, *task)
+	}
+	for _, r := range b.regions {
+		if r.depth > 0 {
+			r.task.End, r.task.Open = t.End, true
+			t.Regions = append(t.Regions, r.task)
+		}
+	}
+	byEnd := func(s []Task) {
+		sort.Slice(s, func(i, j int) bool {
+			return s[i].Start < s[j].Start || s[i].Start == s[j].Start && s[i].G < s[j].G
+		})
+	}
+	byEnd(t.Tasks)
+	byEnd(t.Regions)
+	b.finishProcs()
+	t.findFree()
+}
+
+// finishProcs closes the Ps, adds those that the trace never saw at work, and
+// marks what stop-the-world took.
+func (b *builder) finishProcs() {
+	t := b.t
+	for id := range t.GOMAXPROCS {
+		b.p(gotrace.ProcID(id))
+	}
+	for _, p := range b.procs {
+		p.endScheduler(t.End, never)
+		p.put(t.End, p.g, p.what)
+		p.proc.Stints = stop(p.proc.Stints, t.STW)
+		t.Procs = append(t.Procs, p.proc)
+	}
+	t.GOMAXPROCS = max(t.GOMAXPROCS, len(t.Procs))
+	sort.Slice(t.Procs, func(i, j int) bool { return t.Procs[i].ID < t.Procs[j].ID })
+}
+
+// stop marks the free parts of stints that lie in a stop-the-world span: a P
+// that was stopped looks idle and is not.
+func stop(in []Stint, stw []Span) []Stint {
+	if len(stw) == 0 {
+		return in
+	}
+	out := make([]Stint, 0, len(in))
+	i := 0
+	for _, s := range in {
+		if !s.What.Free() || s.What == GCIdle {
+			out = append(out, s)
+			continue
+		}
+		for i < len(stw) && stw[i].End <= s.Start {
+			i++
+		}
+		for j := i; j < len(stw) && stw[j].Start < s.End; j++ {
+			a, e := max(stw[j].Start, s.Start), min(stw[j].End, s.End)
+			if a > s.Start {
+				out = append(out, Stint{s.Start, a, s.G, s.What})
+			}
+			out = append(out, Stint{a, e, NoG, Stopped})
+			s.Start = e
+		}
+		if s.End > s.Start {
+			out = append(out, s)
+		}
+	}
+	return out
+}

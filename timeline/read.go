@@ -1,0 +1,431 @@
+package timeline
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// Read builds the timeline of a trace. A damaged trace gives a timeline of what
+// came before the damage, with Lost set; an error means that nothing could be read.
+func Read(r *gotrace.Reader) (*Timeline, error) {
+	b := &builder{
+		t:     &Timeline{Stacks: r.Stacks(), Version: r.Version(), byID: map[gotrace.GoID]GID{}},
+		procs: map[gotrace.ProcID]*procState{},
+		open:  map[rangeKey]Span{},
+		tasks: map[gotrace.TaskID]*Task{},
+	}
+	var ev gotrace.Event
+	for {
+		err := r.Next(&ev)
+		if err == io.EOF {
+			break
+		}
+		var lost *gotrace.CorruptError
+		if errors.As(err, &lost) {
+			b.t.Lost = lost
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		b.add(&ev)
+	}
+	b.finish()
+	return b.t, nil
+}
+
+// builder is the state of the one pass.
+type builder struct {
+	t     *Timeline
+	cur   []goState // by GID
+	procs map[gotrace.ProcID]*procState
+	open  map[rangeKey]Span
+	tasks map[gotrace.TaskID]*Task
+	// regions holds each goroutine's open regions; only the outermost counts.
+	regions map[GID]*regionState
+
+	started  bool
+	last     Time // of any event
+	running  int  // goroutines running now, without those in system calls
+	runnable int
+}
+
+// goState is the open segment of a goroutine.
+type goState struct {
+	kind   Kind
+	exists bool
+	since  Time
+	stack  gotrace.StackID
+	reason Reason
+	p      int16
+	label  string
+	assist Time // start of the open assist, 0 if none
+}
+
+type rangeKey struct {
+	name  string
+	scope gotrace.Scope
+	id    int64
+}
+
+type regionState struct {
+	depth int
+	task  Task
+}
+
+func (b *builder) add(ev *gotrace.Event) {
+	t := b.t
+	t.Events++
+	if !b.started {
+		b.started = true
+		t.Start, b.last = ev.Time, ev.Time
+	}
+	if ev.Kind == gotrace.KindMetric {
+		if ev.Name == "/sched/gomaxprocs:threads" && ev.Value <= maxProcs {
+			t.GOMAXPROCS = max(t.GOMAXPROCS, int(ev.Value))
+		}
+		return
+	}
+	if ev.Kind == gotrace.KindSync {
+		if ev.Wall != 0 && t.Wall == 0 {
+			t.Wall, t.WallAt = ev.Wall, ev.Time
+		}
+		return
+	}
+	if ev.Time < t.Start { // the first Sync may be stamped later than the first event
+		t.Start = ev.Time
+	}
+	if ev.Time-b.last >= SilenceMin && b.running > 0 {
+		s := Span{Start: b.last, End: ev.Time, G: NoG}
+		if b.runnable > 0 {
+			s.Name = "runnable"
+		}
+		t.Silences = append(t.Silences, s)
+	}
+	if ev.Time > b.last {
+		b.last = ev.Time
+	}
+	switch ev.Kind {
+	case gotrace.KindGo:
+		b.goroutine(ev)
+	case gotrace.KindProc:
+		b.proc(ev)
+	case gotrace.KindRangeBegin, gotrace.KindRangeActive, gotrace.KindRangeEnd:
+		b.span(ev)
+	case gotrace.KindLabel:
+		g := b.g(ev.Go)
+		b.cur[g].label = ev.Name
+		if p := b.procs[ev.P]; p != nil && p.g == g {
+			p.what = b.activity(g) // the label follows the start and holds for all of it
+		}
+	case gotrace.KindSample:
+		if ev.G != gotrace.NoGoroutine {
+			t.Samples = append(t.Samples, Sample{Time: ev.Time, G: b.g(ev.G), Stack: ev.Stack})
+		}
+	default:
+		b.annotation(ev)
+	}
+}
+
+// g returns the dense index of a goroutine, making one on first sight.
+func (b *builder) g(id gotrace.GoID) GID {
+	if id == gotrace.NoGoroutine {
+		return NoG
+	}
+	if g, ok := b.t.byID[id]; ok {
+		return g
+	}
+	g := GID(len(b.t.Gs))
+	b.t.byID[id] = g
+	b.t.Gs = append(b.t.Gs, Goroutine{ID: id, Creator: NoG})
+	b.cur = append(b.cur, goState{})
+	return g
+}
+
+// goroutine handles a change of a goroutine's state.
+func (b *builder) goroutine(ev *gotrace.Event) {
+	g := b.g(ev.Go)
+	c := &b.cur[g]
+	if ev.From == ev.To { // every generation repeats the states
+		if c.exists && c.stack == 0 {
+			c.stack = ev.GoStack
+			b.reasonFromStack(c)
+		}
+		return
+	}
+	ready := ev.Time
+	switch ev.From {
+	case gotrace.Undetermined:
+		// The first status of a goroutine may arrive at the end of its
+		// generation; it has been so since the trace began.
+		c.exists, c.since = true, b.t.Start
+	case gotrace.NotExist:
+		c.exists, c.since = true, ev.Time
+		b.born(g, ev)
+	default:
+		ready = c.since
+		b.close(g, ev)
+	}
+	c = &b.cur[g] // closing and birth may have grown the slice
+	b.note(g, ev.GoStack)
+	if c.exists && ev.From != gotrace.Undetermined && ev.From != gotrace.NotExist {
+		b.count(c.kind, -1, ev.Time)
+	}
+	if ev.From != gotrace.Undetermined && ev.From != gotrace.NotExist {
+		c.since = ev.Time
+	}
+	c.stack, c.reason, c.p = ev.GoStack, reasonOf(ev.Reason), -1
+	switch ev.To {
+	case gotrace.Running:
+		c.kind, c.stack, c.p, c.reason = Running, 0, int16(ev.P), ReasonNone
+	case gotrace.Runnable:
+		c.kind = Runnable
+		if ev.From == gotrace.Waiting || ev.From == gotrace.NotExist {
+			c.stack = 0 // GoStack is where it waited; that belongs to the wait
+		}
+	case gotrace.Waiting:
+		c.kind = Waiting
+		b.reasonFromStack(c)
+	case gotrace.Syscall:
+		c.kind = Syscall
+	case gotrace.NotExist:
+		c.exists = false
+		b.t.Gs[g].Died = true
+	}
+	if c.exists {
+		b.count(c.kind, +1, ev.Time)
+	}
+	b.occupy(g, ev, ready)
+}
+
+// close ends the open segment of g.
+func (b *builder) close(g GID, ev *gotrace.Event) {
+	c, t := &b.cur[g], b.t
+	if !c.exists {
+		return
+	}
+	s := Segment{Start: c.since, End: ev.Time, Stack: c.stack, Waker: NoG, P: c.p, Kind: c.kind, Reason: c.reason}
+	if c.kind == Waiting {
+		if ev.To == gotrace.Runnable && ev.G != gotrace.NoGoroutine && ev.G != ev.Go && !b.harvest(ev, c.reason) {
+			w := b.g(ev.G)
+			s.Waker, s.WakerStack = w, ev.Stack
+			t.Gs[w].Wakes = append(t.Gs[w].Wakes, Wake{Time: ev.Time, Whom: g, Stack: ev.Stack})
+		} else if c.reason == ReasonNetwork {
+			t.Polls = append(t.Polls, ev.Time)
+		}
+	}
+	c = &b.cur[g] // a first sight of the waker may have grown the slice
+	if c.kind == Running && c.assist != 0 {
+		// The assist goes on after the wait; its running part ends here.
+		t.Gs[g].Assists = append(t.Gs[g].Assists, Span{Start: max(c.assist, s.Start), End: s.End, G: g})
+	}
+	if s.End > s.Start || c.kind == Waiting || c.kind == Syscall {
+		t.Gs[g].Segs = append(t.Gs[g].Segs, s)
+	}
+}
+
+// harvest reports whether a wake-up by a goroutine is really the network
+// poller's: a goroutine that starts the world polls the network and so seems to
+// wake others. A deadline or a close has package internal/poll on its stack.
+func (b *builder) harvest(ev *gotrace.Event, r Reason) bool {
+	if r != ReasonNetwork {
+		return false
+	}
+	for _, f := range b.t.Stacks.Frames(ev.Stack) {
+		if strings.HasPrefix(f.Func, "internal/poll.") {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *builder) born(g GID, ev *gotrace.Event) {
+	me := &b.t.Gs[g]
+	me.Born = true
+	if ev.G == gotrace.NoGoroutine {
+		return
+	}
+	w := b.g(ev.G)
+	me = &b.t.Gs[g]
+	me.Creator, me.CreatorStack = w, ev.Stack
+	b.t.Gs[w].Wakes = append(b.t.Gs[w].Wakes, Wake{Time: ev.Time, Whom: g, Stack: ev.Stack, Birth: true})
+}
+
+// note learns the goroutine's root function from one of its stacks.
+func (b *builder) note(g GID, s gotrace.StackID) {
+	me := &b.t.Gs[g]
+	if me.Root != "" || s == 0 {
+		return
+	}
+	me.Root = b.t.Stacks.Root(s)
+	me.System = strings.HasPrefix(me.Root, "runtime.") && me.Root != "runtime.main"
+	me.Observer = strings.HasPrefix(me.Root, "runtime/trace.") || strings.HasPrefix(me.Root, "runtime/pprof.")
+}
+
+// count keeps how many goroutines run and are runnable.
+func (b *builder) count(k Kind, d int, at Time) {
+	switch k {
+	case Running:
+		b.running += d
+	case Runnable:
+		was := b.runnable > 0
+		b.runnable += d
+		if is := b.runnable > 0; is != was {
+			b.t.runnable = append(b.t.runnable, toggle{at, is})
+		}
+	}
+}
+
+func reasonOf(s string) Reason {
+	if r, ok := reasons[s]; ok {
+		return r
+	}
+	return ReasonOther
+}
+
+// reasonFromStack finds the reason of a wait that began before the trace did.
+func (b *builder) reasonFromStack(c *goState) {
+	if c.kind != Waiting || c.reason != ReasonNone || c.stack == 0 {
+		return
+	}
+	for _, f := range b.t.Stacks.Frames(c.stack) {
+		if r, ok := waitFrames[f.Func]; ok {
+			c.reason = r
+			return
+		}
+	}
+	c.reason = ReasonOther
+}
+
+// waitFrames tells a wait's reason by the first of these functions on its stack
+// (Go's runtime, sync, time and internal/poll).
+var waitFrames = map[string]Reason{
+	"internal/poll.runtime_pollWait":        ReasonNetwork,
+	"internal/poll.(*pollDesc).wait":        ReasonNetwork,
+	"runtime.chanrecv1":                     ReasonChanReceive,
+	"runtime.chanrecv2":                     ReasonChanReceive,
+	"runtime.chansend1":                     ReasonChanSend,
+	"runtime.selectgo":                      ReasonSelect,
+	"runtime.block":                         ReasonForever,
+	"time.Sleep":                            ReasonSleep,
+	"sync.runtime_SemacquireMutex":          ReasonSync,
+	"sync.runtime_Semacquire":               ReasonSync,
+	"sync.runtime_SemacquireRWMutex":        ReasonSync,
+	"sync.runtime_SemacquireRWMutexR":       ReasonSync,
+	"sync.runtime_SemacquireWaitGroup":      ReasonSync,
+	"internal/sync.runtime_SemacquireMutex": ReasonSync,
+	"sync.runtime_notifyListWait":           ReasonCond,
+	"sync.(*Cond).Wait":                     ReasonCond,
+	"runtime.gcBgMarkWorker":                ReasonSystem,
+	"runtime.bgsweep":                       ReasonSystem,
+	"runtime.bgscavenge":                    ReasonSystem,
+}
+
+// span handles begin, activity and end of a named range.
+func (b *builder) span(ev *gotrace.Event) {
+	g := NoG
+	key := rangeKey{name: ev.Name, scope: ev.Scope}
+	switch ev.Scope {
+	case gotrace.ScopeGo:
+		g = b.g(ev.Go)
+		key.id = int64(g)
+	case gotrace.ScopeProc:
+		key.id = int64(ev.Proc)
+	}
+	stw := strings.HasPrefix(ev.Name, "stop-the-world")
+	switch {
+	case ev.Name == "GC mark assist" && g != NoG:
+		b.assist(g, ev)
+		return
+	case !stw && ev.Name != "GC concurrent mark phase":
+		return
+	case ev.Kind != gotrace.KindRangeEnd:
+		at := ev.Time
+		if ev.Kind == gotrace.KindRangeActive {
+			if _, known := b.open[key]; known {
+				return // repeated by a new generation
+			}
+			at = b.t.Start
+		}
+		b.open[key] = Span{Start: at, Name: ev.Name, G: g, Stack: ev.Stack}
+		return
+	}
+	from, ok := b.open[key]
+	if !ok {
+		return
+	}
+	delete(b.open, key)
+	from.End = ev.Time
+	b.closeSpan(from)
+}
+
+func (b *builder) closeSpan(s Span) {
+	if strings.HasPrefix(s.Name, "stop-the-world") {
+		s.Name = strings.TrimSuffix(strings.TrimPrefix(s.Name, "stop-the-world ("), ")")
+		b.t.STW = append(b.t.STW, s)
+		return
+	}
+	b.t.GC = append(b.t.GC, s)
+}
+
+func (b *builder) assist(g GID, ev *gotrace.Event) {
+	c := &b.cur[g]
+	switch ev.Kind {
+	case gotrace.KindRangeEnd:
+		if c.assist != 0 && c.kind == Running {
+			if from := max(c.assist, c.since); ev.Time > from {
+				b.t.Gs[g].Assists = append(b.t.Gs[g].Assists, Span{Start: from, End: ev.Time, G: g})
+			}
+		}
+		c.assist = 0
+	default:
+		if c.assist == 0 {
+			c.assist = ev.Time
+		}
+	}
+	if p := b.procs[gotrace.ProcID(c.p)]; c.kind == Running && p != nil && p.g == g {
+		p.split(ev.Time, b.activity(g))
+	}
+}
+
+// annotation handles user tasks and regions.
+func (b *builder) annotation(ev *gotrace.Event) {
+	switch ev.Kind {
+	case gotrace.KindTaskBegin:
+		b.tasks[ev.Task] = &Task{Name: ev.Name, G: b.g(ev.G), Start: ev.Time}
+	case gotrace.KindTaskEnd:
+		if t := b.tasks[ev.Task]; t != nil {
+			t.End = ev.Time
+			b.t.Tasks = append(b.t.Tasks, *t)
+			delete(b.tasks, ev.Task)
+		}
+	case gotrace.KindRegionBegin:
+		g := b.g(ev.G)
+		if g == NoG {
+			return
+		}
+		if b.regions == nil {
+			b.regions = map[GID]*regionState{}
+		}
+		s := b.regions[g]
+		if s == nil {
+			s = &regionState{}
+			b.regions[g] = s
+		}
+		if s.depth++; s.depth == 1 {
+			s.task = Task{Name: ev.Name, G: g, Start: ev.Time}
+		}
+	case gotrace.KindRegionEnd:
+		s := b.regions[b.g(ev.G)]
+		if s == nil || s.depth == 0 {
+			return // begun before the trace
+		}
+		if s.depth--; s.depth == 0 {
+			s.task.End = ev.Time
+			b.t.Regions = append(b.t.Regions, s.task)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+// Package timeline rebuilds from a trace's events who ran, who waited for what,
+// who woke whom, and what every P executed.
+//
+// A [Timeline] is built in one pass by [Read] and is immutable afterwards: any
+// number of goroutines may read it.
+package timeline
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// Time is an instant in nanoseconds on the trace's clock.
+type Time = gotrace.Time
+
+// GID is a dense index of a goroutine in a Timeline.
+type GID int32
+
+// NoG stands for "no goroutine": the scheduler, a timer, the network poller.
+const NoG GID = -1
+
+// Kind is what a goroutine does in a segment.
+type Kind uint8
+
+// The kinds of segments.
+const (
+	// Running has a P and a thread; whether the thread was on a CPU a trace
+	// does not tell.
+	Running Kind = iota
+	// Runnable waits for a P.
+	Runnable
+	// Waiting is blocked for a Reason, until its Waker (or nobody) woke it.
+	Waiting
+	// Syscall is in a system call or in C code.
+	Syscall
+)
+
+func (k Kind) String() string {
+	return [...]string{"running", "runnable", "waiting", "syscall"}[k]
+}
+
+// Reason is why a goroutine waits, or why it stopped running while it could go on.
+type Reason uint8
+
+// The reasons, in the runtime's words where it has some.
+const (
+	ReasonNone Reason = iota
+	ReasonNetwork
+	ReasonSync // Mutex, RWMutex, WaitGroup or a semaphore
+	ReasonChanSend
+	ReasonChanReceive
+	ReasonSelect
+	ReasonCond
+	ReasonSleep
+	ReasonForever
+	ReasonGCAssist // waits for credit in the assist queue
+	ReasonGC       // waits until a GC cycle or phase ends
+	ReasonSystem   // a runtime goroutine waits for its work
+	ReasonPreempted
+	ReasonYield
+	ReasonOther
+)
+
+var reasonNames = [...]string{"", "network", "sync", "chan send", "chan receive", "select", "sync.Cond",
+	"sleep", "forever", "GC assist queue", "GC end", "system", "preempted", "yield", "other"}
+
+func (r Reason) String() string { return reasonNames[r] }
+
+var reasons = map[string]Reason{
+	"": ReasonNone, "network": ReasonNetwork, "sync": ReasonSync, "chan send": ReasonChanSend,
+	"chan receive": ReasonChanReceive, "select": ReasonSelect, "sync.(*Cond).Wait": ReasonCond,
+	"sleep": ReasonSleep, "forever": ReasonForever, "GC mark assist wait for work": ReasonGCAssist,
+	"wait until GC ends": ReasonGC, "GC weak to strong wait": ReasonGC,
+	"GC background sweeper wait": ReasonSystem, "system goroutine wait": ReasonSystem,
+	"preempted": ReasonPreempted, "runtime.Gosched": ReasonYield,
+}
+
+// Segment is a stretch of time in which one goroutine did one thing. The
+// segments of a goroutine are contiguous from its birth to its death.
+type Segment struct {
+	Start, End Time
+	// Stack is where it blocked (Waiting), what it called (Syscall) or where it
+	// stopped running (Runnable); 0 when the trace does not say.
+	Stack gotrace.StackID
+	// WakerStack is where the waker stood when it ended this wait.
+	WakerStack gotrace.StackID
+	// Waker ended this wait; NoG when no goroutine did: network poller, timer,
+	// runtime, or the end of the trace.
+	Waker GID
+	// P is the P of a Running segment, or -1.
+	P      int16
+	Kind   Kind
+	Reason Reason
+}
+
+// Wake is one goroutine making another runnable, or giving birth to it.
+type Wake struct {
+	Time  Time
+	Whom  GID
+	Stack gotrace.StackID // where the waker stood
+	Birth bool
+}
+
+// Span is a named stretch of time.
+type Span struct {
+	Start, End Time
+	Name       string
+	// G is the goroutine that caused it, or NoG; Stack is where it stood.
+	G     GID
+	Stack gotrace.StackID
+}
+
+// Goroutine is one goroutine's life within the trace.
+type Goroutine struct {
+	ID gotrace.GoID
+	// Creator gave birth to it, at CreatorStack; NoG when born before the trace,
+	// by a timer, or by the runtime.
+	Creator      GID
+	CreatorStack gotrace.StackID
+	// Born and Died say whether birth and death lie within the trace. The times
+	// are the ends of Segments.
+	Born, Died bool
+	// Root is the function it was started with, or "" if never seen.
+	Root string
+	Segs []Segment
+	// Wakes lists whom it woke or gave birth to, in order of time.
+	Wakes []Wake
+	// Assists are its GC mark assists, in order of time.
+	Assists []Span
+	// System marks runtime goroutines; Observer those that record this trace.
+	System, Observer bool
+}
+
+// Start returns the beginning of the first segment.
+func (g *Goroutine) Start() Time {
+	if len(g.Segs) == 0 {
+		return 0
+	}
+	return g.Segs[0].Start
+}
+
+// End returns the end of the last segment.
+func (g *Goroutine) End() Time {
+	if len(g.Segs) == 0 {
+		return 0
+	}
+	return g.Segs[len(g.Segs)-1].End
+}
+
+// SegmentAt returns the index of the segment that contains t, half open on the
+// left: Start < t <= End. Ends of waits so belong to the wait. It returns
+// len(Segs) when t is after the last segment.
+func (g *Goroutine) SegmentAt(t Time) int {
+	return sort.Search(len(g.Segs), func(i int) bool { return g.Segs[i].End >= t })
+}
+
+// Sample is a CPU profile sample taken inside the trace.
+type Sample struct {
+	Time  Time
+	G     GID
+	Stack gotrace.StackID
+}
+
+// Task is a finished runtime/trace task or an outermost region.
+type Task struct {
+	Name       string
+	G          GID
+	Start, End Time
+	// Open marks one that did not end within the trace.
+	Open bool
+}
+
+// Timeline is everything a trace says about who ran and who waited.
+type Timeline struct {
+	Start, End Time
+	// Wall is the wall clock at WallAt, ns since 1970; 0 if unknown (before go1.25).
+	Wall   int64
+	WallAt Time
+	// Version is the trace format's version.
+	Version string
+	Stacks  *gotrace.Stacks
+	Gs      []Goroutine
+	Procs   []Proc
+	// STW are stop-the-world spans named by their reason, GC the concurrent
+	// mark phases; both in order of time.
+	STW, GC []Span
+	// Silences are spans without any event although a P ran a goroutine: with
+	// preemption every 10 ms, more than SilenceMin of it means that the
+	// operating system stopped the process.
+	Silences []Span
+	Samples  []Sample
+	Tasks    []Task
+	Regions  []Task
+	// Polls are the instants at which the network poller delivered something.
+	Polls []Time
+	// Events counts decoded events.
+	Events int64
+	// Lost says why reading ended early, nil if it did not.
+	Lost *gotrace.CorruptError
+
+	// GOMAXPROCS is the largest number of Ps seen, 0 if the trace does not say.
+	GOMAXPROCS int
+
+	byID     map[gotrace.GoID]GID
+	runnable []toggle
+	// idle and queued are the merged spans in which a P was idle and in which
+	// somebody was runnable.
+	idle, queued []Span
+}
+
+// SilenceMin is the shortest span without events that counts as a silence. The
+// runtime preempts a running goroutine after 10 ms; twice that leaves room for
+// a late sysmon.
+const SilenceMin Time = 20e6
+
+// G returns the index of a goroutine by the runtime's id. Ids are never reused.
+func (t *Timeline) G(id gotrace.GoID) (GID, bool) {
+	g, ok := t.byID[id]
+	return g, ok
+}
+
+// Duration returns the length of the trace in nanoseconds.
+func (t *Timeline) Duration() Time { return t.End - t.Start }
+
+// Overlap returns the length of the part of [a, b] covered by spans, which must
+// be in order of time and not overlap each other.
+func Overlap(spans []Span, a, b Time) Time {
+	var sum Time
+	for i := sort.Search(len(spans), func(i int) bool { return spans[i].End > a }); i < len(spans) && spans[i].Start < b; i++ {
+		sum += min(b, spans[i].End) - max(a, spans[i].Start)
+	}
+	return sum
+}
