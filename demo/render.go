@@ -14,8 +14,8 @@ var overload = Scenario{
 	// On a machine with more than two CPUs the Ps are the limit.
 	Accept:    []string{"gomaxprocs-too-low"},
 	Place:     symbol + "(*render).draw",
-	Rate:      160,
-	Bursts:    Bursts{Mean: time.Second, Size: 24},
+	Rate:      100,
+	Bursts:    Bursts{Mean: 1200 * time.Millisecond, Size: 24},
 	Endpoints: []Endpoint{{Path: "/chart"}},
 	Env:       []string{twoPs},
 	New:       newRender,

@@ -209,3 +209,7 @@ func wrap(s string, width int) []string {
 	flush()
 	return lines
 }
+
+// Quote makes a text that comes from a target safe to print on a terminal, on
+// one line of at most 400 columns.
+func Quote(s string) string { return quote(s, 400) }

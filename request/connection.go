@@ -47,6 +47,8 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		switch {
 		case home == keyFast && in.flags&serving == 0:
 			finish(s.Start) // the connection is closed, the worker waits for another one
+		case i == 0 && d.waitedBefore(gr, home):
+			begin(s.End, 1, true)
 		case in.key == home && s.Kind == timeline.Waiting:
 			finish(s.Start)
 			seen = true
@@ -84,6 +86,24 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 // close is a goroutine's doing, and begins nothing.
 func byNetwork(s *timeline.Segment) bool {
 	return s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && s.Waker == timeline.NoG
+}
+
+// waitedBefore reports whether a goroutine began the trace waiting at home. The
+// trace has no stack of that wait, but who waited to read reads again.
+func (d *finder) waitedBefore(gr *timeline.Goroutine, home int32) bool {
+	if s := &gr.Segs[0]; s.Kind != timeline.Waiting || s.Stack != 0 || s.Waker != timeline.NoG {
+		return false
+	}
+	for i := 1; i < len(gr.Segs); i++ {
+		switch s := &gr.Segs[i]; s.Kind {
+		case timeline.Waiting:
+			return false
+		case timeline.Syscall:
+			in := d.c.of(s.Stack)
+			return in.op == opRead && in.key == home
+		}
+	}
+	return false
 }
 
 // wouldBlock reports whether the read of segment i found nothing, so that the

@@ -11,6 +11,8 @@ type group struct {
 	root    *root
 	home    int32
 	members []timeline.GID
+	// datagrams: they need nobody to accept a connection.
+	datagrams bool
 	// activations, and in how many of them the goroutine wrote to the socket
 	// itself or gave birth to others.
 	activations, wrote, bore int
@@ -19,8 +21,13 @@ type group struct {
 }
 
 // generic finds entry roles by what the goroutines do whom the network wakes.
+// Where known servers accept all connections, the others are outgoing.
 func (d *finder) generic() {
+	inbound := d.h.strangers || d.h.acceptors == 0
 	for _, gr := range d.groups() {
+		if !inbound && gr.root.accepted == 0 && !gr.datagrams {
+			continue
+		}
 		if gr.activations == 0 || 2*gr.root.dialled > gr.root.goroutines && gr.root.accepted == 0 {
 			continue // it dialled before it read: an outgoing connection
 		}
@@ -59,7 +66,7 @@ func (d *finder) groups() (out []*group) {
 		}
 		g := by[key{r, home}]
 		if g == nil {
-			g = &group{root: r, home: home}
+			g = &group{root: r, home: home, datagrams: d.h.datagrams[home]}
 			by[key{r, home}] = g
 			out = append(out, g)
 		}
@@ -129,6 +136,11 @@ func (d *finder) events(g timeline.GID, home int32, read func(at timeline.Time, 
 	fresh := false // the next read takes what woke g
 	for i := range gr.Segs {
 		s := &gr.Segs[i]
+		if i == 0 && d.waitedBefore(gr, home) {
+			fresh = true
+			read(s.End, true)
+			continue
+		}
 		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall || d.c.of(s.Stack).key != home {
 			continue
 		}

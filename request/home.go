@@ -19,14 +19,16 @@ type use struct {
 
 // place is a key in the hands of all goroutines of one root function.
 type place struct {
-	key                   int32
-	read, client          bool
-	goroutines            int32
-	repeats               int32 // goroutines that came more than once
-	residents             int32 // goroutines that spent half of the trace there
-	visits, net           int64
-	time                  timeline.Time
-	fed, woken            int64         // sampled visits ended by a goroutine, and by one that g had not set to work itself
+	key          int32
+	read, client bool
+	goroutines   int32
+	repeats      int32 // goroutines that came more than once
+	residents    int32 // goroutines that spent half of the trace there
+	visits, net  int64
+	time         timeline.Time
+	// Of the sampled goroutines' visits: all, those that a goroutine ended, and
+	// those that one ended whom g had not set to work itself.
+	seen, woken, fed      int64
 	awaited, sampled      timeline.Time // of the sampled goroutines' time there: others waited for them
 	rejected, established bool
 }
@@ -53,14 +55,19 @@ type homes struct {
 	roots map[string]*root
 	// wrapped maps wrappers to what they were last seen to call.
 	wrapped map[string]string
-	of      []*root // by goroutine
-	uses    []use
-	first   []int32 // uses of g are uses[first[g]:first[g+1]]
-	home    []int32
+	// acceptors counts goroutines that accept connections, strangers tells that
+	// some of them belong to no known server.
+	acceptors int
+	strangers bool
+	datagrams map[int32]bool // keys of reads without a connection
+	of        []*root        // by goroutine
+	uses      []use
+	first     []int32 // uses of g are uses[first[g]:first[g+1]]
+	home      []int32
 }
 
 func findHomes(t *timeline.Timeline, c *classifier) *homes {
-	h := &homes{c: c, t: t, roots: map[string]*root{}, wrapped: map[string]string{}, of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs))}
+	h := &homes{c: c, t: t, roots: map[string]*root{}, wrapped: map[string]string{}, datagrams: map[int32]bool{}, of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs))}
 	accepts := h.collect()
 	for g := range t.Gs {
 		if cr := t.Gs[g].Creator; h.of[g] != nil && cr >= 0 && accepts[cr] {
@@ -68,9 +75,15 @@ func findHomes(t *timeline.Timeline, c *classifier) *homes {
 		}
 	}
 	for _, r := range h.roots {
+		h.establish(r)
+	}
+	h.settle()
+	for _, r := range h.roots {
 		for _, g := range r.members {
 			h.feeding(r, g)
 		}
+	}
+	for _, r := range h.roots {
 		h.establish(r)
 	}
 	h.settle()
@@ -155,11 +168,18 @@ func (h *homes) visit(i int, g *timeline.Goroutine) (accepts, dialled bool) {
 		in := h.c.of(s.Stack)
 		switch in.op {
 		case opAccept:
+			if !accepts {
+				h.acceptors++
+			}
 			accepts = true
+			h.strangers = h.strangers || in.flags&accepting == 0
 		case opDial:
 			dialled = dialled || !hasRead && in.client == 0
 		case opRead:
 			hasRead = true
+			if in.flags&datagrams != 0 {
+				h.datagrams[in.key] = true
+			}
 		}
 		if !mayBeHome(s, in) {
 			continue
@@ -264,7 +284,11 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 		asked := gr.Wakes[max(from, k-maxAsked):k]
 		from = k
 		p := r.place(in.key)
-		if p == nil || s.Waker == timeline.NoG || s.Waker == g {
+		if p == nil {
+			continue
+		}
+		p.seen++
+		if s.Waker == timeline.NoG || s.Waker == g {
 			continue
 		}
 		p.woken++
@@ -277,8 +301,8 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 // maxAsked bounds how many wake-ups before a wait are searched for its waker.
 const maxAsked = 64
 
-// asked reports whether one of the wakes set whom to work. Taking what he wanted
-// to send does not.
+// asked reports whether one of the wakes set whom to work: gave birth to him, or
+// called him from home. To answer him, or to take what he wanted to send, does not.
 func (h *homes) asked(wakes []timeline.Wake, whom timeline.GID) bool {
 	for i := range wakes {
 		w := &wakes[i]
@@ -287,7 +311,7 @@ func (h *homes) asked(wakes []timeline.Wake, whom timeline.GID) bool {
 		}
 		who := &h.t.Gs[whom]
 		k := who.SegmentAt(w.Time)
-		if w.Birth || k >= len(who.Segs) || who.Segs[k].Reason != timeline.ReasonChanSend {
+		if w.Birth || k < len(who.Segs) && h.home[whom] != keyNone && h.c.of(who.Segs[k].Stack).key == h.home[whom] {
 			return true
 		}
 	}
@@ -309,6 +333,7 @@ func (h *homes) establish(r *root) {
 		switch {
 		case p.key < keyFirst, p.read && p.net > 0:
 			p.established = true
+		case 2*p.woken > p.seen && 2*p.fed < p.woken: // waits for answers to what it asked
 		default:
 			p.established = p.residents > 0 || p.repeats > 0 && (!jobs || p.visits >= manyVisits*int64(p.goroutines))
 		}

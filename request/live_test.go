@@ -87,6 +87,24 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 		})
 	},
 	"http": askHTTP,
+	"calls": func(addr string, conns, n int) ([]int64, error) {
+		return onEach(conns, func() (took []int64, err error) {
+			for i := range n {
+				start := time.Now()
+				c, err := net.Dial("tcp", addr)
+				if err != nil {
+					return nil, err
+				}
+				fmt.Fprintf(c, "%d\n", i)
+				if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
+					return took, err
+				}
+				took = append(took, int64(time.Since(start)))
+				c.Close()
+			}
+			return took, nil
+		})
+	},
 	// The next request is sent while the last one is worked on.
 	"pipelined": func(addr string, conns, n int) ([]int64, error) {
 		return onEach(conns, func() (took []int64, err error) {

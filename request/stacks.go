@@ -50,6 +50,10 @@ const (
 	streaming
 	// frameWritten: an HTTP/2 handler waits until its frame is written.
 	frameWritten
+	// accepting: below a known server's loop that accepts connections.
+	accepting
+	// datagrams: reads from a socket that has no connection.
+	datagrams
 	// named: Options.Func matches a frame.
 	named
 )
@@ -323,6 +327,8 @@ func flagsOf(pkg, name string) flags {
 		return observer
 	case "net/http":
 		switch name {
+		case "net/http.(*Server).Serve":
+			return accepting
 		case "net/http.checkConnErrorWriter.Write", "net/http.(*response).ReadFrom":
 			return answers
 		case "net/http.(*connReader).Read", "net/http.(*body).Read", "net/http.(*connReader).backgroundRead":
@@ -330,8 +336,18 @@ func flagsOf(pkg, name string) flags {
 		case "net/http.(*conn).hijackLocked", "net/http.(*response).Hijack":
 			return hijacked
 		}
+	case "github.com/valyala/fasthttp":
+		if strings.HasPrefix(name, "github.com/valyala/fasthttp.(*Server).Serve") {
+			return accepting
+		}
+	case "net":
+		if strings.HasPrefix(name, "net.(*UDPConn).") || strings.HasPrefix(name, "net.(*IPConn).") {
+			return datagrams
+		}
 	case "google.golang.org/grpc":
 		switch name {
+		case "google.golang.org/grpc.(*Server).Serve":
+			return accepting
 		case "google.golang.org/grpc.(*Server).processUnaryRPC":
 			return unary
 		case "google.golang.org/grpc.(*Server).processStreamingRPC":

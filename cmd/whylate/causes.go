@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/whylate/whylate/cause"
+	_ "github.com/whylate/whylate/cause/all" // the catalogue
+	"github.com/whylate/whylate/internal/version"
+)
+
+func newCauses() *cobra.Command {
+	return &cobra.Command{
+		Use:   "causes [ID]",
+		Short: "List the catalogue of causes, or explain one",
+		Args:  args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			if len(a) == 0 {
+				for _, e := range cause.Entries() {
+					fmt.Fprintf(cmd.OutOrStdout(), "%-22s %s\n", e.ID, firstSentence(e.What))
+				}
+				return nil
+			}
+			e := cause.Lookup(a[0])
+			if e == nil {
+				return usageError{fmt.Errorf("there is no cause %q; whylate causes lists them", a[0])}
+			}
+			explain(cmd.OutOrStdout(), e)
+			return nil
+		},
+	}
+}
+
+func firstSentence(s string) string {
+	if i := strings.Index(s, ". "); i > 0 {
+		return s[:i+1]
+	}
+	return s
+}
+
+func explain(w io.Writer, e *cause.Entry) {
+	fmt.Fprintf(w, "%s: %s\n\n%s\n\nmust hold      %s\nmust not hold  %s\nlook-alikes    %s\n\nfix\n", e.ID, e.Title, e.What, e.MustHold, e.MustNot, strings.Join(e.LookAlikes, ", "))
+	for _, f := range e.Fix {
+		fmt.Fprintf(w, "  - %s\n", f)
+	}
+	fmt.Fprintf(w, "\nverify\n  %s\n", e.Verify)
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fmt.Fprintf(cmd.OutOrStdout(), "whylate %s\n", version.String())
+			return nil
+		},
+	}
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/whylate/whylate/capture/pprofhttp"
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/diagnose"
+	"github.com/whylate/whylate/load"
+	"github.com/whylate/whylate/report"
+)
+
+func newDemo() *cobra.Command {
+	var all, list bool
+	var duration time.Duration
+	var output, save string
+	var times int
+	cmd := &cobra.Command{
+		Use:   "demo [NAME]",
+		Short: "Diagnose a planted incident, end to end, with nothing to install",
+		Long: `Start a small service with one planted cause of lateness, put it under load, and
+diagnose it. The verdict is checked against what was planted: exit code 3 (or that
+of the planted verdict) if it is right, 1 if it is not.`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			out := cmd.OutOrStdout()
+			if list {
+				for _, s := range demo.All() {
+					fmt.Fprintf(out, "%-18s %-24s %s\n", s.Name, planted(s), s.Title)
+				}
+				return nil
+			}
+			d := demonstration{out: out, progress: newProgress(cmd.ErrOrStderr()), duration: duration, output: output, save: save}
+			if all {
+				return d.all(cmd.Context(), times)
+			}
+			s := demo.Default()
+			if len(a) == 1 {
+				var ok bool
+				if s, ok = demo.Lookup(a[0]); !ok {
+					return usageError{fmt.Errorf("there is no demo %q; whylate demo --list names them", a[0])}
+				}
+			}
+			return d.one(cmd.Context(), s)
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&all, "all", false, "run every scenario and print a table of verdicts")
+	fs.IntVar(&times, "times", 1, "with --all: how often to run each")
+	fs.BoolVar(&list, "list", false, "list the scenarios")
+	fs.DurationVar(&duration, "for", 8*time.Second, "how long to record")
+	fs.StringVarP(&output, "output", "o", "text", "text or json")
+	fs.StringVar(&save, "save", "", "keep the recording in this `file`")
+	return cmd
+}
+
+func planted(s demo.Scenario) string {
+	if s.Cause == "" {
+		return strings.Join(s.Verdicts, " or ")
+	}
+	return s.Cause
+}
+
+// demonstration runs scenarios.
+type demonstration struct {
+	out      io.Writer
+	progress *progress
+	duration time.Duration
+	output   string
+	save     string
+}
+
+// outcome is what the clients saw of a run, and how long the diagnosis took from
+// its first request to its sentence.
+type outcome struct {
+	seen load.Result
+	took time.Duration
+}
+
+// sentIn is how many requests the clients sent per length of the recording.
+func (o outcome) sentIn(d *report.Diagnosis) int {
+	if o.seen.Elapsed <= 0 {
+		return 0
+	}
+	return int(float64(o.seen.Responses) * float64(d.DurationNS) / float64(o.seen.Elapsed))
+}
+
+// warmUp is how long a service runs before it is recorded.
+const warmUp = time.Second
+
+// diagnose plants a scenario and diagnoses it.
+func (d *demonstration) diagnose(ctx context.Context, s demo.Scenario) (*report.Diagnosis, outcome, error) {
+	r, err := demo.Run(ctx, s, demo.RunOptions{Duration: d.duration + 12*time.Second})
+	if err != nil {
+		return nil, outcome{}, err
+	}
+	defer r.Stop()
+	select {
+	case <-time.After(warmUp):
+	case <-ctx.Done():
+		return nil, outcome{}, ctx.Err()
+	}
+	begun := time.Now()
+	diag, err := diagnose.Run(ctx, r.PprofURL, diagnose.Options{
+		Capture: pprofhttp.Options{For: d.duration, Progress: d.progress.show},
+		Fixed:   true, Save: d.save,
+		Analysing: func() { d.progress.say("analysing") },
+		Analyse:   diagnose.AnalyseOptions{Check: true},
+	})
+	took := time.Since(begun)
+	if err != nil {
+		return nil, outcome{}, err
+	}
+	r.Stop()
+	seen, _ := r.Load() // stopped early on purpose: what was measured until then counts
+	return diag, outcome{seen: seen, took: took}, nil
+}
+
+func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
+	d.progress.say(fmt.Sprintf("demo %s: %s", s.Name, s.Title))
+	diag, res, err := d.diagnose(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := print(d.out, diag, d.output); err != nil {
+		return err
+	}
+	ok, why := judge(s, diag)
+	d.progress.say(fmt.Sprintf("\nplanted: %s; found: %s; the clients saw p99 %.1f ms; %.1f s from start to sentence", planted(s), found(diag), float64(res.seen.Latency.Quantile(0.99))/1e6, res.took.Seconds()))
+	if !ok {
+		return fmt.Errorf("the verdict is not the planted one: %s", why)
+	}
+	return verdictExit(diag)
+}
+
+// all runs every scenario and prints a table.
+func (d *demonstration) all(ctx context.Context, times int) error {
+	wrong := 0
+	fmt.Fprintf(d.out, "%-18s %-22s %-5s %-34s %6s %14s %8s %8s %8s %6s %8s %5s\n", "scenario", "planted", "right", "found", "share", "interval", "p99", "without", "requests", "sent", "client", "s")
+	for _, s := range demo.All() {
+		for range times {
+			diag, res, err := d.diagnose(ctx, s)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				wrong++
+				fmt.Fprintf(d.out, "%-18s %-22s %-5s %v\n", s.Name, planted(s), "no", err)
+				continue
+			}
+			ok, why := judge(s, diag)
+			mark := "yes"
+			if !ok {
+				wrong++
+				mark = "NO"
+			}
+			share, interval, without := first(diag)
+			fmt.Fprintf(d.out, "%-18s %-22s %-5s %-34s %6s %14s %8.1f %8s %8d %6d %8.1f %5.1f  %s\n", s.Name, planted(s), mark, found(diag), share, interval,
+				float64(diag.Requests.P99NS)/1e6, without, diag.Requests.Count, res.sentIn(diag), float64(res.seen.Latency.Quantile(0.99))/1e6, res.took.Seconds(), why)
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d verdicts are not the planted ones", wrong)
+	}
+	return nil
+}
+
+// found names what a diagnosis found.
+func found(d *report.Diagnosis) string {
+	switch {
+	case len(d.Findings) > 0:
+		return d.Verdict + ":" + d.Findings[0].Cause + level(d.Findings[0])
+	case len(d.ConsistentWith) > 0:
+		return d.Verdict + ":{" + d.ConsistentWith[0].Causes[0] + ",...}"
+	case d.Reason != "":
+		return d.Verdict + ":" + d.Reason
+	}
+	return d.Verdict
+}
+
+func level(f cause.Finding) string {
+	if f.Contrast == cause.LevelContrast {
+		return " (level)"
+	}
+	return ""
+}
+
+// first returns the share, interval and counterfactual of the first finding.
+func first(d *report.Diagnosis) (share, interval, without string) {
+	share, interval, without = "-", "-", "-"
+	if len(d.Findings) == 0 {
+		if len(d.ConsistentWith) > 0 {
+			share = fmt.Sprintf("%.0f%%", 100*d.ConsistentWith[0].Share)
+		}
+		return
+	}
+	f := d.Findings[0]
+	share, without = fmt.Sprintf("%.0f%%", 100*f.Share), fmt.Sprintf("%.1f", float64(f.P99WithoutNS)/1e6)
+	if f.ShareLow != nil {
+		interval = fmt.Sprintf("[%.0f..%.0f]", 100**f.ShareLow, 100**f.ShareHigh)
+	}
+	return
+}
+
+// judge compares a diagnosis with what was planted.
+func judge(s demo.Scenario, d *report.Diagnosis) (ok bool, why string) {
+	if !slices.Contains(s.Verdicts, d.Verdict) {
+		return false, fmt.Sprintf("verdict %s, not %s", d.Verdict, strings.Join(s.Verdicts, " or "))
+	}
+	right := append([]string{s.Cause}, s.Accept...)
+	for i, f := range d.Findings {
+		if s.Cause == "" && i == 0 && !slices.Contains(s.Accept, f.Cause) {
+			return false, "named " + f.Cause
+		}
+		if i == 0 && s.Cause != "" {
+			if f.Contrast != s.Contrast && s.Contrast != "" {
+				return false, "contrast " + f.Contrast
+			}
+			return slices.Contains(right, f.Cause), "named " + f.Cause
+		}
+	}
+	if s.Cause == "" {
+		return true, ""
+	}
+	for _, c := range d.ConsistentWith {
+		if slices.Contains(c.Causes, s.Cause) {
+			return true, "look-alikes"
+		}
+	}
+	return false, "the planted cause is not among what was found"
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/whylate/whylate/capture/pprofhttp"
+	"github.com/whylate/whylate/diagnose"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/report"
+)
+
+// recordFlags are the flags that say how to record.
+type recordFlags struct {
+	duration      time.Duration
+	maxBytes      byteSize
+	headers       []string
+	caFile        string
+	cert, key     string
+	insecure      bool
+	noCPUProfile  bool
+	allGoroutines bool
+}
+
+func (f *recordFlags) register(fs *pflag.FlagSet) {
+	f.maxBytes = 256 << 20
+	fs.DurationVar(&f.duration, "for", 10*time.Second, "how long to record")
+	fs.Var(&f.maxBytes, "max-bytes", "upper bound of the trace; the recording is shortened to respect it")
+	fs.StringArrayVar(&f.headers, "header", nil, "`'Name: value'` to send with every request; may be repeated")
+	fs.StringVar(&f.caFile, "ca-file", "", "PEM `file` of certificates to trust")
+	fs.StringVar(&f.cert, "cert", "", "PEM `file` of the client certificate")
+	fs.StringVar(&f.key, "key", "", "PEM `file` of the client certificate's key")
+	fs.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
+	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
+	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
+}
+
+func (f *recordFlags) options(p *progress) (pprofhttp.Target, pprofhttp.Options, error) {
+	t := pprofhttp.Target{CAFile: f.caFile, CertFile: f.cert, KeyFile: f.key, Insecure: f.insecure, Header: http.Header{}}
+	for _, h := range f.headers {
+		if err := t.AddHeader(h); err != nil {
+			return t, pprofhttp.Options{}, usageError{err}
+		}
+	}
+	if f.duration < time.Second || f.duration > 5*time.Minute {
+		return t, pprofhttp.Options{}, usageError{fmt.Errorf("--for must lie between 1s and 5m, not %s", f.duration)}
+	}
+	return t, pprofhttp.Options{
+		For: f.duration, MaxBytes: int64(f.maxBytes), NoCPUProfile: f.noCPUProfile,
+		AllGoroutines: f.allGoroutines, KeepOnCancel: true, Progress: p.show,
+	}, nil
+}
+
+// byteSize is a flag like 64MiB.
+type byteSize int64
+
+func (b *byteSize) String() string { return fmt.Sprintf("%dMiB", int64(*b)>>20) }
+func (b *byteSize) Type() string   { return "size" }
+
+func (b *byteSize) Set(s string) error {
+	units := []struct {
+		suffix string
+		factor int64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"", 1}}
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n <= 0 || n > (1<<44)/u.factor {
+			return fmt.Errorf("%q is no size such as 64MiB", s)
+		}
+		*b = byteSize(n * u.factor)
+		return nil
+	}
+	return nil
+}
+
+func newDiagnose() *cobra.Command {
+	var rec recordFlags
+	var slo time.Duration
+	var baseline, expr, output, save string
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "diagnose TARGET",
+		Short: "Say why requests are late",
+		Long: `Record TARGET, if it is alive, and say why its slow requests are late.
+
+TARGET is the URL of a service with net/http/pprof (http://host:port[/prefix]),
+or a file: an incident (*.whylate) or a Go execution trace.
+
+Without --for, a recording that holds too few requests is made again, longer.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			p := newProgress(cmd.ErrOrStderr())
+			target, capture, err := rec.options(p)
+			if err != nil {
+				return err
+			}
+			if output != "text" && output != "json" {
+				return usageError{fmt.Errorf("-o must be text or json, not %q", output)}
+			}
+			if slo < 0 {
+				return usageError{fmt.Errorf("--slo must not be negative")}
+			}
+			o := diagnose.Options{
+				Target: target, Capture: capture, Save: save, Fixed: cmd.Flags().Changed("for"),
+				Analysing: func() { p.say("analysing") },
+				Analyse:   diagnose.AnalyseOptions{SLO: slo, Check: check},
+			}
+			if expr != "" {
+				re, err := requestFunc(expr)
+				if err != nil {
+					return usageError{err}
+				}
+				o.Analyse.Request = re
+			}
+			if baseline != "" {
+				in, err := evidence.Open(baseline, evidence.Options{})
+				if err != nil {
+					return err
+				}
+				defer in.Close()
+				o.Analyse.Baseline, o.Analyse.BaselineName = in, baseline
+			}
+			d, err := diagnose.Run(cmd.Context(), a[0], o)
+			p.clear()
+			if err != nil {
+				return err
+			}
+			if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "whylate: a part of the recording is lost: %s\n", report.Quote(d.Lost.Detail))
+			}
+			if err := print(cmd.OutOrStdout(), d, output); err != nil {
+				return err
+			}
+			return verdictExit(d)
+		},
+	}
+	fs := cmd.Flags()
+	rec.register(fs)
+	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile")
+	fs.StringVar(&baseline, "baseline", "", "recording (`file`) of the same service when it was fine")
+	fs.StringVar(&expr, "request", "", "what a request is: `func=REGEXP`, the intervals in which such a function is on the stack")
+	fs.StringVarP(&output, "output", "o", "text", "text or json")
+	fs.StringVar(&save, "save", "", "keep the recording in this `file`")
+	fs.BoolVar(&check, "check", false, "verify that the leaves of every request add up to its duration")
+	return cmd
+}
+
+// requestFunc parses func=REGEXP.
+func requestFunc(s string) (*regexp.Regexp, error) {
+	expr, ok := strings.CutPrefix(s, "func=")
+	if !ok {
+		return nil, fmt.Errorf("--request must be func=REGEXP, not %q", s)
+	}
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return nil, fmt.Errorf("--request: %w", err)
+	}
+	return re, nil
+}
+
+func print(w io.Writer, d *report.Diagnosis, output string) error {
+	if output == "json" {
+		return report.JSON(w, d)
+	}
+	return report.Terminal(w, d, terminalOptions(w))
+}
+
+func newRecord() *cobra.Command {
+	var rec recordFlags
+	var save string
+	cmd := &cobra.Command{
+		Use:   "record TARGET",
+		Short: "Only record; diagnose the file later, or elsewhere",
+		Long: `Record TARGET, the URL of a service with net/http/pprof, into an incident file.
+The file needs nothing else: record in the pod, diagnose on the laptop.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			p := newProgress(cmd.ErrOrStderr())
+			target, capture, err := rec.options(p)
+			if err != nil {
+				return err
+			}
+			if diagnose.IsFile(a[0]) {
+				return usageError{fmt.Errorf("%s is a file; record wants the URL of a live service", a[0])}
+			}
+			if save == "" {
+				save = time.Now().Format("whylate-20060102-150405") + ".whylate"
+			}
+			target.URL = a[0]
+			r, err := pprofhttp.RecordFile(cmd.Context(), save, target, capture)
+			p.clear()
+			if err != nil {
+				return err
+			}
+			if r.Lost != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "whylate: %s\n%s", report.Quote(r.Lost), r.Advice)
+			}
+			size := int64(0)
+			if st, err := os.Stat(save); err == nil {
+				size = st.Size()
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %.1f s, %.1f MB\nwhylate diagnose %s\n", save, r.Took.Seconds(), float64(size)/1e6, save)
+			return nil
+		},
+	}
+	rec.register(cmd.Flags())
+	cmd.Flags().StringVar(&save, "save", "", "the incident `file`; default whylate-TIME.whylate")
+	return cmd
+}

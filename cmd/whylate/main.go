@@ -1,0 +1,121 @@
+// Command whylate answers why a Go request was late.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/whylate/whylate/capture/pprofhttp"
+	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/report"
+)
+
+// Exit codes.
+const (
+	exitOK           = 0
+	exitFailure      = 1
+	exitUsage        = 2
+	exitCause        = 3
+	exitInconclusive = 4
+)
+
+func main() {
+	if name := os.Getenv(demo.VictimEnv); name != "" {
+		os.Exit(demo.Victim(name, os.Args[1:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// exitError carries an exit code that is no failure: the verdict's.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// usageError marks mistakes of the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// run executes a command line and returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var code exitError
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "whylate: %v\nSee whylate --help.\n", usage.error)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "whylate: %s\n", message(err))
+	return exitFailure
+}
+
+// message is the text of an error for a person: one line of cause and, where
+// there is one, a line to paste.
+func message(err error) string {
+	var e *pprofhttp.Error
+	if errors.As(err, &e) {
+		return e.Error()
+	}
+	return err.Error()
+}
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "whylate",
+		Short: "Why was this Go request late?",
+		Long: `whylate records a running Go service for a few seconds, takes every slow request
+apart, follows each wait to whoever caused it, and names the cause.
+
+Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconclusive.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usageError{fmt.Errorf("unknown command %q", args[0])}
+		}
+		return cmd.Help()
+	}
+	root.AddCommand(newDiagnose(), newRecord(), newCauses(), newDemo(), newVersion())
+	return root
+}
+
+// args checks the number of arguments; a mistake is a usage error.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, a []string) error {
+		if err := check(cmd, a); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// verdictExit is the exit code of a diagnosis.
+func verdictExit(d *report.Diagnosis) error {
+	switch d.Verdict {
+	case report.VerdictHealthy:
+		return nil
+	case report.VerdictCause:
+		return exitError(exitCause)
+	}
+	return exitError(exitInconclusive)
+}

@@ -1,0 +1,101 @@
+package diagnose
+
+import (
+	"io"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
+)
+
+// maxProfile bounds an allocation profile, uncompressed on disk.
+const maxProfile = 32 << 20
+
+// allocated returns the site that allocated most between the two allocation
+// profiles of an incident, or nil.
+func allocated(in *evidence.Incident) *cause.Allocation {
+	before, after := readProfile(in, evidence.MemberAllocsBefore), readProfile(in, evidence.MemberAllocsAfter)
+	if before == nil || after == nil {
+		return nil
+	}
+	sites := map[string]*cause.Allocation{}
+	var total float64
+	add := func(p *profile.Profile, sign float64) {
+		k := valueIndex(p, "alloc_space")
+		if k < 0 {
+			return
+		}
+		for _, s := range p.Sample {
+			if k >= len(s.Value) {
+				continue
+			}
+			f, ok := request.AppFrame(sampleFrames(s))
+			x := sign * float64(s.Value[k])
+			total += x
+			if !ok {
+				continue
+			}
+			a := sites[f.Func]
+			if a == nil {
+				a = &cause.Allocation{Place: cause.Place{Function: f.Func, File: f.File, Line: f.Line}}
+				sites[f.Func] = a
+			}
+			a.Share += x
+		}
+	}
+	add(after, 1)
+	add(before, -1)
+	var best *cause.Allocation
+	for _, a := range sites {
+		if best == nil || a.Share > best.Share || a.Share == best.Share && a.Place.Function < best.Place.Function {
+			best = a
+		}
+	}
+	if best == nil || total <= 0 || best.Share <= 0 {
+		return nil
+	}
+	best.Share /= total
+	return best
+}
+
+func readProfile(in *evidence.Incident, name string) *profile.Profile {
+	r, err := in.Member(name)
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
+	if err != nil || len(data) > maxProfile {
+		return nil
+	}
+	p, err := profile.ParseData(data)
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func valueIndex(p *profile.Profile, kind string) int {
+	for i, t := range p.SampleType {
+		if t.Type == kind {
+			return i
+		}
+	}
+	return -1
+}
+
+// sampleFrames are the frames of a profile's sample, innermost first.
+func sampleFrames(s *profile.Sample) []gotrace.Frame {
+	var out []gotrace.Frame
+	for _, l := range s.Location {
+		for _, n := range l.Line {
+			if n.Function != nil {
+				out = append(out, gotrace.Frame{Func: n.Function.Name, File: n.Function.Filename, Line: int(n.Line)})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+// Package diagnose owns the whole way from a target to a diagnosis: it records,
+// if the target is alive, and runs the stages of the analysis one after the other.
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+	_ "github.com/whylate/whylate/cause/all" // the catalogue
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/version"
+	"github.com/whylate/whylate/report"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
+)
+
+// AnalyseOptions say what the user knows. The zero value is a useful default.
+type AnalyseOptions struct {
+	// SLO is the latency objective; 0 if there is none.
+	SLO time.Duration
+	// Baseline is a recording of the same service when it was fine, or nil.
+	Baseline *evidence.Incident
+	// BaselineName is how reports call it.
+	BaselineName string
+	// Request, if not nil, defines requests by a function's name.
+	Request *regexp.Regexp
+	// Check adds the closure of every attributed request to the diagnosis.
+	Check bool
+	// Guards switches protections off; tests only.
+	Guards blame.Guards
+}
+
+// ErrNoTrace reports an incident without an execution trace.
+var ErrNoTrace = errors.New("the incident holds no execution trace")
+
+// Analyse diagnoses an incident. The incident stays the caller's. A trace that is
+// cut or damaged is diagnosed as far as it goes, with Lost set.
+func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error) {
+	begun := time.Now()
+	m := &in.Manifest
+	t, err := readTimeline(in)
+	if err != nil {
+		return nil, err
+	}
+	f := request.Find(t, request.Options{Func: o.Request})
+	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards})
+	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in)}
+	if o.Baseline != nil {
+		base, err := readTimeline(o.Baseline)
+		if err != nil {
+			return nil, fmt.Errorf("read the baseline: %w", err)
+		}
+		set.Baseline, set.BaselineName = typical(base, o), o.BaselineName
+	}
+	v := cause.Judge(a, set)
+
+	d := &report.Diagnosis{
+		Schema: report.Schema, Tool: version.String(),
+		Started: m.Started, DurationNS: int64(t.Duration()),
+		Verdict: v.Verdict, Reason: v.Reason, Sentence: v.Sentence,
+		Target: report.Target{
+			Kind: m.Target.Kind, URL: m.Target.URL, File: m.Target.File, PID: m.Target.PID,
+			Go: m.Target.Go, GOMAXPROCS: t.GOMAXPROCS,
+		},
+		ExcessNS:        int64(v.Tail.Excess),
+		Mix:             report.Mix{Share: v.Mix},
+		UnresolvedShare: v.Unresolved,
+		Findings:        v.Findings, ConsistentWith: v.Consistent, RuledOut: v.RuledOut, Unnamed: v.Unnamed,
+		Requests: requests(a, v),
+		Notes:    append([]string(nil), m.Notes...),
+		Cost:     report.Cost{RecordCPU: recordCPU(m)},
+	}
+	if d.Started.IsZero() && t.Wall != 0 {
+		d.Started = time.Unix(0, t.Wall-int64(t.WallAt-t.Start)).UTC()
+	}
+	if d.Target.Go == "" {
+		d.Target.Go = t.Version
+	}
+	if v.MixEndpoint >= 0 && v.MixEndpoint < len(f.Endpoints) {
+		d.Mix.Endpoint = f.Endpoints[v.MixEndpoint]
+	}
+	if l := v.Level; l != nil {
+		d.Level = &report.Level{MedianNS: l.Median, WaitShare: l.WaitShare, Against: l.Against}
+	}
+	for _, n := range m.NotRecorded {
+		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})
+	}
+	notes(d, t, f, v)
+	lost(d, in, t)
+	if o.Check {
+		c := a.Check()
+		d.Check = &report.Check{Requests: c.Requests, WorstNS: c.WorstNS, MaxDepth: a.Depth}
+	}
+	d.Cost.AnalyseS = time.Since(begun).Seconds()
+	return d, nil
+}
+
+func readTimeline(in *evidence.Incident) (*timeline.Timeline, error) {
+	if !in.Has(evidence.MemberTrace) {
+		return nil, ErrNoTrace
+	}
+	r, err := in.Member(evidence.MemberTrace)
+	if err != nil {
+		return nil, fmt.Errorf("open the trace: %w", err)
+	}
+	defer r.Close()
+	tr, err := gotrace.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	t, err := timeline.Read(tr)
+	if err != nil {
+		return nil, fmt.Errorf("read the trace: %w", err)
+	}
+	if t.Events == 0 || t.Duration() <= 0 {
+		if t.Lost != nil {
+			return nil, fmt.Errorf("read the trace: %w", t.Lost)
+		}
+		return nil, fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
+	}
+	return t, nil
+}
+
+// typical is the mean of the typical band of the largest role of a recording.
+func typical(t *timeline.Timeline, o AnalyseOptions) float64 {
+	f := request.Find(t, request.Options{Func: o.Request})
+	a := blame.Attribute(t, f, blame.Options{})
+	var best *blame.Population
+	for r := range f.Roles {
+		if p := a.Population(r); best == nil || p.N > best.N {
+			best = p
+		}
+	}
+	if best == nil {
+		return 0
+	}
+	return best.Typical().Mean
+}
+
+// requests describes how requests were found and how long they took.
+func requests(a *blame.Attribution, v *cause.Verdict) report.Requests {
+	f := a.Found()
+	out := report.Requests{Clock: "server, from runnable to answer written"}
+	for i, r := range f.Roles {
+		c := report.Class{Class: r.Name, Count: r.Count}
+		if v.Role != nil && i == v.Role.Role {
+			out.FoundBy = r.Name
+			c.P99NS = v.Role.Quantile(0.99)
+		}
+		out.Classes = append(out.Classes, c)
+	}
+	for _, c := range f.Outgoing {
+		out.Classes = append(out.Classes, report.Class{Class: "outgoing: " + c.Name, Count: c.Count})
+	}
+	for _, c := range f.Excluded {
+		out.Excluded = append(out.Excluded, report.Class{Class: c.Name, Count: c.Count})
+	}
+	p := v.Role
+	if p == nil || p.Len() == 0 {
+		return out
+	}
+	out.InFlight, out.OldestNS = p.InFlight()
+	out.Count = int(p.N) - out.InFlight
+	out.P50NS, out.P90NS, out.P99NS, out.P999NS, out.MaxNS = p.Quantile(0.5), p.Quantile(0.9), p.Quantile(0.99), p.Quantile(0.999), p.Quantile(1)
+	tail, mid := p.Tail(), p.Typical()
+	out.Tail = report.Band{Count: int(tail.Count), Episodes: v.Tail.Episodes, MeanNS: int64(tail.Mean)}
+	out.Typical = report.Band{Count: int(mid.Count), MeanNS: int64(mid.Mean)}
+	out.ArrivalNS = int64(a.Arrival(p.Requests(tail)))
+	return out
+}
+
+// notes adds what a reader must know to trust the numbers.
+func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause.Verdict) {
+	if f.LargestShare > 0 && f.LargestShare < 0.6 {
+		d.Notes = append(d.Notes, fmt.Sprintf("The largest class has only %.0f %% of what looks like requests: say with --request func=REGEXP which function is one.", 100*f.LargestShare))
+	}
+	if v.Whole {
+		d.Notes = append(d.Notes, "Every request is slow (p99 is less than 2.5 x p50): shares are of the slow requests' whole time, not of their excess.")
+	}
+	if len(t.Samples) == 0 {
+		d.Notes = append(d.Notes, "The trace holds no CPU samples: whether running goroutines were on a CPU is unknown.")
+	}
+	var silent timeline.Time
+	for _, s := range t.Silences {
+		silent += s.End - s.Start
+	}
+	if silent > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("The process was silent for %.0f ms in %d stretches although it had work: the operating system stopped it.", float64(silent)/1e6, len(t.Silences)))
+	}
+	if d.Requests.ArrivalNS > 1e6 {
+		d.Notes = append(d.Notes, fmt.Sprintf("Slow requests were probably late by another %.1f ms before the runtime saw them; that is not in these numbers.", float64(d.Requests.ArrivalNS)/1e6))
+	}
+}
+
+// lost says what of the trace could not be read.
+func lost(d *report.Diagnosis, in *evidence.Incident, t *timeline.Timeline) {
+	for _, r := range in.Manifest.Recorded {
+		if r.Member == evidence.MemberTrace && r.Incomplete != "" {
+			d.Lost.Detail = r.Incomplete
+		}
+	}
+	if t.Lost == nil {
+		return
+	}
+	var size int64
+	for _, r := range in.Manifest.Recorded {
+		if r.Member == evidence.MemberTrace {
+			size = r.Bytes
+		}
+	}
+	d.Lost.Bytes = max(size-t.Lost.Offset, 1)
+	if d.Lost.Detail == "" {
+		d.Lost.Detail = t.Lost.Error()
+	}
+}
+
+func recordCPU(m *evidence.Manifest) float64 {
+	if m.DurationNS <= 0 {
+		return 0
+	}
+	return m.Cost.CPUSeconds / (float64(m.DurationNS) / 1e9)
+}

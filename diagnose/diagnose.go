@@ -1,0 +1,118 @@
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/whylate/whylate/capture/pprofhttp"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/report"
+)
+
+// Options say how to record and analyse. The zero value is a useful default.
+type Options struct {
+	Analyse AnalyseOptions
+	Capture pprofhttp.Options
+	// Target holds credentials and TLS settings; its URL is replaced.
+	Target pprofhttp.Target
+	// Save is where the incident is kept; "" means nowhere.
+	Save string
+	// Fixed says that the recording's duration is the user's choice: it is not
+	// prolonged when it holds too few requests.
+	Fixed bool
+	// Analysing, if not nil, is called when recording is over.
+	Analysing func()
+}
+
+// The length of a recording that the user left to us.
+const (
+	// EnoughRequests and EnoughP99 are what a recording should hold: so many
+	// requests, and so many times the p99.
+	EnoughRequests, EnoughP99 = 200, 20
+	// MaxFor bounds a prolonged recording.
+	MaxFor = 60 * time.Second
+)
+
+// Run diagnoses a target: the URL of a service with net/http/pprof, or a file (an
+// incident or a bare trace). A live recording without a fixed duration that turns
+// out too short is made again, longer, once.
+func Run(ctx context.Context, target string, o Options) (*report.Diagnosis, error) {
+	if IsFile(target) {
+		in, err := evidence.Open(target, evidence.Options{})
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		if in.Manifest.Target.File == "" && in.Manifest.Target.URL == "" {
+			in.Manifest.Target.Kind, in.Manifest.Target.File = "file", target
+		}
+		return Analyse(in, o.Analyse)
+	}
+	path := o.Save
+	if path == "" {
+		dir, err := os.MkdirTemp("", "whylate-")
+		if err != nil {
+			return nil, fmt.Errorf("make room for the recording: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		path = dir + "/incident.whylate"
+	}
+	d, err := record(ctx, target, path, o)
+	if err != nil || o.Fixed || ctx.Err() != nil {
+		return d, err
+	}
+	if longer := enough(d, o.Capture.For); longer > 0 {
+		o.Capture.For, o.Capture.NoProbe = longer, false
+		again, err := record(ctx, target, path, o)
+		if err == nil {
+			again.Notes = append(again.Notes, fmt.Sprintf("The first recording held only %d requests with a p99 of %.0f ms; this one was made for %s.", d.Requests.Count, float64(d.Requests.P99NS)/1e6, longer))
+			return again, nil
+		}
+		d.Notes = append(d.Notes, fmt.Sprintf("A longer recording failed: %v", err))
+	}
+	return d, nil
+}
+
+// enough returns how long to record again, or 0 if the recording suffices.
+func enough(d *report.Diagnosis, asked time.Duration) time.Duration {
+	took := time.Duration(d.DurationNS)
+	if took <= 0 || took < asked/2 || d.Requests.Count == 0 {
+		return 0 // cut short, or nothing to wait for
+	}
+	need := max(time.Duration(float64(took)*EnoughRequests/float64(d.Requests.Count)), time.Duration(EnoughP99*d.Requests.P99NS))
+	need = min(need, MaxFor)
+	if float64(need) < 1.2*float64(took) {
+		return 0
+	}
+	return need.Round(time.Second)
+}
+
+func record(ctx context.Context, url, path string, o Options) (*report.Diagnosis, error) {
+	o.Target.URL = url
+	if _, err := pprofhttp.RecordFile(ctx, path, o.Target, o.Capture); err != nil {
+		return nil, err
+	}
+	if o.Analysing != nil {
+		o.Analysing()
+	}
+	in, err := evidence.Open(path, evidence.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("read back the recording: %w", err)
+	}
+	defer in.Close()
+	return Analyse(in, o.Analyse)
+}
+
+// IsFile reports whether a target names an existing file rather than an endpoint.
+func IsFile(target string) bool {
+	if strings.Contains(target, "://") {
+		return false
+	}
+	_, err := os.Stat(target)
+	return err == nil || !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(target, ".whylate") || strings.HasSuffix(target, ".out") || strings.HasSuffix(target, ".trace")
+}
