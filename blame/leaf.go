@@ -104,8 +104,9 @@ type Key struct {
 	Site SiteID
 	// Reason is the index of a stop-the-world reason in Attribution.Reasons.
 	Reason uint16
-	// First is the hop next to the request, Last the one next to the leaf.
-	First, Last Hop
+	// First is the hop next to the request, Last the one next to the leaf. Queue
+	// is the deepest hop at First's site: whom everybody in that queue waited for.
+	First, Queue, Last Hop
 }
 
 // KeyID indexes Attribution.Keys.
@@ -134,7 +135,7 @@ func compareKeys(x, y Key) int {
 	return cmp.Or(
 		cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Flags, y.Flags), cmp.Compare(x.Class, y.Class),
 		cmp.Compare(x.Site, y.Site), cmp.Compare(x.Reason, y.Reason),
-		compareHops(x.First, y.First), compareHops(x.Last, y.Last),
+		compareHops(x.First, y.First), compareHops(x.Queue, y.Queue), compareHops(x.Last, y.Last),
 	)
 }
 

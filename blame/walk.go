@@ -16,9 +16,6 @@ type Guards struct {
 	NoTimeout     bool // waits ended by a deadline belong to the timer
 	NoCover       bool // earlier releasers of a site never cover for a later one
 	NoInFlight    bool // requests in flight are ignored
-	NoGCIdle      bool // applied by the timeline's reader; see timeline.Options
-	NoStopBusy    bool // a P stopped by stop-the-world counts as idle
-	NoGroup       bool // leaf families are tested leaf by leaf
 	NoArrival     bool // no time before the wake-up is estimated
 	NoOnlyRelease bool // the only releaser of a mutex is not trusted to have held it
 }
@@ -51,16 +48,16 @@ type walker struct {
 
 // where is the way from the request to the goroutine being walked.
 type where struct {
-	first, last Hop
-	flags       Flags
-	depth       int
+	first, queue, last Hop
+	flags              Flags
+	depth              int
 }
 
 func (w *walker) add(at *where, k Key, ns timeline.Time) {
 	if ns <= 0 {
 		return
 	}
-	k.First, k.Last = at.first, at.last
+	k.First, k.Queue, k.Last = at.first, at.queue, at.last
 	k.Flags |= at.flags
 	if at.depth == 0 {
 		k.Flags |= Self
@@ -349,6 +346,9 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 		next.flags |= Ahead
 	}
 	next.last = hop
+	if next.first.Site == hop.Site {
+		next.queue = hop
+	}
 	since := from
 	if !a.guards.NoWakerIdle {
 		since = max(from, min(to, w.heldSince(s, hop, from)))
@@ -448,6 +448,9 @@ func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timelin
 		// The holder before: walk it as if it had released us.
 		since := max(from, w.heldSince(seg, Hop{Site: hop.Site, WakerSite: a.siteOf(seg.WakerStack), Waker: a.classAt(seg.Waker, seg.End), Reason: seg.Reason}, from))
 		next.last.WakerSite, next.last.Waker = a.siteOf(seg.WakerStack), a.classAt(seg.Waker, seg.End)
+		if next.last.Site == next.first.Site {
+			next.queue = next.last
+		}
 		w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-r.at)
 		if since < r.at {
 			w.held(&next, seg.Waker, since, r.at)

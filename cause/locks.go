@@ -50,7 +50,10 @@ func (c *Case) queue(kind Serial) *Locks {
 		l.Waits = waits / total
 	}
 	l.Longest, l.OwnWork = c.LongestHold(l.Keys), c.OwnWork(leaf)
-	top, _ := TopBy(c, l.Keys, func(k blame.Key) blame.SiteID { return k.Last.WakerSite })
+	top, _ := TopBy(c, l.Keys, func(k blame.Key) blame.SiteID {
+		_, h := c.Serial(k)
+		return h.WakerSite
+	})
 	l.Holder = c.PlaceOf(top)
 	return l
 }
@@ -139,7 +142,10 @@ func (c *Case) queued(keys []blame.KeyID) (hold, holders float64, n int) {
 
 // HolderOnCPU says whether the holders of a lock were on a CPU while they ran.
 func (c *Case) HolderOnCPU(l *Locks) Evidence {
-	class, _ := TopBy(c, l.Keys, func(k blame.Key) blame.ClassID { return k.Last.Waker })
+	class, _ := TopBy(c, l.Keys, func(k blame.Key) blame.ClassID {
+		_, h := c.Serial(k)
+		return h.Waker
+	})
 	e := c.CPUEvidence(c.A.Classes[class].Name, c.OnCPU(class))
 	e.Decides = false
 	return e

@@ -91,7 +91,7 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 			return last, k.Last
 		}
 	}
-	return kind, k.First
+	return kind, k.Queue
 }
 
 // Waits reports whether a leaf is a wait or a call that blocks, rather than work.

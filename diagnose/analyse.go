@@ -32,8 +32,9 @@ type AnalyseOptions struct {
 	Request *regexp.Regexp
 	// Check adds the closure of every attributed request to the diagnosis.
 	Check bool
-	// Guards switches protections off; tests only.
-	Guards blame.Guards
+	// Guards and Timeline switch protections off; tests only.
+	Guards   blame.Guards
+	Timeline timeline.Options
 }
 
 // ErrNoTrace reports an incident without an execution trace.
@@ -44,7 +45,7 @@ var ErrNoTrace = errors.New("the incident holds no execution trace")
 func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error) {
 	begun := time.Now()
 	m := &in.Manifest
-	t, err := readTimeline(in)
+	t, err := readTimeline(in, o)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards})
 	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in)}
 	if o.Baseline != nil {
-		base, err := readTimeline(o.Baseline)
+		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
 			return nil, fmt.Errorf("read the baseline: %w", err)
 		}
@@ -101,7 +102,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	return d, nil
 }
 
-func readTimeline(in *evidence.Incident) (*timeline.Timeline, error) {
+func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, error) {
 	if !in.Has(evidence.MemberTrace) {
 		return nil, ErrNoTrace
 	}
@@ -114,7 +115,7 @@ func readTimeline(in *evidence.Incident) (*timeline.Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := timeline.Read(tr)
+	t, err := timeline.Read(tr, o.Timeline)
 	if err != nil {
 		return nil, fmt.Errorf("read the trace: %w", err)
 	}

@@ -18,7 +18,7 @@ func TestDumpAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tl, err := timeline.Read(r)
+		tl, err := timeline.Read(r, timeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

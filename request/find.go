@@ -310,10 +310,8 @@ func (d *finder) places() map[int32]string {
 	return m
 }
 
-// endpoints names the endpoint of each request. Requests whose events reach
-// only the outer part of what the events of others of their role reach cannot
-// be told apart from them: they join the most common one. So a slow path
-// inside a handler does not become an endpoint of its own.
+// endpoints names the endpoint of each request: the innermost handler that a
+// dispatcher called, as far as all of the request's events reach (see leaves).
 func (d *finder) endpoints(f *Found) {
 	count := make([]map[int32]int, len(d.role))
 	for i := range count {
@@ -348,29 +346,68 @@ func (d *finder) endpoints(f *Found) {
 	}
 }
 
-// leaves maps every node and its ancestors to the most common leaf at or below it.
+// minBelow is the part of the requests seen in a handler that must be seen in
+// further handlers below it for these to be endpoints: below it, they are a rare
+// path inside the one.
+const minBelow = 0.1
+
+// leaves maps every node to the endpoint of the requests whose events reach it.
+// Requests seen only in an outer handler (a middleware) cannot be told apart
+// from those seen further inside: they join the most common of these. But when
+// few are seen further inside, all belong to the outer one: a slow path must not
+// become an endpoint of its own, because its tail would then be no anomaly.
 func (d *finder) leaves(count map[int32]int) map[int32]int32 {
-	inner := map[int32]bool{}
-	for n := range count {
-		for p := d.c.tree[n].parent; n != 0 && !inner[p]; p = d.c.tree[p].parent {
-			inner[p] = true
+	total := map[int32]int{} // at or below a node
+	for n, k := range count {
+		for p := n; ; p = d.c.tree[p].parent {
+			total[p] += k
 			if p == 0 {
 				break
 			}
 		}
 	}
-	best := map[int32]int32{}
-	for n, k := range count {
-		if inner[n] {
+	nodes := make([]int32, 0, len(total))
+	for n := range total {
+		nodes = append(nodes, n)
+	}
+	slices.Sort(nodes) // a parent is older than its children
+	cut := map[int32]int32{0: 0}
+	ends := map[int32]int{} // requests that end at an endpoint, after cutting
+	for _, n := range nodes {
+		if n == 0 {
 			continue
 		}
-		for p := n; ; p = d.c.tree[p].parent {
-			if b, ok := best[p]; !ok || k > count[b] || k == count[b] && n < b {
-				best[p] = n
-			}
-			if p == 0 {
-				break
-			}
+		p := d.c.tree[n].parent
+		switch {
+		case cut[p] != p:
+			cut[n] = cut[p]
+		case p != 0 && count[p] > 0 && float64(total[p]-count[p]) < minBelow*float64(total[p]):
+			cut[n] = p
+		default:
+			cut[n] = n
+		}
+		ends[cut[n]] += count[n]
+	}
+	best := map[int32]int32{}
+	for i := len(nodes) - 1; i >= 0; i-- { // children first
+		n := nodes[i]
+		if cut[n] != n {
+			continue
+		}
+		if _, inner := best[n]; !inner && n != 0 {
+			best[n] = n
+		}
+		if n == 0 {
+			continue
+		}
+		p := d.c.tree[n].parent
+		if b, ok := best[p]; !ok || ends[best[n]] >= ends[b] {
+			best[p] = best[n]
+		}
+	}
+	for _, n := range nodes {
+		if cut[n] != n {
+			best[n] = best[cut[n]]
 		}
 	}
 	return best
@@ -385,6 +422,9 @@ func (d *finder) dropPolls() {
 	all := map[class]bool{}
 	for i := range d.list {
 		r := &d.list[i]
+		if sh := d.role[r.Role].Shape; sh == Annotated || sh == Function {
+			r.poll = false // the user says that it is a request
+		}
 		k := class{r.Role, r.node}
 		seen, ok := all[k]
 		all[k] = r.poll && (seen || !ok)

@@ -196,7 +196,10 @@ func (d *finder) child(g, child timeline.GID, role int, start, born timeline.Tim
 	} else {
 		r.Parts = d.parts(Part{g, start, from}, Part{child, from, to})
 	}
-	d.add(role, r, e)
+	n := len(d.list)
+	if d.add(role, r, e); len(d.list) > n {
+		d.list[n].endpoint = d.h.of[child].name
+	}
 }
 
 // message is what a reader read and handed on.

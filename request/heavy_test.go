@@ -19,7 +19,7 @@ func TestHeavy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := timeline.Read(r)
+	tl, err := timeline.Read(r, timeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,11 +146,9 @@ func TestHomeOfABusyWorkerIsItsChannelAndJobsHaveNone(t *testing.T) {
 		once(done)
 	}))
 	defer s.Close()
-	f := record(t, Options{}, func() {
-		go w.loop()
-		askFromOutside(t, "http", s.Listener.Addr().String())
-		close(w.in)
-	})
+	go w.loop()
+	defer close(w.in)
+	f := record(t, Options{}, func() { askFromOutside(t, "http", s.Listener.Addr().String()) })
 	home, all := times(f, "(*worker).loop")
 	if home["loop"] == 0 || home["func1"] != 0 || len(home) != 1 {
 		t.Errorf("at home %v of %v", home, all)

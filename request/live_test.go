@@ -87,6 +87,31 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 		})
 	},
 	"http": askHTTP,
+	// Five at once, then their five answers.
+	"bursts": func(addr string, conns, n int) ([]int64, error) {
+		return onEach(conns, func() (took []int64, err error) {
+			c, err := net.Dial("udp", addr)
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			buf := make([]byte, 100)
+			for range n / 5 {
+				start := time.Now()
+				for i := range 5 {
+					fmt.Fprintf(c, "%d\n", i)
+				}
+				for range 5 {
+					if _, err := c.Read(buf); err != nil {
+						return took, err
+					}
+					took = append(took, int64(time.Since(start)))
+				}
+				time.Sleep(time.Millisecond)
+			}
+			return took, nil
+		})
+	},
 	"calls": func(addr string, conns, n int) ([]int64, error) {
 		return onEach(conns, func() (took []int64, err error) {
 			for i := range n {
@@ -239,7 +264,7 @@ func record(t *testing.T, o Options, f func()) *Found {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := timeline.Read(r)
+	tl, err := timeline.Read(r, timeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,6 +362,13 @@ func describe(t *testing.T, f *Found) {
 		t.Logf("role %+v", r)
 	}
 	t.Logf("endpoints %v outgoing %v excluded %v share %.2f", f.Endpoints, f.Outgoing, f.Excluded, f.LargestShare)
+}
+
+// regions makes 60 regions on one goroutine.
+func regions() {
+	for range 60 {
+		trace.WithRegion(context.Background(), "job", func() { time.Sleep(100 * time.Microsecond) })
+	}
 }
 
 const pkg = "github.com/whylate/whylate/request."
@@ -518,6 +550,9 @@ func TestReaderGivesBirthToAGoroutineForEachDatagram(t *testing.T) {
 	var sent []int64
 	f := record(t, Options{}, func() { sent = askFromOutside(t, "datagrams", c.LocalAddr().String()) })
 	agrees(t, f, &s.inner, sent, pkg+"(*datagramServer).read")
+	if f.Endpoints[0] != pkg+"(*datagramServer).answer" {
+		t.Errorf("endpoints %v", f.Endpoints)
+	}
 	if len(f.Roles) == 0 || f.Roles[0].Shape != PerRequest {
 		t.Errorf("roles %+v", f.Roles)
 	}

@@ -163,7 +163,7 @@ const never = Time(math.MaxInt64)
 func (b *builder) activity(g GID) Activity {
 	c := &b.cur[g]
 	switch {
-	case c.label == "GC (idle)":
+	case c.label == "GC (idle)" && !b.o.GCIdleBusy:
 		return GCIdle
 	case strings.HasPrefix(c.label, "GC ("), b.t.Gs[g].Root == "runtime.gcBgMarkWorker":
 		return GCWorker
@@ -258,7 +258,9 @@ func (b *builder) finishProcs() {
 	for _, p := range b.procs {
 		p.endScheduler(t.End, never)
 		p.put(t.End, p.g, p.what)
-		p.proc.Stints = stop(p.proc.Stints, t.STW)
+		if !b.o.StoppedIdle {
+			p.proc.Stints = stop(p.proc.Stints, t.STW)
+		}
 		t.Procs = append(t.Procs, p.proc)
 	}
 	t.GOMAXPROCS = max(t.GOMAXPROCS, len(t.Procs))

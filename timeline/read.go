@@ -8,18 +8,39 @@ import (
 	"github.com/whylate/whylate/gotrace"
 )
 
+// Source delivers events in an order in which every event comes after those it
+// depends on, as [gotrace.Reader] does.
+type Source interface {
+	// Next reads the next event. It returns [io.EOF] at the end and a
+	// [*gotrace.CorruptError] where a trace is damaged.
+	Next(ev *gotrace.Event) error
+	// Stacks is the table that the events' stacks refer to.
+	Stacks() *gotrace.Stacks
+	// Version is the trace format's version.
+	Version() string
+}
+
+// Options switch protections off; tests only. The zero value is the right one.
+type Options struct {
+	// GCIdleBusy takes a P with an idle-priority GC worker for a busy one.
+	GCIdleBusy bool
+	// StoppedIdle takes a P that stop-the-world stopped for an idle one.
+	StoppedIdle bool
+}
+
 // Read builds the timeline of a trace. A damaged trace gives a timeline of what
 // came before the damage, with Lost set; an error means that nothing could be read.
-func Read(r *gotrace.Reader) (*Timeline, error) {
+func Read(src Source, o Options) (*Timeline, error) {
 	b := &builder{
-		t:     &Timeline{Stacks: r.Stacks(), Version: r.Version(), byID: map[gotrace.GoID]GID{}},
+		t:     &Timeline{Stacks: src.Stacks(), Version: src.Version(), byID: map[gotrace.GoID]GID{}},
+		o:     o,
 		procs: map[gotrace.ProcID]*procState{},
 		open:  map[rangeKey]Span{},
 		tasks: map[gotrace.TaskID]*Task{},
 	}
 	var ev gotrace.Event
 	for {
-		err := r.Next(&ev)
+		err := src.Next(&ev)
 		if err == io.EOF {
 			break
 		}
@@ -40,6 +61,7 @@ func Read(r *gotrace.Reader) (*Timeline, error) {
 // builder is the state of the one pass.
 type builder struct {
 	t     *Timeline
+	o     Options
 	cur   []goState // by GID
 	procs map[gotrace.ProcID]*procState
 	open  map[rangeKey]Span

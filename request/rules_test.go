@@ -1,0 +1,181 @@
+package request
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+func TestRareSlowPathIsNoEndpointOfItsOwn(t *testing.T) {
+	rare := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { time.Sleep(10 * time.Millisecond) })
+	var n atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if n.Add(1)%50 == 0 {
+			rare.ServeHTTP(rw, r)
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}))
+	defer s.Close()
+	f := record(t, Options{}, func() { askFromOutside(t, "http", s.Listener.Addr().String()) })
+	if want := pkg + "TestRareSlowPathIsNoEndpointOfItsOwn.func2"; len(f.Endpoints) != 1 || f.Endpoints[0] != want {
+		t.Errorf("endpoints %q, want %q", f.Endpoints, want)
+	}
+}
+
+func TestRequestsBehindAMiddlewareAreToldApart(t *testing.T) {
+	w := &web{}
+	inner := w.handler()
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		time.Sleep(100 * time.Microsecond) // an event of the middleware's own
+		inner.ServeHTTP(rw, r)
+	}))
+	defer s.Close()
+	f := record(t, Options{}, func() { askFromOutside(t, "http", s.Listener.Addr().String()) })
+	// Events at two depths have nothing in common but the middleware: one
+	// endpoint is right, if it is the same for all.
+	by := map[string]int{}
+	for _, r := range f.Requests {
+		by[f.Endpoints[r.Endpoint]]++
+	}
+	if len(by) != 1 {
+		t.Errorf("endpoints %v", by)
+	}
+}
+
+func TestRequestsInFlightAreLowerBounds(t *testing.T) {
+	release, entered := make(chan int), make(chan int)
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		entered <- 1
+		<-release
+	}))
+	defer s.Close()
+	f := record(t, Options{}, func() {
+		go func() {
+			if resp, err := http.Get(s.URL); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		<-entered
+		time.Sleep(20 * time.Millisecond)
+	})
+	close(release)
+	if len(f.Requests) != 1 || !f.Requests[0].InFlight || f.Requests[0].Duration() < 20e6 || f.Roles[0].Count != 0 {
+		t.Errorf("%+v %+v", f.Requests, f.Roles)
+	}
+}
+
+func TestLongPollsAreExcluded(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/poll", func(rw http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(1100 * time.Millisecond):
+		}
+	})
+	mux.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) { time.Sleep(time.Millisecond) })
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	f := record(t, Options{}, func() {
+		_, err := onEach(4, func() ([]int64, error) {
+			for _, path := range []string{"/", "/poll", "/"} {
+				resp, err := http.Get(s.URL + path)
+				if err != nil {
+					return nil, err
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			return nil, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if len(f.Requests) != 8 || excluded(f, classPoll) != 4 {
+		t.Errorf("%d requests, excluded %v", len(f.Requests), f.Excluded)
+	}
+}
+
+func TestDatagramsThatComeTogetherStartAtTheirOwnReads(t *testing.T) {
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := &datagramServer{c: c}
+	go s.read()
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "bursts", c.LocalAddr().String()) })
+	agrees(t, f, &s.inner, sent, pkg+"(*datagramServer).read")
+}
+
+func TestRegionsDefineTheRequestsIfThereAreNoTasks(t *testing.T) {
+	f := record(t, Options{}, regions)
+	if len(f.Roles) != 1 || f.Roles[0].Shape != Annotated || f.Roles[0].Count != 60 || f.Endpoints[0] != "job" {
+		t.Errorf("%+v %v", f.Roles, f.Endpoints)
+	}
+}
+
+func TestAppFrameIsTheInnermostOfTheApplication(t *testing.T) {
+	for _, c := range []struct{ stack, want string }{
+		{"runtime.chanrecv1 main.(*pool).get main.main", "main.(*pool).get"},
+		{"net.(*conn).Read bufio.(*Reader).fill github.com/redis/go-redis/v9.(*baseClient).Process example.com/app.Load net/http.(*conn).serve", "example.com/app.Load"},
+		{"sync.(*Mutex).Lock app/cache.(*Cache[go.shape.string]).Get", "app/cache.(*Cache[go.shape.string]).Get"},
+		{"slices.SortFunc[go.shape.[]example.com/x.T] runtime.goexit", ""},
+		{"vendor/golang.org/x/net/http2.f type:.eq.main.T go.shape.int", ""},
+		{"", ""},
+	} {
+		var frames []gotrace.Frame
+		for _, name := range strings.Fields(c.stack) {
+			frames = append(frames, gotrace.Frame{Func: name})
+		}
+		f, ok := AppFrame(frames)
+		if f.Func != c.want || ok != (c.want != "") {
+			t.Errorf("%s: %q, %v", c.stack, f.Func, ok)
+		}
+	}
+}
+
+func TestStandardLibraryOfThisToolchainIsKnown(t *testing.T) {
+	dirs, err := os.ReadDir(filepath.Join(runtime.GOROOT(), "src"))
+	if err != nil {
+		t.Skip("no sources of the standard library: ", err)
+	}
+	for _, d := range dirs {
+		if d.IsDir() && d.Name() != "cmd" && d.Name() != "builtin" && !standardRoots[d.Name()] {
+			t.Errorf("%s is not known", d.Name())
+		}
+	}
+}
+
+func TestPackageOf(t *testing.T) {
+	for name, want := range map[string]string{
+		"main.main":                                  "main",
+		"net/http.(*conn).serve":                     "net/http",
+		"a.b/c.Map[go.shape.x/y.T].func1":            "a.b/c",
+		"gopkg.in/yaml%2ev3.Unmarshal":               "gopkg.in/yaml%2ev3",
+		"github.com/a/b.(*T[github.com/c/d.E]).M-fm": "github.com/a/b",
+	} {
+		if got := packageOf(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func ExampleAppFrame() {
+	f, ok := AppFrame([]gotrace.Frame{{Func: "time.Sleep"}, {Func: "main.(*cache).refresh", File: "cache.go", Line: 88}})
+	fmt.Println(f.Func, f.Line, ok)
+	// Output: main.(*cache).refresh 88 true
+}
