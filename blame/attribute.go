@@ -42,6 +42,7 @@ type Attribution struct {
 	networkHome map[ClassID]bool
 	serves      map[string]bool
 	late        int64 // cache of LateWakeup, -1 when not computed
+	answers     map[timeline.GID]int
 	queues      map[SiteID]*Queue
 	samples     map[timeline.GID][]timeline.Time
 	sections    map[gotrace.StackID]string
@@ -139,11 +140,11 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 func (w *walker) request(i int) Attributed {
 	r := &w.a.f.Requests[i]
 	clear(w.acc)
-	w.steps, w.depth, w.nested, w.hold, w.holders = 0, 0, 0, 0, 0
+	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
 	for _, p := range r.Parts {
 		w.walk(&where{}, p.G, p.Start, p.End)
 	}
-	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Holders: w.holders, Pieces: make([]Piece, 0, len(w.acc))}
+	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Pieces: make([]Piece, 0, len(w.acc))}
 	w.keys = w.keys[:0]
 	for k := range w.acc {
 		w.keys = append(w.keys, k)

@@ -114,11 +114,18 @@ func (p *Population) dropYoung() {
 // Len returns the number of attributed requests in the population.
 func (p *Population) Len() int { return len(p.rows) }
 
-// InFlight returns how many requests were open at the end and older than the
-// p99, and the age of the oldest.
+// InFlight returns how many requests were open at the end and more than twice as
+// old as the longest that ended, and the age of the oldest. At any instant some
+// slow request is open; one that is so much older than all others hangs.
 func (p *Population) InFlight() (n int, oldest int64) {
+	var longest int64
 	for _, r := range p.rows {
-		if r.inFlight {
+		if !r.inFlight {
+			longest = max(longest, r.d)
+		}
+	}
+	for _, r := range p.rows {
+		if r.inFlight && r.d > 2*longest {
 			n++
 			oldest = max(oldest, r.d)
 		}

@@ -61,3 +61,19 @@ func (a *Attribution) Waits(site SiteID) WaitStats {
 	}
 	return w
 }
+
+// CommonestStop returns the index into Reasons of the stop-the-world reason with
+// the longest total time among those that keep accepts, 0 if there is none.
+func (a *Attribution) CommonestStop(keep func(reason string) bool) uint16 {
+	total := map[string]timeline.Time{}
+	best := ""
+	for _, s := range a.t.STW {
+		if keep(s.Name) {
+			total[s.Name] += s.End - s.Start
+			if total[s.Name] > total[best] || best == "" {
+				best = s.Name
+			}
+		}
+	}
+	return a.reason(best)
+}

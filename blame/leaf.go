@@ -125,10 +125,11 @@ type Attributed struct {
 	// D is the request's duration, the sum of the pieces.
 	D int64
 	// Hold is the longest single hold of whatever the request queued for first,
-	// in nanoseconds, and Holders how many holds it waited for there.
-	Hold    int64
-	Holders int
-	Pieces  []Piece
+	// in nanoseconds, Held the sum and Holders the number of the holds that it
+	// waited for there.
+	Hold, Held int64
+	Holders    int
+	Pieces     []Piece
 }
 
 func compareKeys(x, y Key) int {

@@ -14,9 +14,10 @@ type Queue struct {
 	// Peers is the part of Waits that a goroutine ended which carried a request.
 	Peers float64
 	// Wakers is how many different goroutines ended waits, and Busiest the part
-	// of Waits that the busiest of them ended.
+	// of Waits that the busiest of them ended, which is Worker.
 	Wakers  int
 	Busiest float64
+	Worker  timeline.GID
 	// Children is the part of Waits ended by a goroutine that the waiter, or its
 	// own children, gave birth to.
 	Children float64
@@ -29,6 +30,26 @@ type Queue struct {
 	// PerActivation is how many waits the busiest waker ends between two of its
 	// home waits: about 1 if it serves one by one, more if it batches.
 	PerActivation float64
+}
+
+// Answers reports whether a goroutine ends waits of others in receives: whoever
+// sends it work then waits for its answer.
+func (a *Attribution) Answers(g timeline.GID) bool {
+	if a.answers == nil {
+		a.answers = map[timeline.GID]int{}
+		for i := range a.f.Requests {
+			for _, p := range a.f.Requests[i].Parts {
+				me := &a.t.Gs[p.G]
+				for s := me.SegmentAt(p.Start + 1); s < len(me.Segs) && me.Segs[s].Start < p.End; s++ {
+					x := &me.Segs[s]
+					if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect) {
+						a.answers[x.Waker]++
+					}
+				}
+			}
+		}
+	}
+	return a.answers[g] > 0
 }
 
 // maxHolds bounds the holds that are measured for one site.
@@ -64,7 +85,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	}
 	n := float64(q.Waits)
 	q.Peers, q.Children = float64(peers)/n, float64(children)/n
-	q.Wakers, q.Busiest = len(wakers), float64(most)/n
+	q.Wakers, q.Busiest, q.Worker = len(wakers), float64(most)/n, busiest
 	q.PerActivation = a.perActivation(site, busiest)
 	a.holds(site, q)
 	return q

@@ -40,10 +40,10 @@ type walker struct {
 	keys  []Key
 	// nested is the time that the holder being walked itself spent waiting at
 	// the site it will release; hold is the longest single hold at the request's
-	// first site, holders how many there were.
-	nested  timeline.Time
-	hold    timeline.Time
-	holders int
+	// first site, held the sum and holders the number of all of them.
+	nested     timeline.Time
+	hold, held timeline.Time
+	holders    int
 }
 
 // where is the way from the request to the goroutine being walked.
@@ -356,17 +356,18 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 	if since > from {
 		w.cover(&next, s, hop, from, since)
 	}
-	w.held(&next, h, since, to)
+	w.holder(&next, h, since, to)
 }
 
-// held walks what a holder did before it released, and measures its hold: that
+// holder walks what a holder did before it released, and measures its hold: that
 // time without its own queueing at the same site.
-func (w *walker) held(at *where, h timeline.GID, from, to timeline.Time) {
+func (w *walker) holder(at *where, h timeline.GID, from, to timeline.Time) {
 	outer := w.nested
 	w.nested = 0
 	w.walk(at, h, from, to)
 	if at.last.Site == at.first.Site {
 		w.hold = max(w.hold, to-from-w.nested)
+		w.held += to - from - w.nested
 		w.holders++
 	}
 	w.nested = outer
@@ -453,7 +454,7 @@ func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timelin
 		}
 		w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-r.at)
 		if since < r.at {
-			w.held(&next, seg.Waker, since, r.at)
+			w.holder(&next, seg.Waker, since, r.at)
 		} else {
 			since = r.at
 		}

@@ -126,6 +126,9 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	v := &Verdict{Role: p, Verdict: "inconclusive", MixEndpoint: -1}
 	hanging, oldest := p.InFlight()
+	if oldest < HealthyMean { // nobody feels it
+		hanging = 0
+	}
 	if p.N < MinRequests {
 		v.Reason = "few-requests"
 		v.Sentence = fmt.Sprintf("Only %.0f requests were found; %d are needed. Record longer.", p.N, MinRequests)

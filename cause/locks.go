@@ -106,38 +106,38 @@ func (c *Case) Workers() *Locks {
 	return l
 }
 
-// MeanHold is the mean longest hold of the tail requests that queue under keys,
-// in nanoseconds, MeanHolders their mean number of holders.
+// MeanHold is the mean length, in nanoseconds, of the holds that the tail
+// requests queueing under keys waited for.
 func (c *Case) MeanHold(keys []blame.KeyID) float64 {
-	hold, _, _ := c.queued(keys)
-	return hold
+	held, holders := c.queued(keys)
+	return held / max(holders, 1)
 }
 
 // MeanHolders is the mean number of holders that a queueing tail request waits for.
 func (c *Case) MeanHolders(keys []blame.KeyID) float64 {
-	_, holders, _ := c.queued(keys)
+	_, holders := c.queued(keys)
 	return holders
 }
 
-func (c *Case) queued(keys []blame.KeyID) (hold, holders float64, n int) {
+// queued returns the mean time and the mean number of the holds that the tail
+// requests queueing under keys waited for.
+func (c *Case) queued(keys []blame.KeyID) (held, holders float64) {
 	in := map[blame.KeyID]bool{}
 	for _, id := range keys {
 		in[id] = true
 	}
+	n := 0.0
 	for _, r := range c.Tail {
 		for _, p := range c.A.Requests[r].Pieces {
 			if in[p.Key] {
-				hold += float64(c.A.Requests[r].Hold)
+				held += float64(c.A.Requests[r].Held)
 				holders += float64(c.A.Requests[r].Holders)
 				n++
 				break
 			}
 		}
 	}
-	if n > 0 {
-		hold, holders = hold/float64(n), holders/float64(n)
-	}
-	return hold, holders, n
+	return held / max(n, 1), holders / max(n, 1)
 }
 
 // HolderOnCPU says whether the holders of a lock were on a CPU while they ran.

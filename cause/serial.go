@@ -64,6 +64,8 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Child
 	case q.Peers > PeerRatio:
 		return Pool
+	case h.Reason == timeline.ReasonChanSend && q.Busiest > OneWorker && c.A.Answers(q.Worker):
+		return Worker // it answers: handing over and waiting are one queue
 	case h.Reason == timeline.ReasonChanSend:
 		return Send
 	case q.Busiest > OneWorker:

@@ -191,10 +191,18 @@ func (d *finder) firstWrite(w timeline.GID, at timeline.Time) (timeline.Time, bo
 		}
 		if in := d.c.of(s.Stack); in.op == opWrite && in.client == 0 {
 			// A write that found the socket full goes on after a wait.
-			for i+1 < len(gr.Segs) && n < maxLook && d.c.of(gr.Segs[i+1].Stack).op == opWrite {
-				i, n = i+1, n+1
+			end := s.End
+			for ; i+1 < len(gr.Segs) && n < maxLook; i, n = i+1, n+1 {
+				next := &gr.Segs[i+1]
+				if next.Kind == timeline.Running || next.Kind == timeline.Runnable {
+					continue
+				}
+				if d.c.of(next.Stack).op != opWrite {
+					break
+				}
+				end = next.End
 			}
-			return gr.Segs[i].End, true
+			return end, true
 		}
 	}
 	return 0, false

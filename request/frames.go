@@ -40,6 +40,9 @@ func beforeTypes(fn string) string {
 
 // standard reports whether a function belongs to the standard library.
 func standard(fn string) bool {
+	if strings.HasPrefix(fn, "type:") {
+		return true // made by the compiler
+	}
 	path := packageOf(fn)
 	if i := strings.IndexByte(path, '/'); i >= 0 {
 		path = path[:i]

@@ -89,7 +89,7 @@ func TestHomeOfALoopIsItsSleepAndNotItsWork(t *testing.T) {
 type batcher struct{ in chan chan int }
 
 func (b *batcher) loop() {
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	var waiting []chan int
 	for {

@@ -13,7 +13,9 @@ import (
 	_ "net/http/pprof"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime/trace"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -328,11 +330,19 @@ func sum(ns []int64) (s int64) {
 func agrees(t *testing.T, f *Found, m *inner, sent []int64, names ...string) {
 	t.Helper()
 	n, ns := 0, int64(0)
+	var took []int64
 	for i := range f.Requests {
 		if r := &f.Requests[i]; !r.InFlight {
 			n++
 			ns += int64(r.Duration())
+			took = append(took, int64(r.Duration()))
 		}
+	}
+	slices.Sort(took)
+	slices.Sort(sent)
+	if len(took) > 0 && len(sent) > 0 {
+		t.Logf("p50 %.3f ms (client %.3f), p99 %.3f ms (client %.3f)", float64(took[len(took)/2])/1e6, float64(sent[len(sent)/2])/1e6,
+			float64(took[len(took)*99/100])/1e6, float64(sent[len(sent)*99/100])/1e6)
 	}
 	describe(t, f)
 	t.Logf("%d sent, %d found; sums: server %.1f ms, found %.1f ms, client %.1f ms", len(sent), n,
@@ -751,7 +761,7 @@ func TestTasksDefineTheRequests(t *testing.T) {
 
 func TestFunctionNamedByTheUser(t *testing.T) {
 	w, addr := serveHTTP(t)
-	f := record(t, Options{Func: mustCompile(`\(\*web\)\.fetch$`)}, func() { askFromOutside(t, "http", addr) })
+	f := record(t, Options{Func: regexp.MustCompile(`\(\*web\)\.fetch$`)}, func() { askFromOutside(t, "http", addr) })
 	describe(t, f)
 	if n, want := len(f.Requests), int(w.n.Load()/2); n != want {
 		t.Errorf("%d requests, %d calls", n, want)

@@ -267,8 +267,9 @@ func (b *builder) finishProcs() {
 	sort.Slice(t.Procs, func(i, j int) bool { return t.Procs[i].ID < t.Procs[j].ID })
 }
 
-// stop marks the free parts of stints that lie in a stop-the-world span: a P
-// that was stopped looks idle and is not.
+// stop marks the parts of stints that lie in a stop-the-world span and in which
+// the P was free, or ran who stopped the world: a P that was stopped looks idle
+// and is not.
 func stop(in []Stint, stw []Span) []Stint {
 	if len(stw) == 0 {
 		return in
@@ -276,14 +277,13 @@ func stop(in []Stint, stw []Span) []Stint {
 	out := make([]Stint, 0, len(in))
 	i := 0
 	for _, s := range in {
-		if !s.What.Free() || s.What == GCIdle {
-			out = append(out, s)
-			continue
-		}
 		for i < len(stw) && stw[i].End <= s.Start {
 			i++
 		}
 		for j := i; j < len(stw) && stw[j].Start < s.End; j++ {
+			if stopper := s.G != NoG && s.G == stw[j].G; !stopper && (!s.What.Free() || s.What == GCIdle) {
+				continue
+			}
 			a, e := max(stw[j].Start, s.Start), min(stw[j].End, s.End)
 			if a > s.Start {
 				out = append(out, Stint{s.Start, a, s.G, s.What})

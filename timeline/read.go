@@ -71,6 +71,7 @@ type builder struct {
 
 	started  bool
 	last     Time // of any event
+	stopping int  // open stop-the-world ranges
 	running  int  // goroutines running now, without those in system calls
 	runnable int
 }
@@ -120,7 +121,7 @@ func (b *builder) add(ev *gotrace.Event) {
 	if ev.Time < t.Start { // the first Sync may be stamped later than the first event
 		t.Start = ev.Time
 	}
-	if ev.Time-b.last >= SilenceMin && b.running > 0 {
+	if ev.Time-b.last >= SilenceMin && b.running > 0 && b.stopping == 0 {
 		s := Span{Start: b.last, End: ev.Time, G: NoG}
 		if b.runnable > 0 {
 			s.Name = "runnable"
@@ -373,6 +374,9 @@ func (b *builder) span(ev *gotrace.Event) {
 			at = b.t.Start
 		}
 		b.open[key] = Span{Start: at, Name: ev.Name, G: g, Stack: ev.Stack}
+		if stw {
+			b.stopping++
+		}
 		return
 	}
 	from, ok := b.open[key]
@@ -380,6 +384,9 @@ func (b *builder) span(ev *gotrace.Event) {
 		return
 	}
 	delete(b.open, key)
+	if stw {
+		b.stopping--
+	}
 	from.End = ev.Time
 	b.closeSpan(from)
 }

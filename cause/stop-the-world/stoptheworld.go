@@ -35,10 +35,10 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	reason, _ := cause.TopBy(c, keys, func(k blame.Key) uint16 { return k.Reason })
-	name := c.A.Reasons[reason]
-	if name == "" {
-		name = "unknown reason"
+	if reason == 0 { // queueing after a stop is all there is: take the commonest stop
+		reason = c.A.CommonestStop(foreign)
 	}
+	name := c.A.Reasons[reason]
 	n, total, where := stops(c.A.Timeline(), name)
 	return &cause.Judgement{
 		Keys: keys, Where: where,
@@ -54,7 +54,7 @@ func judge(c *cause.Case) *cause.Judgement {
 // foreign reports whether a stop is neither the garbage collector's nor the
 // execution tracer's.
 func foreign(reason string) bool {
-	return reason != "" && !strings.HasPrefix(reason, "GC ") && !strings.Contains(reason, "trace")
+	return reason != "" && !strings.HasPrefix(reason, "GC ") && reason != "start trace" && reason != "stop trace"
 }
 
 // stops counts the stops for a reason and finds who calls for them.

@@ -1,5 +1,0 @@
-package request
-
-import "regexp"
-
-func mustCompile(s string) *regexp.Regexp { return regexp.MustCompile(s) }
