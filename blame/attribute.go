@@ -38,15 +38,17 @@ type Attribution struct {
 	classByKey  map[classKey]ClassID
 	reasonID    map[string]uint16
 	releases    map[SiteID][]release
-	timerEnds   map[SiteID]int // waits that no goroutine ended
-	networkHome map[ClassID]bool
-	serves      map[string]bool
-	late        int64 // cache of LateWakeup, -1 when not computed
-	answers     map[timeline.GID]int
-	queues      map[SiteID]*Queue
-	samples     map[timeline.GID][]timeline.Time
-	sections    map[gotrace.StackID]string
-	blocking    map[string]bool
+	// timers are the lengths of the waits at a site that no goroutine ended.
+	timers       map[SiteID][]int64
+	timersSorted map[SiteID]bool
+	networkHome  map[ClassID]bool
+	serves       map[string]bool
+	late         int64 // cache of LateWakeup, -1 when not computed
+	answers      map[timeline.GID]int
+	queues       map[SiteID]*Queue
+	samples      map[timeline.GID][]timeline.Time
+	sections     map[gotrace.StackID]string
+	blocking     map[string]bool
 }
 
 // release is a wake-up of a waiter at a site: the waiter's segment says by whom.
@@ -76,7 +78,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		t: t, f: f, guards: o.Guards, late: -1,
 		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
 		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
-		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timerEnds: map[SiteID]int{}, queues: map[SiteID]*Queue{},
+		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{},
 		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
 	}
 	a.findClasses()
@@ -174,7 +176,8 @@ func (a *Attribution) findReleases() {
 				a.classAt(s.Waker, s.End)
 				a.releases[site] = append(a.releases[site], release{s.End, timeline.GID(g), int32(i)})
 			} else if s.Kind == timeline.Waiting && s.End < a.t.End {
-				a.timerEnds[a.siteOf(s.Stack)]++
+				site := a.siteOf(s.Stack)
+				a.timers[site] = append(a.timers[site], int64(s.End-s.Start))
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package blame
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/whylate/whylate/timeline"
 )
@@ -45,21 +44,34 @@ type WaitStats struct {
 
 // Waits returns what is known of the waits at a site.
 func (a *Attribution) Waits(site SiteID) WaitStats {
-	w := WaitStats{Timers: a.timerEnds[site], Answered: len(a.releases[site])}
-	var lengths []int64
-	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			s := &a.t.Gs[g].Segs[i]
-			if s.Kind == timeline.Waiting && s.Waker == timeline.NoG && s.End < a.t.End && a.siteOf(s.Stack) == site {
-				lengths = append(lengths, int64(s.End-s.Start))
-			}
-		}
-	}
-	if len(lengths) > 0 {
-		sort.Slice(lengths, func(i, j int) bool { return lengths[i] < lengths[j] })
+	w := WaitStats{Timers: len(a.timers[site]), Answered: len(a.releases[site])}
+	if lengths := a.timerLengths(site); len(lengths) > 0 {
 		w.Low, w.High = lengths[len(lengths)/4], lengths[len(lengths)*3/4]
 	}
 	return w
+}
+
+// timerLengths returns the lengths of the waits at a site that no goroutine
+// ended, in order.
+func (a *Attribution) timerLengths(site SiteID) []int64 {
+	if !a.timersSorted[site] {
+		slices.Sort(a.timers[site])
+		a.timersSorted[site] = true
+	}
+	return a.timers[site]
+}
+
+// minNominal is how many waits at a site tell its usual length.
+const minNominal = 10
+
+// nominal is the length of a site's timers when they are on time: the 5th
+// percentile, or 0 where there are too few.
+func (a *Attribution) nominal(site SiteID) timeline.Time {
+	lengths := a.timerLengths(site)
+	if len(lengths) < minNominal {
+		return 0
+	}
+	return timeline.Time(lengths[len(lengths)/20])
 }
 
 // CommonestStop returns the index into Reasons of the stop-the-world reason with

@@ -75,6 +75,8 @@ const (
 	// Birth: spent by a creator before the goroutine that the request ran on, or
 	// waited for, was born.
 	Birth
+	// Due: a timer was due, but nobody ran it.
+	Due
 )
 
 // SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.

@@ -60,7 +60,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	if q := a.queues[site]; q != nil {
 		return q
 	}
-	q := &Queue{Waits: len(a.releases[site]), Timers: a.timerEnds[site]}
+	q := &Queue{Waits: len(a.releases[site]), Timers: len(a.timers[site])}
 	a.queues[site] = q
 	if q.Waits == 0 {
 		return q

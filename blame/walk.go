@@ -288,7 +288,10 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 	case s.Waker != timeline.NoG:
 		w.waker(at, g, s, from, to)
 		return
-	case s.Reason == timeline.ReasonSleep:
+	case s.Reason == timeline.ReasonSleep && !open:
+		w.timer(at, k, s, from, to)
+		return
+	case open && s.Reason == timeline.ReasonSleep:
 		k.Kind = Timer
 	case open:
 		k.Kind = Open
@@ -297,9 +300,23 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 	case !a.guards.NoTimeout && a.usuallyAnswered(k.Site):
 		k.Kind, k.Flags = a.awaited(k.Site), k.Flags|TimedOut
 	default:
-		k.Kind = Timer
+		w.timer(at, k, s, from, to)
+		return
 	}
 	w.add(at, k, to-from)
+}
+
+// timer splits a wait for a timer at the instant at which it was due at the
+// latest: its site's usual length after its beginning, or the last instant at
+// which somebody looked for due timers, as the poller does, whichever is later.
+func (w *walker) timer(at *where, k Key, s *timeline.Segment, from, to timeline.Time) {
+	k.Kind = Timer
+	due := to
+	if usual := w.a.nominal(k.Site); usual > 0 && to == s.End && !w.a.guards.NoIdlePoll {
+		due = min(to, max(from, s.Start+usual, w.a.t.LastIdle(to)))
+	}
+	w.add(at, k, due-from)
+	w.behind(at, Key{Flags: k.Flags | Due, Site: k.Site}, due, to, due, to)
 }
 
 // awaited is the leaf of a wait that a time-out ended at a site.
@@ -314,7 +331,7 @@ func (a *Attribution) awaited(site SiteID) LeafKind {
 // least as often as by a timer: then a timer that ends one is a time-out, and
 // the time belongs to what was awaited. Calls of known clients always are.
 func (a *Attribution) usuallyAnswered(site SiteID) bool {
-	return a.awaited(site) == Network || len(a.releases[site]) > 0 && len(a.releases[site]) >= a.timerEnds[site]
+	return a.awaited(site) == Network || len(a.releases[site]) > 0 && len(a.releases[site]) >= len(a.timers[site])
 }
 
 // network splits a wait for a peer at the last instant the network was polled:

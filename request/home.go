@@ -64,10 +64,11 @@ type homes struct {
 	uses      []use
 	first     []int32 // uses of g are uses[first[g]:first[g+1]]
 	home      []int32
+	busy      map[visit]bool // waits at home that are none
 }
 
 func findHomes(t *timeline.Timeline, c *classifier) *homes {
-	h := &homes{c: c, t: t, roots: map[string]*root{}, wrapped: map[string]string{}, datagrams: map[int32]bool{}, of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs))}
+	h := &homes{c: c, t: t, roots: map[string]*root{}, wrapped: map[string]string{}, datagrams: map[int32]bool{}, busy: map[visit]bool{}, of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs))}
 	accepts := h.collect()
 	for g := range t.Gs {
 		if cr := t.Gs[g].Creator; h.of[g] != nil && cr >= 0 && accepts[cr] {
@@ -96,7 +97,35 @@ func findHomes(t *timeline.Timeline, c *classifier) *homes {
 		h.rank(r)
 	}
 	h.settle()
+	for i := range t.Gs {
+		if h.home[i] >= keyFirst && len(t.Gs[i].Wakes) > 0 {
+			h.exempt(timeline.GID(i))
+		}
+	}
 	return h
+}
+
+// visit names a wait by its goroutine and start.
+type visit struct {
+	g  timeline.GID
+	at timeline.Time
+}
+
+// exempt marks the waits at home during most of which others waited for g: a
+// batcher's timer that runs while somebody is in its batch is no idleness, the
+// wait for the first of them is. Reads of sockets are judged by role alone.
+func (h *homes) exempt(g timeline.GID) {
+	mine := h.uses[h.first[g]:h.first[g+1]]
+	for k := range mine {
+		if mine[k].key == h.home[g] && mine[k].read {
+			return
+		}
+	}
+	h.covered(g, h.home[g], func(s *timeline.Segment, awaited timeline.Time) {
+		if 2*awaited > s.End-s.Start {
+			h.busy[visit{g, s.Start}] = true
+		}
+	})
 }
 
 // collect sums where every goroutine blocks and tells which accept connections.
@@ -123,7 +152,7 @@ func (h *homes) collect() (accepts []bool) {
 			r.members = append(r.members, timeline.GID(i))
 		}
 		var dialled bool
-		accepts[i], dialled = h.visit(i, g)
+		accepts[i], dialled = h.visits(i, g)
 		if dialled {
 			r.dialled++
 		}
@@ -156,8 +185,8 @@ func wrapper(name string) bool {
 	return strings.Contains(name, ".gowrap") || strings.HasSuffix(name, "-fm")
 }
 
-// visit appends the uses of one goroutine.
-func (h *homes) visit(i int, g *timeline.Goroutine) (accepts, dialled bool) {
+// visits appends the uses of one goroutine.
+func (h *homes) visits(i int, g *timeline.Goroutine) (accepts, dialled bool) {
 	mine := h.first[i]
 	hasRead := false
 	for k := range g.Segs {
@@ -407,24 +436,34 @@ func (h *homes) awaited(r *root, p *place) {
 		if !uses(h.uses[h.first[g]:h.first[g+1]], p.key) {
 			continue
 		}
-		waits := h.waitsFor(g)
-		k := 0
-		gr := &h.t.Gs[g]
-		for i := range gr.Segs {
-			s := &gr.Segs[i]
-			if s.Kind != timeline.Waiting || h.c.of(s.Stack).key != p.key {
-				continue
-			}
+		h.covered(g, p.key, func(s *timeline.Segment, awaited timeline.Time) {
 			p.sampled += s.End - s.Start
-			for k < len(waits) && waits[k].End <= s.Start {
-				k++
-			}
-			for j := k; j < len(waits) && waits[j].Start < s.End; j++ {
-				p.awaited += min(s.End, waits[j].End) - max(s.Start, waits[j].Start)
-			}
-		}
+			p.awaited += awaited
+		})
 	}
 	p.rejected = p.sampled > 0 && 2*p.awaited > p.sampled
+}
+
+// covered tells, for each wait of g at the place key, how long others waited for
+// g meanwhile.
+func (h *homes) covered(g timeline.GID, key int32, tell func(s *timeline.Segment, awaited timeline.Time)) {
+	waits := h.waitsFor(g)
+	gr := &h.t.Gs[g]
+	k := 0
+	for i := range gr.Segs {
+		s := &gr.Segs[i]
+		if s.Kind != timeline.Waiting || h.c.of(s.Stack).key != key {
+			continue
+		}
+		for k < len(waits) && waits[k].End <= s.Start {
+			k++
+		}
+		var sum timeline.Time
+		for j := k; j < len(waits) && waits[j].Start < s.End; j++ {
+			sum += min(s.End, waits[j].End) - max(s.Start, waits[j].Start)
+		}
+		tell(s, sum)
+	}
 }
 
 // waitsFor returns the times in which others waited, away from their homes, for

@@ -15,13 +15,14 @@ type carriedPart struct {
 // Home reports whether s, a segment of g, is a wait for g's next piece of work:
 // a wait at the blocking stack to which goroutines of g's role return. Time of
 // a goroutine at home is nobody's lateness. Goroutines born for one job have no
-// home, nor have those for which others wait while they are "at home": a
-// batcher's timer and the reader of an outgoing connection are part of the work.
+// home. Nor is a goroutine at home while others wait for what it does next: the
+// timer of a batcher with somebody in the batch, and the reads of an outgoing
+// connection, are part of the work.
 func (f *Found) Home(g timeline.GID, s *timeline.Segment) bool {
 	if s.Kind != timeline.Waiting || g < 0 || int(g) >= len(f.home) || f.home[g] == 0 {
 		return false
 	}
-	return int(s.Stack) < len(f.keys) && f.keys[s.Stack] == f.home[g]
+	return int(s.Stack) < len(f.keys) && f.keys[s.Stack] == f.home[g] && !f.busy[visit{g, s.Start}]
 }
 
 // RequestAt returns the index of the request whose part on g contains the

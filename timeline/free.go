@@ -10,16 +10,22 @@ type toggle struct {
 
 // findFree computes when a P was idle and when somebody was runnable.
 func (t *Timeline) findFree() {
-	var ts []toggle
-	for _, p := range t.Procs {
+	lists := make([][]toggle, len(t.Procs))
+	for i, p := range t.Procs {
 		for _, s := range p.Stints {
-			if s.What.Free() {
-				ts = append(ts, toggle{s.Start, true}, toggle{s.End, false})
+			if !s.What.Free() {
+				continue
 			}
+			// Touching stints are one span.
+			if n := len(lists[i]); n > 0 && lists[i][n-1].at == s.Start {
+				lists[i][n-1].at = s.End
+				continue
+			}
+			lists[i] = append(lists[i], toggle{s.Start, true}, toggle{s.End, false})
 		}
 	}
-	// Ends before beginnings at one instant would split touching spans.
-	sort.Slice(ts, func(i, j int) bool { return ts[i].at < ts[j].at || ts[i].at == ts[j].at && ts[i].on && !ts[j].on })
+	// Beginnings before ends at one instant, or touching spans would be split.
+	ts := merge(lists, func(x, y toggle) bool { return x.at < y.at || x.at == y.at && x.on && !y.on })
 	n := 0
 	for _, x := range ts {
 		if x.on {

@@ -48,7 +48,9 @@ const snapEvery = 256
 // at the instant it begins to hold a P, from ClassGoroutines to n-1.
 func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupancy {
 	o := &Occupancy{n: n, procs: len(t.Procs)}
+	lists := make([][]change, len(t.Procs))
 	for i := range t.Procs {
+		lists[i] = make([]change, 0, len(t.Procs[i].Stints))
 		for _, s := range t.Procs[i].Stints {
 			c := ClassIdle
 			switch s.What {
@@ -65,10 +67,13 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 					c = class(s.G, s.Start)
 				}
 			}
-			o.changes = append(o.changes, change{s.Start, int16(i), c})
+			if n := len(lists[i]); n > 0 && lists[i][n-1].class == c {
+				continue
+			}
+			lists[i] = append(lists[i], change{s.Start, int16(i), c})
 		}
 	}
-	sort.SliceStable(o.changes, func(i, j int) bool { return o.changes[i].at < o.changes[j].at })
+	o.changes = merge(lists, func(x, y change) bool { return x.at < y.at })
 	now := snapshot{at: t.Start, sum: make([]Time, n), class: make([]ClassID, o.procs)}
 	for i, c := range o.changes {
 		if i%snapEvery == 0 {
@@ -78,6 +83,35 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		now.apply(c)
 	}
 	return o
+}
+
+// merge merges sorted lists into one; equal elements keep the order of the lists.
+// The lists are used up.
+func merge[T any](lists [][]T, less func(x, y T) bool) []T {
+	for len(lists) > 1 {
+		var next [][]T
+		for i := 0; i < len(lists); i += 2 {
+			if i+1 == len(lists) {
+				next = append(next, lists[i])
+				break
+			}
+			x, y := lists[i], lists[i+1]
+			out := make([]T, 0, len(x)+len(y))
+			for len(x) > 0 && len(y) > 0 {
+				if less(y[0], x[0]) {
+					out, y = append(out, y[0]), y[1:]
+				} else {
+					out, x = append(out, x[0]), x[1:]
+				}
+			}
+			next = append(next, append(append(out, x...), y...))
+		}
+		lists = next
+	}
+	if len(lists) == 0 {
+		return nil
+	}
+	return lists[0]
 }
 
 // advance accounts for the time up to at.

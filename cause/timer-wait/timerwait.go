@@ -41,7 +41,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Decides: true, Number: float64(w.Timers),
 			},
 			{
-				Text:  fmt.Sprintf("half of them took between %s and %s", cause.Ms(float64(w.Low)), cause.Ms(float64(w.High))),
+				Text:  fmt.Sprintf("half of them took between %s and %s; lateness behind busy Ps is not counted", cause.Ms(float64(w.Low)), cause.Ms(float64(w.High))),
 				Holds: constant(w), Number: float64(w.High - w.Low),
 			},
 		},

@@ -1,0 +1,132 @@
+// Command e2e diagnoses programs of other people: it starts each in a few
+// situations whose truth is known, puts it under load, lets whylate diagnose it
+// from outside, and compares. It exits with 1 if a diagnosis is wrong. See
+// ../../e2e.sh, which builds everything that it needs.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	closeOnExec()
+	err := run(ctx, os.Args[1:], os.Stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the command line.
+type settings struct {
+	bin      string // folder of the programs
+	whylate  string
+	keep     string // folder of the incidents
+	times    int
+	duration time.Duration
+	only     string
+}
+
+func parse(args []string) (settings, error) {
+	var s settings
+	fs := flag.NewFlagSet("e2e", flag.ContinueOnError)
+	fs.StringVar(&s.bin, "bin", "", "`folder` of the built programs")
+	fs.StringVar(&s.whylate, "whylate", "", "the whylate `binary` to judge")
+	fs.StringVar(&s.keep, "keep", "", "`folder` to keep the incidents in; without it, they are removed")
+	fs.IntVar(&s.times, "times", 1, "how often to run each case")
+	fs.DurationVar(&s.duration, "for", 10*time.Second, "how long to record")
+	fs.StringVar(&s.only, "run", "", "only the cases with this `text` in their names")
+	if err := fs.Parse(args); err != nil {
+		return s, err
+	}
+	switch {
+	case fs.NArg() > 0:
+		return s, fmt.Errorf("unknown argument %q", fs.Arg(0))
+	case s.bin == "" || s.whylate == "":
+		return s, errors.New("-bin and -whylate are required; e2e.sh gives them")
+	case s.times < 1:
+		return s, fmt.Errorf("-times %d is not positive", s.times)
+	}
+	return s, nil
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	s, err := parse(args)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "e2e-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if s.keep == "" {
+		s.keep = dir
+	}
+	if err := os.MkdirAll(s.keep, 0o755); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, heading, "case", "right", "verdict", "found", "share", "p99", "client", "lag", "requests", "sent", "s")
+	wrong, ran := 0, 0
+	for _, t := range trials {
+		if !strings.Contains(t.name, s.only) {
+			continue
+		}
+		for i := range s.times {
+			ran++
+			o, err := s.try(ctx, t, dir, i)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", t.name, err)
+			}
+			if o.print(out, t); o.wrong != "" {
+				wrong++
+				s.explain(ctx, out, o.incident)
+			}
+		}
+	}
+	switch {
+	case ran == 0:
+		return fmt.Errorf("no case has %q in its name", s.only)
+	case wrong > 0:
+		return fmt.Errorf("%d of %d diagnoses are wrong", wrong, ran)
+	}
+	return nil
+}
+
+const (
+	heading = "%-16s %-5s %-12s %-36s %5s %8s %8s %6s %8s %6s %5s\n"
+	line    = "%-16s %-5s %-12s %-36s %5s %8.1f %8.1f %6.1f %8d %6d %5.1f\n"
+)
+
+func (o *outcome) print(out io.Writer, t trial) {
+	right := "yes"
+	if o.wrong != "" {
+		right = "NO"
+	}
+	names, share := o.found()
+	fmt.Fprintf(out, line, t.name, right, o.Verdict, names, share,
+		ms(o.Requests.P99NS), ms(int64(o.seen.Latency.Quantile(0.99))), ms(int64(o.seen.SendLag.Quantile(0.99))),
+		o.Requests.Count, o.sent(), o.took.Seconds())
+	if o.wrong != "" {
+		fmt.Fprintf(out, "  wrong: %s\n", o.wrong)
+	}
+}
+
+func ms(ns int64) float64 { return float64(ns) / 1e6 }

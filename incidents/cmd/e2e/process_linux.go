@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+)
+
+// The signal of endWithUs is sent when the thread that started the process ends,
+// so that main must stay on the thread that lives as long as we do.
+func init() { runtime.LockOSThread() }
+
+// endWithUs makes a process end when this one does, for whatever reason.
+func endWithUs() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// closeOnExec marks every descriptor beyond the standard streams: Go marks what
+// it opens itself, but not what a shell or a supervisor left open for us.
+func closeOnExec() {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}

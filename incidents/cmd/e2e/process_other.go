@@ -1,0 +1,9 @@
+//go:build !linux
+
+package main
+
+import "syscall"
+
+func endWithUs() *syscall.SysProcAttr { return nil }
+
+func closeOnExec() {}
