@@ -326,6 +326,7 @@ func (d *finder) endpoints(f *Found) {
 	for i, m := range count {
 		below[i] = d.leaves(m)
 	}
+	d.unseen(below)
 	ids := map[string]int{}
 	for i := range d.list {
 		r := &d.list[i]
@@ -343,6 +344,49 @@ func (d *finder) endpoints(f *Found) {
 			f.Endpoints = append(f.Endpoints, name)
 		}
 		r.Endpoint = id
+	}
+}
+
+// unseen decides which endpoint the requests belong to that showed nothing of
+// their handler, because it neither blocked nor called the system. They are
+// fast, so their kind is found among the fast requests that did show something,
+// by chance: a preemption, a CPU sample. Endpoints that always show something
+// are no candidates, however common they are among the requests that do.
+func (d *finder) unseen(below []map[int32]int32) {
+	fast := make([][]timeline.Time, len(d.role))
+	for i := range d.list {
+		if r := &d.list[i]; r.node == 0 && !r.dropped && !r.InFlight {
+			fast[r.Role] = append(fast[r.Role], r.Duration())
+		}
+	}
+	limit := make([]timeline.Time, len(d.role))
+	for i, f := range fast {
+		if len(f) > 0 {
+			slices.Sort(f)
+			limit[i] = f[len(f)*99/100]
+		}
+	}
+	votes := make([]map[int32]int, len(d.role))
+	for i := range d.list {
+		r := &d.list[i]
+		if r.node == 0 || r.dropped || r.InFlight || r.Duration() > limit[r.Role] {
+			continue
+		}
+		if votes[r.Role] == nil {
+			votes[r.Role] = map[int32]int{}
+		}
+		votes[r.Role][below[r.Role][r.node]]++
+	}
+	for i, v := range votes {
+		var best int32
+		for n, k := range v {
+			if k > v[best] || k == v[best] && n < best {
+				best = n
+			}
+		}
+		if best != 0 {
+			below[i][0] = best
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package request
 
 import (
 	"sort"
-	"strings"
 
 	"github.com/whylate/whylate/timeline"
 )
@@ -54,8 +53,6 @@ type homes struct {
 	t     *timeline.Timeline
 	roots map[string]*root
 	// wrapped maps wrappers to what they were last seen to call.
-	wrapped map[string]string
-	// acceptors counts goroutines that accept connections, strangers tells that
 	// some of them belong to no known server.
 	acceptors int
 	strangers bool
@@ -68,7 +65,7 @@ type homes struct {
 }
 
 func findHomes(t *timeline.Timeline, c *classifier) *homes {
-	h := &homes{c: c, t: t, roots: map[string]*root{}, wrapped: map[string]string{}, datagrams: map[int32]bool{}, busy: map[visit]bool{}, of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs))}
+	h := &homes{c: c, t: t, roots: map[string]*root{}, datagrams: map[int32]bool{}, busy: map[visit]bool{}, of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs))}
 	accepts := h.collect()
 	for g := range t.Gs {
 		if cr := t.Gs[g].Creator; h.of[g] != nil && cr >= 0 && accepts[cr] {
@@ -137,7 +134,7 @@ func (h *homes) collect() (accepts []bool) {
 		if g.System || g.Observer || g.Root == "" {
 			continue
 		}
-		name := h.rootName(g)
+		name := g.Root
 		r := h.roots[name]
 		if r == nil {
 			r = &root{name: name}
@@ -160,29 +157,6 @@ func (h *homes) collect() (accepts []bool) {
 	}
 	h.first[len(h.t.Gs)] = int32(len(h.uses))
 	return accepts
-}
-
-// rootName returns the function that g was started with. Birth events name the
-// compiler's wrapper around a go statement with arguments, which all other
-// stacks leave out.
-func (h *homes) rootName(g *timeline.Goroutine) string {
-	if !wrapper(g.Root) {
-		return g.Root
-	}
-	for i := range g.Segs {
-		if name := h.t.Stacks.Root(g.Segs[i].Stack); name != "" && !wrapper(name) {
-			h.wrapped[g.Root] = name
-			return name
-		}
-	}
-	if name := h.wrapped[g.Root]; name != "" {
-		return name
-	}
-	return g.Root
-}
-
-func wrapper(name string) bool {
-	return strings.Contains(name, ".gowrap") || strings.HasSuffix(name, "-fm")
 }
 
 // visits appends the uses of one goroutine.

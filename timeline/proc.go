@@ -208,6 +208,7 @@ func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
 func (b *builder) finish() {
 	t := b.t
 	t.End = b.last
+	b.unwrap()
 	for g := range t.Gs {
 		c := &b.cur[g]
 		if !c.exists || t.End <= c.since {

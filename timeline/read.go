@@ -32,11 +32,12 @@ type Options struct {
 // came before the damage, with Lost set; an error means that nothing could be read.
 func Read(src Source, o Options) (*Timeline, error) {
 	b := &builder{
-		t:     &Timeline{Stacks: src.Stacks(), Version: src.Version(), byID: map[gotrace.GoID]GID{}},
-		o:     o,
-		procs: map[gotrace.ProcID]*procState{},
-		open:  map[rangeKey]Span{},
-		tasks: map[gotrace.TaskID]*Task{},
+		t:       &Timeline{Stacks: src.Stacks(), Version: src.Version(), byID: map[gotrace.GoID]GID{}},
+		o:       o,
+		procs:   map[gotrace.ProcID]*procState{},
+		open:    map[rangeKey]Span{},
+		tasks:   map[gotrace.TaskID]*Task{},
+		wrapped: map[string]string{},
 	}
 	var ev gotrace.Event
 	for {
@@ -66,6 +67,8 @@ type builder struct {
 	procs map[gotrace.ProcID]*procState
 	open  map[rangeKey]Span
 	tasks map[gotrace.TaskID]*Task
+	// wrapped maps compiler wrappers to the functions that they call.
+	wrapped map[string]string
 	// regions holds each goroutine's open regions; only the outermost counts.
 	regions map[GID]*regionState
 
@@ -280,12 +283,37 @@ func (b *builder) born(g GID, ev *gotrace.Event) {
 // note learns the goroutine's root function from one of its stacks.
 func (b *builder) note(g GID, s gotrace.StackID) {
 	me := &b.t.Gs[g]
-	if me.Root != "" || s == 0 {
+	if s == 0 || me.Root != "" && !wrapper(me.Root) {
 		return
 	}
-	me.Root = b.t.Stacks.Root(s)
+	root := b.t.Stacks.Root(s)
+	if root == me.Root || root == "" {
+		return
+	}
+	if me.Root != "" {
+		b.wrapped[me.Root] = root
+	}
+	me.Root = root
 	me.System = strings.HasPrefix(me.Root, "runtime.") && me.Root != "runtime.main"
 	me.Observer = strings.HasPrefix(me.Root, "runtime/trace.") || strings.HasPrefix(me.Root, "runtime/pprof.")
+}
+
+// wrapper reports whether a function is the compiler's around a go statement
+// with arguments or a method value: births name it, all other stacks leave it out.
+func wrapper(f string) bool {
+	return strings.Contains(f, ".gowrap") || strings.HasSuffix(f, "-fm")
+}
+
+// unwrap gives goroutines of which nothing but the birth was seen the root
+// function of others that were born in the same way.
+func (b *builder) unwrap() {
+	for g := range b.t.Gs {
+		if me := &b.t.Gs[g]; wrapper(me.Root) {
+			if root := b.wrapped[me.Root]; root != "" {
+				me.Root = root
+			}
+		}
+	}
 }
 
 // count keeps how many goroutines run and are runnable.
