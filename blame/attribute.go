@@ -41,6 +41,7 @@ type Attribution struct {
 	// timers are the lengths of the waits at a site that no goroutine ended.
 	timers       map[SiteID][]int64
 	timersSorted map[SiteID]bool
+	stitched     *stitching
 	networkHome  map[ClassID]bool
 	serves       map[string]bool
 	late         int64 // cache of LateWakeup, -1 when not computed
@@ -85,6 +86,10 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a.classStats()
 	a.findReleases()
 	a.findBlocking()
+	a.stitched = &stitching{}
+	if !o.Guards.NoStitch {
+		a.stitched = a.stitch()
+	}
 	a.occ = t.Occupancy(len(a.Classes), a.classAt)
 	w := &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}
 	pick, weight := a.pick(o.MaxRequests)

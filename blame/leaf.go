@@ -107,7 +107,8 @@ type Key struct {
 	// Reason is the index of a stop-the-world reason in Attribution.Reasons.
 	Reason uint16
 	// First is the hop next to the request, Last the one next to the leaf. Queue
-	// is the deepest hop at First's site: whom everybody in that queue waited for.
+	// is the deepest hop at the site of the first queue on the way: whom everybody
+	// in it waited for. Waits for children and replies are no queues.
 	First, Queue, Last Hop
 }
 

@@ -89,6 +89,8 @@ type Site struct {
 	C string
 	// Cancel is set on stacks of a cancellation or an expired deadline.
 	Cancel bool
+	// Write is set on stacks of socket writes.
+	Write bool
 	// Stack is one of the stacks of this site.
 	Stack gotrace.StackID
 	// App reports whether Func lies outside the standard library.
@@ -143,6 +145,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 			site.Cancel = true
 		}
 	}
+	site.Write = socketWrite(frames)
 	place, app := request.AppFrame(frames)
 	site.App = app
 	if !app {
@@ -158,6 +161,21 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		site.Func, site.File, site.Line = frames[0].Func, frames[0].File, frames[0].Line
 	}
 	return site
+}
+
+// socketWrite reports whether a stack writes to a socket: a write of package
+// internal/poll called by package net, which files do not go through.
+func socketWrite(frames []gotrace.Frame) bool {
+	writes := false
+	for _, f := range frames {
+		switch {
+		case strings.HasPrefix(f.Func, "internal/poll.(*FD).Write"):
+			writes = true
+		case writes:
+			return strings.HasPrefix(f.Func, "net.")
+		}
+	}
+	return false
 }
 
 // cName is the C function behind a cgo stub (main._Cfunc_deflate is deflate).

@@ -17,6 +17,7 @@ type Guards struct {
 	NoCover       bool // earlier releasers of a site never cover for a later one
 	NoInFlight    bool // requests in flight are ignored
 	NoArrival     bool // no time before the wake-up is estimated
+	NoStitch      bool // connections within the process count as remote
 	NoOnlyRelease bool // the only releaser of a mutex is not trusted to have held it
 }
 
@@ -40,7 +41,7 @@ type walker struct {
 	keys  []Key
 	// nested is the time that the holder being walked itself spent waiting at
 	// the site it will release; hold is the longest single hold at the request's
-	// first site, held the sum and holders the number of all of them.
+	// first queue, held the sum and holders the number of all of them.
 	nested     timeline.Time
 	hold, held timeline.Time
 	holders    int
@@ -281,6 +282,12 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		k.Kind = Network // a deadline or a close ended it
 		k.Flags |= TimedOut
 	case s.Reason == timeline.ReasonNetwork:
+		if server, ok := a.stitched.server[g]; ok {
+			to = w.served(at, s, server, from, to, k)
+		} else if q, ok := a.stitched.served[waitID{g, s.End}]; ok && to == s.End {
+			r := &a.f.Requests[q].Parts
+			to = w.served(at, s, (*r)[len(*r)-1].G, from, to, k)
+		}
 		w.network(at, k, s, from, to)
 		return
 	case s.Waker != timeline.NoG && a.Sites[a.siteOf(s.WakerStack)].Cancel && !a.guards.NoTimeout:
@@ -334,6 +341,30 @@ func (a *Attribution) usuallyAnswered(site SiteID) bool {
 	return a.awaited(site) == Network || len(a.releases[site]) > 0 && len(a.releases[site]) >= len(a.timers[site])
 }
 
+// served replaces a wait for a server in this process by what it did until it
+// wrote its answer, and attributes what follows. It returns up to when the wait
+// remains to be attributed: from, unless the server did not answer in it.
+func (w *walker) served(at *where, s *timeline.Segment, server timeline.GID, from, to timeline.Time, k Key) timeline.Time {
+	wrote := w.a.stitched.lastWrite(server, to)
+	if wrote <= from || at.depth > maxStitch {
+		return to
+	}
+	next := *at
+	next.depth++
+	hop := Hop{Site: k.Site, Waker: w.a.classAt(server, wrote), Reason: s.Reason}
+	if next.first.Site == 0 {
+		next.first = hop
+	}
+	next.last = hop
+	w.walk(&next, server, from, wrote)
+	w.network(at, k, s, wrote, to)
+	return from
+}
+
+// maxStitch bounds how deep in-process connections are followed: unlike wake-ups
+// they do not order goroutines in time, so a wrong pair could go round in circles.
+const maxStitch = 64
+
 // network splits a wait for a peer at the last instant the network was polled:
 // what came in later was ready, or not, without anybody knowing.
 func (w *walker) network(at *where, k Key, s *timeline.Segment, from, to timeline.Time) {
@@ -363,7 +394,7 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 		next.flags |= Ahead
 	}
 	next.last = hop
-	if next.first.Site == hop.Site {
+	if !a.passing(hop) && (next.queue.Site == 0 || next.queue.Site == hop.Site) {
 		next.queue = hop
 	}
 	since := from
@@ -382,7 +413,7 @@ func (w *walker) holder(at *where, h timeline.GID, from, to timeline.Time) {
 	outer := w.nested
 	w.nested = 0
 	w.walk(at, h, from, to)
-	if at.last.Site == at.first.Site {
+	if at.last.Site == at.queue.Site {
 		w.hold = max(w.hold, to-from-w.nested)
 		w.held += to - from - w.nested
 		w.holders++
@@ -391,6 +422,16 @@ func (w *walker) holder(at *where, h timeline.GID, from, to timeline.Time) {
 	if at.flags&Ahead != 0 {
 		w.nested += to - from
 	}
+}
+
+// passing reports whether a hop is no queue: a wait for one's own children, for
+// somebody who does the same for all, or for a reply.
+func (a *Attribution) passing(h Hop) bool {
+	switch a.Sites[h.Site].Kind {
+	case SiteGroup, SiteShared, SiteCall, SiteDial, SiteDNS:
+		return true
+	}
+	return false
 }
 
 // heldSince returns since when, at the earliest from, the waker of s is known to
@@ -466,7 +507,7 @@ func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timelin
 		// The holder before: walk it as if it had released us.
 		since := max(from, w.heldSince(seg, Hop{Site: hop.Site, WakerSite: a.siteOf(seg.WakerStack), Waker: a.classAt(seg.Waker, seg.End), Reason: seg.Reason}, from))
 		next.last.WakerSite, next.last.Waker = a.siteOf(seg.WakerStack), a.classAt(seg.Waker, seg.End)
-		if next.last.Site == next.first.Site {
+		if next.last.Site == next.queue.Site {
 			next.queue = next.last
 		}
 		w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-r.at)

@@ -43,8 +43,11 @@ const (
 // HopKind classifies a hop by the library functions at its site and by who ends
 // the waits there.
 func (c *Case) HopKind(h blame.Hop) Serial {
-	if h.Site == 0 {
+	switch {
+	case h.Site == 0:
 		return NoQueue
+	case h.Reason == timeline.ReasonNetwork: // a server in this process
+		return Reader
 	}
 	q := c.A.Queue(h.Site)
 	switch c.A.Sites[h.Site].Kind {
@@ -84,16 +87,21 @@ func (c *Case) readsReplies(class blame.ClassID) bool {
 	return c.A.NetworkHome(class)
 }
 
-// Serial returns the queue in which a piece was spent: the first hop's, or when
-// that is only a child or a reader of replies, the last one's.
+// Serial returns the queue in which a piece was spent, and the hop of whoever
+// everybody in it waited for. Where the first queue on the way is but the
+// request's own children, it is the last one.
 func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
-	kind := c.HopKind(k.First)
+	h := k.Queue
+	if h.Site == 0 {
+		h = k.First
+	}
+	kind := c.HopKind(h)
 	if kind == Child || kind == Reader {
 		if last := c.HopKind(k.Last); last != NoQueue && last != Child && last != Reader {
 			return last, k.Last
 		}
 	}
-	return kind, k.Queue
+	return kind, h
 }
 
 // Waits reports whether a leaf is a wait or a call that blocks, rather than work.

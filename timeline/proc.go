@@ -286,6 +286,9 @@ func stop(in []Stint, stw []Span) []Stint {
 				continue
 			}
 			a, e := max(stw[j].Start, s.Start), min(stw[j].End, s.End)
+			if e <= a { // within the stop before it: a damaged trace
+				continue
+			}
 			if a > s.Start {
 				out = append(out, Stint{s.Start, a, s.G, s.What})
 			}

@@ -143,6 +143,9 @@ func (b *builder) add(ev *gotrace.Event) {
 		b.span(ev)
 	case gotrace.KindLabel:
 		g := b.g(ev.Go)
+		if g == NoG {
+			return
+		}
 		b.cur[g].label = ev.Name
 		if p := b.procs[ev.P]; p != nil && p.g == g {
 			p.what = b.activity(g) // the label follows the start and holds for all of it
@@ -174,6 +177,9 @@ func (b *builder) g(id gotrace.GoID) GID {
 // goroutine handles a change of a goroutine's state.
 func (b *builder) goroutine(ev *gotrace.Event) {
 	g := b.g(ev.Go)
+	if g == NoG { // no runtime writes that
+		return
+	}
 	c := &b.cur[g]
 	if ev.From == ev.To { // every generation repeats the states
 		if c.exists && c.stack == 0 {

@@ -32,7 +32,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil // a level contrast is about waits
 	}
 	keys := c.Free(func(k blame.Key) bool {
-		return k.Kind == blame.CPU && (k.Flags&blame.Self != 0 || c.HopKind(k.First) == cause.Child || k.Flags&blame.Birth != 0)
+		return k.Kind == blame.CPU && (k.Flags&blame.Self != 0 || c.HopKind(k.First) == cause.Child || k.Queue.Site == 0)
 	})
 	if len(keys) == 0 {
 		return nil

@@ -148,8 +148,8 @@ func (b *Builder) procState(p gotrace.ProcID, run bool, by gotrace.ProcID) error
 func (b *Builder) Runs(g gotrace.GoID, p gotrace.ProcID) error {
 	me, on := b.gs[g], b.ps[p]
 	switch {
-	case me != nil && me.state != gotrace.Runnable:
-		return fmt.Errorf("g%d is %v", g, me.state)
+	case g < 0 || me != nil && me.state != gotrace.Runnable:
+		return fmt.Errorf("g%d is not runnable", g)
 	case on != nil && on.g != gotrace.NoGoroutine:
 		return fmt.Errorf("p%d runs g%d", p, on.g)
 	}
@@ -187,7 +187,7 @@ func (b *Builder) change(e gotrace.Event, to gotrace.State) {
 // own is a change of a running goroutine's state by itself. A goroutine never
 // seen before has that state as its first status, if that may be.
 func (b *Builder) own(g gotrace.GoID, to gotrace.State, reason string, stack gotrace.StackID, mayBegin bool) error {
-	if b.gs[g] == nil && mayBegin {
+	if b.gs[g] == nil && mayBegin && g >= 0 {
 		if reason != "" {
 			return fmt.Errorf("the first status of g%d has no reason in a trace", g)
 		}
@@ -294,7 +294,8 @@ func (b *Builder) Label(g gotrace.GoID, name string) error {
 	return err
 }
 
-// Range begins, repeats or ends a range: of g for an assist, else of the process.
+// Range begins, repeats or ends a range: of g for assists and stops, of the
+// process for the GC's mark phase.
 func (b *Builder) Range(k gotrace.Kind, g gotrace.GoID, name string, stack gotrace.StackID) error {
 	e := nobody(k)
 	if g != gotrace.NoGoroutine {
@@ -304,7 +305,7 @@ func (b *Builder) Range(k gotrace.Kind, g gotrace.GoID, name string, stack gotra
 		}
 	}
 	key := name
-	if e.Name = name; name == "GC mark assist" {
+	if e.Name = name; name != markPhase {
 		key = fmt.Sprint(name, g)
 		e.Scope, e.Go = gotrace.ScopeGo, g
 	}
@@ -315,6 +316,8 @@ func (b *Builder) Range(k gotrace.Kind, g gotrace.GoID, name string, stack gotra
 	b.add(e)
 	return nil
 }
+
+const markPhase = "GC concurrent mark phase"
 
 // Task begins a task on a running goroutine, Done ends its task.
 func (b *Builder) Task(g gotrace.GoID, name string) error {

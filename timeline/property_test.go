@@ -1,0 +1,282 @@
+package timeline_test
+
+import (
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+func TestLivesAreContiguousFromBirthToDeath(t *testing.T) {
+	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
+		for i := range tl.Gs {
+			g := &tl.Gs[i]
+			if len(g.Segs) == 0 {
+				continue
+			}
+			if !g.Born && g.Start() != tl.Start {
+				t.Errorf("g%d begins at %d, the trace at %d", g.ID, g.Start(), tl.Start)
+			}
+			if !g.Died && g.End() != tl.End {
+				t.Errorf("g%d ends at %d, the trace at %d", g.ID, g.End(), tl.End)
+			}
+			for k, s := range g.Segs {
+				if s.Start > s.End || k > 0 && s.Start != g.Segs[k-1].End {
+					t.Errorf("g%d: segment %d is %+v", g.ID, k, s)
+				}
+				if (s.Kind == timeline.Running) != (s.P >= 0) {
+					t.Errorf("g%d: %v on p%d", g.ID, s.Kind, s.P)
+				}
+				if s.Kind != timeline.Waiting && s.Waker != timeline.NoG {
+					t.Errorf("g%d: %v has a waker", g.ID, s.Kind)
+				}
+				if s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNone && s.Stack != 0 {
+					t.Errorf("g%d: a wait without a reason", g.ID)
+				}
+			}
+		}
+	})
+}
+
+func TestStintsOfEveryPCoverTheTrace(t *testing.T) {
+	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
+		if len(tl.Procs) == 0 || tl.GOMAXPROCS != len(tl.Procs) {
+			t.Errorf("%d Ps, GOMAXPROCS %d", len(tl.Procs), tl.GOMAXPROCS)
+		}
+		for _, p := range tl.Procs {
+			at := tl.Start
+			for _, s := range p.Stints {
+				if s.Start != at || s.End <= s.Start {
+					t.Errorf("p%d: %+v after %d", p.ID, s, at)
+				}
+				at = s.End
+			}
+			if at != tl.End {
+				t.Errorf("p%d ends at %d, the trace at %d", p.ID, at, tl.End)
+			}
+		}
+	})
+}
+
+// What a goroutine ran, its P says too.
+func TestRunningIsTheSameSeenFromTheP(t *testing.T) {
+	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
+		ran := map[timeline.GID]timeline.Time{}
+		for _, p := range tl.Procs {
+			for _, s := range p.Stints {
+				switch s.What {
+				case timeline.Go, timeline.Assist, timeline.GCWorker, timeline.GCIdle:
+					ran[s.G] += s.End - s.Start
+				}
+			}
+		}
+		for i := range tl.Gs {
+			var sum timeline.Time
+			for _, s := range tl.Gs[i].Segs {
+				if s.Kind == timeline.Running {
+					sum += s.End - s.Start
+				}
+			}
+			if sum != ran[timeline.GID(i)] {
+				t.Errorf("g%d ran for %d, on Ps for %d", tl.Gs[i].ID, sum, ran[timeline.GID(i)])
+			}
+		}
+	})
+}
+
+func TestWakersAndTheirWakesAreTheSameEdges(t *testing.T) {
+	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
+		type edge struct {
+			at         timeline.Time
+			waker, who timeline.GID
+		}
+		edges := map[edge]int{}
+		for g := range tl.Gs {
+			ws := tl.Gs[g].Wakes
+			if !sort.SliceIsSorted(ws, func(i, j int) bool { return ws[i].Time < ws[j].Time }) {
+				t.Errorf("wakes of g%d are not in order", tl.Gs[g].ID)
+			}
+			for _, w := range ws {
+				if w.Birth {
+					if c := &tl.Gs[w.Whom]; c.Creator != timeline.GID(g) || !c.Born {
+						t.Errorf("g%d is not born by g%d", c.ID, tl.Gs[g].ID)
+					}
+					continue
+				}
+				edges[edge{w.Time, timeline.GID(g), w.Whom}]++
+			}
+		}
+		n := 0
+		for g := range tl.Gs {
+			for _, s := range tl.Gs[g].Segs {
+				if s.Waker == timeline.NoG {
+					continue
+				}
+				n++
+				e := edge{s.End, s.Waker, timeline.GID(g)}
+				if edges[e]--; edges[e] < 0 {
+					t.Errorf("no wake for %+v", e)
+				}
+				w := &tl.Gs[s.Waker]
+				// A waker runs (or starts the world) when it wakes.
+				if k := w.SegmentAt(s.End); k < len(w.Segs) && w.Segs[k].Kind == timeline.Waiting && w.Segs[k].Start < s.End {
+					t.Errorf("g%d woke while it waited", w.ID)
+				}
+			}
+		}
+		for e, left := range edges {
+			if left != 0 {
+				t.Errorf("%d wakes ended no wait: %+v", left, e)
+			}
+		}
+		_ = n
+	})
+}
+
+func TestIdleSpansAreMergedDisjointAndTrue(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
+		spans := tl.IdleSpans()
+		for i, s := range spans {
+			if s.End <= s.Start || i > 0 && s.Start <= spans[i-1].End || s.Start < tl.Start || s.End > tl.End {
+				t.Errorf("span %d is %+v", i, s)
+			}
+		}
+		for range 100 {
+			at := tl.Start + timeline.Time(rng.Int64N(int64(tl.Duration())+1))
+			idle, last := false, tl.Start
+			for _, p := range tl.Procs {
+				for _, s := range p.Stints {
+					if !s.What.Free() || s.Start > at {
+						continue
+					}
+					idle = idle || at < s.End
+					last = max(last, min(at, s.End))
+				}
+			}
+			k := sort.Search(len(spans), func(i int) bool { return spans[i].End > at })
+			if got := k < len(spans) && spans[k].Start <= at; got != idle {
+				t.Errorf("idle at %d: %t, want %t", at-tl.Start, got, idle)
+			}
+			if got := tl.LastIdle(at); got != last {
+				t.Errorf("last idle at %d: %d, want %d", at-tl.Start, got-tl.Start, last-tl.Start)
+			}
+		}
+	})
+}
+
+// Backlog by its definition: back from an instant as long as no P was idle and
+// somebody was runnable.
+func TestBacklogIsWhatItsDefinitionSays(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
+		var queued []timeline.Span
+		for i := range tl.Gs {
+			for _, s := range tl.Gs[i].Segs {
+				if s.Kind == timeline.Runnable && s.End > s.Start {
+					queued = append(queued, timeline.Span{Start: s.Start, End: s.End})
+				}
+			}
+		}
+		sort.Slice(queued, func(i, j int) bool { return queued[i].Start < queued[j].Start })
+		for range 100 {
+			at := tl.Start + timeline.Time(rng.Int64N(int64(tl.Duration())+1))
+			got := tl.Backlog(at)
+			if got > at || got < tl.LastIdle(at) {
+				t.Fatalf("backlog at %d begins %d, last idle %d", at-tl.Start, got-tl.Start, tl.LastIdle(at)-tl.Start)
+			}
+			// Somebody is runnable all the time from got to at.
+			covered := got
+			for _, s := range queued {
+				if s.Start <= covered && s.End > covered {
+					covered = s.End
+				}
+			}
+			if covered < at {
+				t.Errorf("backlog from %d to %d, but nobody was runnable at %d", got-tl.Start, at-tl.Start, covered-tl.Start)
+			}
+		}
+	})
+}
+
+func TestPTimeByClassAddsUpToEveryP(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
+		n := int(timeline.ClassGoroutines) + len(tl.Gs)
+		own := func(g timeline.GID, _ timeline.Time) timeline.ClassID {
+			return timeline.ClassGoroutines + timeline.ClassID(g)
+		}
+		fixed := map[timeline.Activity]timeline.ClassID{timeline.Scheduler: timeline.ClassScheduler,
+			timeline.GCWorker: timeline.ClassGCWorker, timeline.Assist: timeline.ClassGCAssist, timeline.Stopped: timeline.ClassStopped}
+		o := tl.Occupancy(n, own)
+		var buf timeline.Scratch
+		out, want := make([]timeline.Time, n), make([]timeline.Time, n)
+		for i := range 40 {
+			a := tl.Start + timeline.Time(rng.Int64N(int64(tl.Duration())+1))
+			b := tl.Start + timeline.Time(rng.Int64N(int64(tl.Duration())+1))
+			if i == 0 {
+				a, b = tl.Start, tl.End
+			}
+			a, b = min(a, b), max(a, b)
+			clear(out)
+			clear(want)
+			o.Executed(a, b, out, &buf)
+			var sum timeline.Time
+			for _, d := range out {
+				sum += d
+			}
+			if sum != (b-a)*timeline.Time(len(tl.Procs)) {
+				t.Errorf("[%d, %d]: %d ns on %d Ps", a-tl.Start, b-tl.Start, sum, len(tl.Procs))
+			}
+			for _, p := range tl.Procs {
+				for _, s := range p.Stints {
+					d := min(s.End, b) - max(s.Start, a)
+					if d <= 0 {
+						continue
+					}
+					c, ok := fixed[s.What]
+					switch {
+					case s.What == timeline.Go || s.What == timeline.InSyscall:
+						c = own(s.G, 0)
+					case !ok:
+						c = timeline.ClassIdle
+					}
+					want[c] += d
+				}
+			}
+			for c := range out {
+				if out[c] != want[c] {
+					t.Errorf("[%d, %d]: class %d has %d, want %d", a-tl.Start, b-tl.Start, c, out[c], want[c])
+				}
+			}
+		}
+	})
+}
+
+func TestOverlapIsTheNaiveSum(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 200 {
+		var spans []timeline.Span
+		at := timeline.Time(0)
+		for range rng.IntN(8) {
+			s := timeline.Span{Start: at + timeline.Time(rng.IntN(5))}
+			s.End = s.Start + timeline.Time(rng.IntN(5))
+			at = s.End
+			spans = append(spans, s)
+		}
+		a := timeline.Time(rng.IntN(40))
+		b := a + timeline.Time(rng.IntN(10))
+		var want timeline.Time
+		for x := a; x < b; x++ {
+			for _, s := range spans {
+				if s.Start <= x && x < s.End {
+					want++
+				}
+			}
+		}
+		if got := timeline.Overlap(spans, a, b); got != want {
+			t.Fatalf("%v in [%d, %d]: %d, want %d", spans, a, b, got, want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package timeline_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/trace"
+	"sync"
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+	"github.com/whylate/whylate/timeline/timelinetest"
+)
+
+// timelines calls do with the timelines of recorded, live and random traces.
+func timelines(t *testing.T, do func(t *testing.T, tl *timeline.Timeline)) {
+	t.Helper()
+	files, err := filepath.Glob("../gotrace/testdata/go1.*.trace.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no recorded traces", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			z, err := gzip.NewReader(bytes.NewReader(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			do(t, read(t, z))
+		})
+	}
+	t.Run("live", func(t *testing.T) { do(t, read(t, bytes.NewReader(live(t)))) })
+	rng := rand.New(rand.NewPCG(3, 4))
+	t.Run("random", func(t *testing.T) {
+		for range 300 {
+			data := make([]byte, 3*rng.IntN(400))
+			for i := range data {
+				data[i] = byte(rng.Uint32())
+			}
+			tl, err := timeline.Read(timelinetest.Random(data).Source(), timeline.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if do(t, tl); t.Failed() {
+				t.Fatalf("timelinetest.Random(%q)", data)
+			}
+		}
+	})
+}
+
+func read(t *testing.T, r io.Reader) *timeline.Timeline {
+	t.Helper()
+	tr, err := gotrace.NewReader(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := timeline.Read(tr, timeline.Options{})
+	if err != nil || tl.Lost != nil {
+		t.Fatal(err, tl.Lost)
+	}
+	return tl
+}
+
+// live is the trace of a server with a lock, a worker, allocation and the network.
+var live = func() func(t *testing.T) []byte {
+	var once sync.Once
+	var data []byte
+	return func(t *testing.T) []byte {
+		once.Do(func() { data = serve(t) })
+		return data
+	}
+}()
+
+func serve(t *testing.T) []byte {
+	var mu sync.Mutex
+	kept := map[int][]byte{}
+	jobs := make(chan chan int)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case reply := <-jobs:
+				reply <- 1
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		kept[len(kept)%8] = make([]byte, 1<<16)
+		runtime.Gosched()
+		mu.Unlock()
+		reply := make(chan int)
+		jobs <- reply
+		<-reply
+	}))
+	defer s.Close()
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 40 {
+				resp, err := s.Client().Get(s.URL)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		})
+	}
+	wg.Wait()
+	runtime.GC()
+	trace.Stop()
+	return b.Bytes()
+}
