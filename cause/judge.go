@@ -524,7 +524,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	switch {
 	case p.N < MinRequests:
 		return // the sentence stands
-	case len(tailFindings) > 0 && explained+suspects >= ExplainedShare:
+	case len(tailFindings) > 0 && explained+suspects >= ExplainedShare && (explained >= ExplainedShare || explained >= suspects):
 		f := tailFindings[0]
 		v.Verdict = "cause"
 		v.Sentence = fmt.Sprintf("p99 is %s: %s", Ms(float64(p99)), lowerFirst(f.Summary))

@@ -12,8 +12,9 @@ type Locks struct {
 	// Site is where requests wait, Holder where the lock is held.
 	Site   blame.SiteID
 	Holder *Place
-	// Waits is the part of the holders' time that they waited or blocked in.
-	Waits float64
+	// Waits is the part of the holders' time that they waited or blocked in, Open
+	// the part of Keys in waits that had not ended: their holders are unknown.
+	Waits, Open float64
 	// Longest is Case.LongestHold, OwnWork is Case.OwnWork.
 	Longest, OwnWork float64
 }
@@ -27,7 +28,7 @@ func (c *Case) Locks() *Locks {
 func (c *Case) queue(kind Serial) *Locks {
 	w := c.Processors().Winner
 	l := &Locks{Keys: c.Free(func(k blame.Key) bool {
-		if s, _ := c.Serial(k); s != kind {
+		if s, _ := c.Serial(k); s != kind && !(kind == Lock && k.Kind == blame.Open && c.lockSite(k.Site)) {
 			return false
 		}
 		return k.Kind != blame.Behind || w == Own || w == NoHolder
@@ -40,6 +41,9 @@ func (c *Case) queue(kind Serial) *Locks {
 		switch {
 		case k.Kind == blame.UnknownHolder || k.Kind == blame.Unresolved:
 			continue
+		case k.Kind == blame.Open && c.lockSite(k.Site):
+			l.Open += c.NS[id]
+			continue
 		case Waits(k):
 			waits += c.NS[id]
 			leaf = append(leaf, id)
@@ -49,6 +53,9 @@ func (c *Case) queue(kind Serial) *Locks {
 	if total > 0 {
 		l.Waits = waits / total
 	}
+	if l.Open > 0 {
+		l.Open /= l.Open + total
+	}
 	l.Longest, l.OwnWork = c.LongestHold(l.Keys), c.OwnWork(leaf)
 	top, _ := TopBy(c, l.Keys, func(k blame.Key) blame.SiteID {
 		_, h := c.Serial(k)
@@ -56,6 +63,23 @@ func (c *Case) queue(kind Serial) *Locks {
 	})
 	l.Holder = c.PlaceOf(top)
 	return l
+}
+
+func (c *Case) lockSite(s blame.SiteID) bool {
+	switch c.A.Sites[s].Kind {
+	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock:
+		return true
+	}
+	return false
+}
+
+// OpenEvidence says whether the holders are known at all.
+func (l *Locks) OpenEvidence() Evidence {
+	e := Evidence{Text: fmt.Sprintf("%s of the time are waits that had not ended: nobody released the lock, so nothing is known of its holder", Pct(l.Open)), Holds: Yes, Decides: true, Number: l.Open}
+	if l.Open > 0.5 {
+		e.Holds = Unknown
+	}
+	return e
 }
 
 // SiteName names the place of a site for a sentence.

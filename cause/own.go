@@ -47,3 +47,18 @@ func (c *Case) HottestOfTail() (*Place, float64) {
 // the 99th percentile, over tenths of a second, of the longest such wait, in
 // nanoseconds. It is small where the operating system gives threads a CPU.
 func (c *Case) LateWakeup() float64 { return c.A.LateWakeup() }
+
+// Silent returns the part of the tail's time over the typical requests' that lies
+// in silences of the whole process.
+func (c *Case) Silent() float64 {
+	t := c.A.Timeline()
+	if len(t.Silences) == 0 || len(c.Tail) == 0 || c.Excess <= 0 {
+		return 0
+	}
+	var in timeline.Time
+	for _, i := range c.Tail {
+		r := &c.A.Found().Requests[c.A.Requests[i].Request]
+		in += timeline.Overlap(t.Silences, r.Start(), r.End())
+	}
+	return float64(in) / float64(len(c.Tail)) / c.Excess
+}

@@ -23,6 +23,8 @@ const (
 	Collector
 	// Own: goroutines that carry requests of the endpoints themselves.
 	Own
+	// Heavy: the same, but few requests that burn much more CPU than usual.
+	Heavy
 	// Stop: the world was stopped, or its after-effects.
 	Stop
 	holders
@@ -125,6 +127,17 @@ func (c *Case) bursts(class blame.ClassID, ns float64) float64 {
 	return ns * float64(max(1, c.A.Timeline().GOMAXPROCS)) / float64(b)
 }
 
+// HeavyBurst is how much longer than a typical request's own CPU time the bursts
+// of requests must be, by time, for these to count as expensive ones.
+const HeavyBurst = 4
+
+// heavy reports whether the P time of a class of requests went to few that are
+// much more expensive than the typical one.
+func (c *Case) heavy(cl *blame.Class) bool {
+	_, typical := c.OwnCPU()
+	return typical > 0 && float64(cl.Burst) > HeavyBurst*typical
+}
+
 func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 	switch class {
 	case timeline.ClassGCWorker, timeline.ClassGCAssist:
@@ -138,6 +151,8 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 	}
 	cl := &c.A.Classes[class]
 	switch {
+	case cl.Endpoint >= 0 && c.heavy(cl):
+		return Heavy
 	case cl.Endpoint >= 0:
 		return Own
 	case cl.System, cl.Observer:

@@ -11,6 +11,7 @@ import (
 	gcassist "github.com/whylate/whylate/cause/gc-assist"
 	gcworkers "github.com/whylate/whylate/cause/gc-workers"
 	goroutineflood "github.com/whylate/whylate/cause/goroutine-flood"
+	hostcontention "github.com/whylate/whylate/cause/host-contention"
 	lockconvoy "github.com/whylate/whylate/cause/lock-convoy"
 	lockheldacrosswait "github.com/whylate/whylate/cause/lock-held-across-wait"
 	lockheldacrosswork "github.com/whylate/whylate/cause/lock-held-across-work"
@@ -30,6 +31,7 @@ func init() {
 	cause.Register(gcassist.Entry)
 	cause.Register(gcworkers.Entry)
 	cause.Register(goroutineflood.Entry)
+	cause.Register(hostcontention.Entry)
 	cause.Register(lockconvoy.Entry)
 	cause.Register(lockheldacrosswait.Entry)
 	cause.Register(lockheldacrosswork.Entry)

@@ -34,6 +34,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	keys := c.Free(func(k blame.Key) bool {
 		return k.Kind == blame.CPU && (k.Flags&blame.Self != 0 || c.HopKind(k.First) == cause.Child || k.Queue.Site == 0)
 	})
+	if c.Winner() == cause.Heavy { // others wait for a P behind the expensive ones
+		keys = append(keys, c.Processors().Claim...)
+	}
 	if len(keys) == 0 {
 		return nil
 	}
@@ -42,7 +45,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	ev := []cause.Evidence{
 		{
 			Text:    fmt.Sprintf("slow requests run for %s in their own code, typical ones for %s", cause.Ms(tail), cause.Ms(typical)),
-			Holds:   cause.Of(tail > growth*typical || c.P.Whole),
+			Holds:   cause.Of(tail > growth*typical || c.P.Whole || c.Winner() == cause.Heavy),
 			Decides: true, Number: tail / max(typical, 1),
 		},
 		c.CPUEvidence("the slow requests' code", c.OnCPUOf(c.Tail)),

@@ -29,6 +29,14 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(l.Keys) == 0 {
 		return nil
 	}
+	if l.Open > 0.5 {
+		return &cause.Judgement{
+			Keys: l.Keys, Where: c.PlaceOfKeys(l.Keys),
+			Subject:  "they wait for a lock that nobody released until the recording ended",
+			Evidence: []cause.Evidence{l.OpenEvidence()},
+			Alike:    []string{"lock-held-across-work"}, Record: "the goroutine profile: the holder stands inside the critical section",
+		}
+	}
 	what, _ := cause.TopBy(c, l.Keys, func(k blame.Key) leaf {
 		if !cause.Waits(k) {
 			return leaf{}

@@ -39,7 +39,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	tail := c.MeanHold(l.Keys)
 	holds := cause.Evidence{
 		Text:    fmt.Sprintf("the holders used it for %s; %s is usual", cause.Ms(tail), cause.Ms(float64(q.Hold))),
-		Holds:   cause.Of(q.Hold == 0 || tail <= grown*float64(q.Hold) || l.OwnWork < 0.5),
+		Holds:   cause.Of(q.Hold == 0 || tail <= grown*float64(q.Hold)),
 		Decides: true, Number: tail / max(float64(q.Hold), 1),
 	}
 	ev := []cause.Evidence{
