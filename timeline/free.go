@@ -10,30 +10,28 @@ type toggle struct {
 
 // findFree computes when a P was idle and when somebody was runnable.
 func (t *Timeline) findFree() {
-	lists := make([][]toggle, len(t.Procs))
-	for i, p := range t.Procs {
-		for _, s := range p.Stints {
-			if !s.What.Free() {
-				continue
-			}
-			// Touching stints are one span.
-			if n := len(lists[i]); n > 0 && lists[i][n-1].at == s.Start {
-				lists[i][n-1].at = s.End
-				continue
-			}
-			lists[i] = append(lists[i], toggle{s.Start, true}, toggle{s.End, false})
-		}
-	}
-	// Beginnings before ends at one instant, or touching spans would be split.
-	ts := merge(lists, func(x, y toggle) bool { return x.at < y.at || x.at == y.at && x.on && !y.on })
+	free := make([]bool, len(t.Procs))
 	n := 0
-	for _, x := range ts {
-		if x.on {
-			if n++; n == 1 {
-				t.idle = append(t.idle, Span{Start: x.at, G: NoG})
+	for p, s := range t.stints() {
+		is := s.What.Free()
+		if is == free[p] {
+			continue
+		}
+		free[p] = is
+		switch {
+		case is:
+			n++
+			// A span that ended at this instant goes on.
+			if k := len(t.idle); n == 1 && k > 0 && t.idle[k-1].End == s.Start {
+				continue
 			}
-		} else if n--; n == 0 {
-			t.idle[len(t.idle)-1].End = x.at
+			if n == 1 {
+				t.idle = append(t.idle, Span{Start: s.Start, End: t.End, G: NoG})
+			}
+		default:
+			if n--; n == 0 {
+				t.idle[len(t.idle)-1].End = s.Start
+			}
 		}
 	}
 	for _, x := range t.runnable {

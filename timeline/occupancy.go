@@ -1,6 +1,9 @@
 package timeline
 
-import "sort"
+import (
+	"iter"
+	"sort"
+)
 
 // ClassID names a class of P time: what the Ps execute is summed by class.
 type ClassID uint16
@@ -23,7 +26,7 @@ type Occupancy struct {
 	n       int // classes
 	changes []change
 	snaps   []snapshot
-	procs   int
+	first   snapshot
 }
 
 // change is a P's change of class.
@@ -47,71 +50,85 @@ const snapEvery = 256
 // Occupancy indexes the timeline's P time. class gives the class of a goroutine
 // at the instant it begins to hold a P, from ClassGoroutines to n-1.
 func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupancy {
-	o := &Occupancy{n: n, procs: len(t.Procs)}
-	lists := make([][]change, len(t.Procs))
-	for i := range t.Procs {
-		lists[i] = make([]change, 0, len(t.Procs[i].Stints))
-		for _, s := range t.Procs[i].Stints {
-			c := ClassIdle
-			switch s.What {
-			case Scheduler:
-				c = ClassScheduler
-			case GCWorker:
-				c = ClassGCWorker
-			case Assist:
-				c = ClassGCAssist
-			case Stopped:
-				c = ClassStopped
-			case Go, InSyscall:
-				if s.G != NoG {
-					c = class(s.G, s.Start)
-				}
+	o := &Occupancy{n: n}
+	o.first = snapshot{at: t.Start, sum: make([]Time, n), class: make([]ClassID, len(t.Procs))}
+	now := snapshot{at: t.Start, sum: make([]Time, n), class: make([]ClassID, len(t.Procs))}
+	for p, s := range t.stints() {
+		k := ClassIdle
+		switch s.What {
+		case Scheduler:
+			k = ClassScheduler
+		case GCWorker:
+			k = ClassGCWorker
+		case Assist:
+			k = ClassGCAssist
+		case Stopped:
+			k = ClassStopped
+		case Go, InSyscall:
+			if s.G != NoG {
+				k = class(s.G, s.Start)
 			}
-			if n := len(lists[i]); n > 0 && lists[i][n-1].class == c {
-				continue
-			}
-			lists[i] = append(lists[i], change{s.Start, int16(i), c})
 		}
-	}
-	o.changes = merge(lists, func(x, y change) bool { return x.at < y.at })
-	now := snapshot{at: t.Start, sum: make([]Time, n), class: make([]ClassID, o.procs)}
-	for i, c := range o.changes {
-		if i%snapEvery == 0 {
-			now.advance(c.at)
+		if now.class[p] == k {
+			continue
+		}
+		if len(o.changes)%snapEvery == 0 {
+			now.advance(s.Start)
 			o.snaps = append(o.snaps, snapshot{now.at, append([]Time(nil), now.sum...), append([]ClassID(nil), now.class...)})
 		}
+		c := change{s.Start, int16(p), k}
+		o.changes = append(o.changes, c)
 		now.apply(c)
 	}
 	return o
 }
 
-// merge merges sorted lists into one; equal elements keep the order of the lists.
-// The lists are used up.
-func merge[T any](lists [][]T, less func(x, y T) bool) []T {
-	for len(lists) > 1 {
-		var next [][]T
-		for i := 0; i < len(lists); i += 2 {
-			if i+1 == len(lists) {
-				next = append(next, lists[i])
-				break
-			}
-			x, y := lists[i], lists[i+1]
-			out := make([]T, 0, len(x)+len(y))
-			for len(x) > 0 && len(y) > 0 {
-				if less(y[0], x[0]) {
-					out, y = append(out, y[0]), y[1:]
-				} else {
-					out, x = append(out, x[0]), x[1:]
-				}
-			}
-			next = append(next, append(append(out, x...), y...))
+// stints yields the stints of all Ps, with the index of the P, in order of their
+// beginnings.
+func (t *Timeline) stints() iter.Seq2[int, *Stint] {
+	return func(yield func(int, *Stint) bool) {
+		next := make([]int, len(t.Procs))
+		at := func(p int) Time { return t.Procs[p].Stints[next[p]].Start }
+		var heap []int // of Ps, by the beginning of their next stint
+		less := func(i, j int) bool {
+			return at(heap[i]) < at(heap[j]) || at(heap[i]) == at(heap[j]) && heap[i] < heap[j]
 		}
-		lists = next
+		down := func(i int) {
+			for {
+				c := 2*i + 1
+				if c >= len(heap) {
+					return
+				}
+				if c+1 < len(heap) && less(c+1, c) {
+					c++
+				}
+				if !less(c, i) {
+					return
+				}
+				heap[i], heap[c] = heap[c], heap[i]
+				i = c
+			}
+		}
+		for p := range t.Procs {
+			if len(t.Procs[p].Stints) > 0 {
+				heap = append(heap, p)
+			}
+		}
+		for i := len(heap)/2 - 1; i >= 0; i-- {
+			down(i)
+		}
+		for len(heap) > 0 {
+			p := heap[0]
+			if !yield(p, &t.Procs[p].Stints[next[p]]) {
+				return
+			}
+			if next[p]++; next[p] == len(t.Procs[p].Stints) {
+				heap[0] = heap[len(heap)-1]
+				heap = heap[:len(heap)-1]
+			}
+			down(0)
+		}
 	}
-	if len(lists) == 0 {
-		return nil
-	}
-	return lists[0]
 }
 
 // advance accounts for the time up to at.
@@ -135,7 +152,7 @@ func (s *snapshot) apply(c change) {
 // every class. P time of n Ps adds up to n times the interval. buf is scratch
 // space to be reused between calls, or nil.
 func (o *Occupancy) Executed(a, b Time, out []Time, buf *Scratch) {
-	if b <= a || len(o.snaps) == 0 {
+	if b <= a {
 		return
 	}
 	if buf == nil {
@@ -150,14 +167,15 @@ type Scratch struct{ s snapshot }
 
 func (o *Occupancy) cumulative(at Time, out []Time, sign Time, buf *Scratch) {
 	k := sort.Search(len(o.snaps), func(i int) bool { return o.snaps[i].at > at }) - 1
-	if k < 0 {
-		return
+	from := &o.first // before the first change every P is idle
+	if k >= 0 {
+		from = &o.snaps[k]
 	}
 	s := &buf.s
-	s.at = o.snaps[k].at
-	s.sum = append(s.sum[:0], o.snaps[k].sum...)
-	s.class = append(s.class[:0], o.snaps[k].class...)
-	for i := k * snapEvery; i < len(o.changes) && o.changes[i].at <= at; i++ {
+	s.at = from.at
+	s.sum = append(s.sum[:0], from.sum...)
+	s.class = append(s.class[:0], from.class...)
+	for i := max(k, 0) * snapEvery; i < len(o.changes) && o.changes[i].at <= at; i++ {
 		s.apply(o.changes[i])
 	}
 	s.advance(at)

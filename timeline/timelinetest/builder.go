@@ -145,7 +145,8 @@ func (b *Builder) procState(p gotrace.ProcID, run bool, by gotrace.ProcID) error
 }
 
 // Runs makes a runnable goroutine run on a P, which becomes busy if it was not.
-func (b *Builder) Runs(g gotrace.GoID, p gotrace.ProcID) error {
+// Only a first status has a stack.
+func (b *Builder) Runs(g gotrace.GoID, p gotrace.ProcID, stack gotrace.StackID) error {
 	me, on := b.gs[g], b.ps[p]
 	switch {
 	case g < 0 || me != nil && me.state != gotrace.Runnable:
@@ -160,6 +161,9 @@ func (b *Builder) Runs(g gotrace.GoID, p gotrace.ProcID) error {
 	}
 	e := nobody(gotrace.KindGo)
 	e.P, e.Go = p, g
+	if me == nil {
+		e.Stack, e.GoStack = stack, stack
+	}
 	b.change(e, gotrace.Running)
 	b.gs[g].p, b.ps[p].g = p, g
 	return nil

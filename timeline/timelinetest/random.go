@@ -95,7 +95,7 @@ func Random(data []byte) *Builder {
 		switch op & 15 {
 		case 0, 1, 2:
 			if g := pick(gotrace.Runnable); g != gotrace.NoGoroutine {
-				_ = b.Runs(g, gotrace.ProcID(y)%procs)
+				_ = b.Runs(g, gotrace.ProcID(y)%procs, 0)
 			}
 		case 3, 4:
 			w := places.waits[y%len(places.waits)]

@@ -1,7 +1,6 @@
 package timelinetest
 
 import (
-	"bufio"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,8 +17,10 @@ import (
 //	procs 2                              GOMAXPROCS
 //	stack NAME = inner < middle < root   functions, innermost first
 //	home g1 at NAME                      where g1 waits for its next piece of work
+//	request /x g1 2ms-5ms g2 5ms-7ms     parts of a request; "open" behind them: in flight
+//	repeat 9 ... again                   the lines between, so many times
 //	1ms   p0 busy | p0 idle | p1 takes p0
-//	1ms   g1 runs on p0
+//	1ms   g1 runs on p0 [at NAME]        only a first status has a stack
 //	1ms   g1 waits [REASON] [at NAME]    the first status of a goroutine has no reason
 //	1ms   g1 yields [REASON] [at NAME]
 //	1ms   g1 calls [at NAME]             begins a system call
@@ -37,27 +38,55 @@ import (
 // An instant "+1ms" counts from the line before.
 type Script struct {
 	*Builder
-	// Homes are the stacks of the home lines.
-	Homes map[gotrace.GoID]gotrace.StackID
+	// Homes are the stacks of the home lines, Requests what the request lines say.
+	Homes    map[gotrace.GoID]gotrace.StackID
+	Requests []Request
 
 	names map[string]gotrace.StackID
 	last  time.Duration
 }
 
+// Request is a request line.
+type Request struct {
+	Name  string
+	Parts []Part
+	Open  bool
+}
+
+// Part is the stretch of a request that one goroutine carries.
+type Part struct {
+	G          gotrace.GoID
+	Start, End gotrace.Time
+}
+
 // Parse reads a script.
 func Parse(text string) (*Script, error) {
 	s := &Script{Builder: NewBuilder(), Homes: map[gotrace.GoID]gotrace.StackID{}, names: map[string]gotrace.StackID{}}
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for n := 1; lines.Scan(); n++ {
-		line, _, _ := strings.Cut(lines.Text(), "#")
-		if line = strings.TrimSpace(line); line == "" {
-			continue
+	var lines []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	for n, from, left := 0, -1, 0; n < len(lines); n++ {
+		word, count, _ := strings.Cut(lines[n], " ")
+		var err error
+		switch word {
+		case "":
+		case "repeat":
+			from = n
+			left, err = strconv.Atoi(count)
+		case "again":
+			if left--; left > 0 && from >= 0 {
+				n = from
+			}
+		default:
+			err = s.line(lines[n])
 		}
-		if err := s.line(line); err != nil {
-			return nil, fmt.Errorf("line %d: %s: %w", n, line, err)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", n+1, lines[n], err)
 		}
 	}
-	return s, lines.Err()
+	return s, nil
 }
 
 // Read parses a script and builds its timeline.
@@ -97,6 +126,8 @@ func (s *Script) line(line string) error {
 		g, _, err := s.subject(rest)
 		s.Homes[g] = stack
 		return err
+	case "request":
+		return s.request(strings.Fields(rest))
 	}
 	at, err := time.ParseDuration(strings.TrimPrefix(first, "+"))
 	if err != nil {
@@ -110,6 +141,32 @@ func (s *Script) line(line string) error {
 		return err
 	}
 	return s.event(rest)
+}
+
+func (s *Script) request(words []string) error {
+	if len(words) < 3 {
+		return fmt.Errorf("no parts")
+	}
+	r := Request{Name: words[0]}
+	for words = words[1:]; len(words) >= 2; words = words[2:] {
+		g, _, err := s.subject(words[0])
+		if err != nil {
+			return err
+		}
+		from, to, _ := strings.Cut(words[1], "-")
+		a, err := time.ParseDuration(from)
+		if err != nil {
+			return err
+		}
+		b, err := time.ParseDuration(to)
+		if err != nil {
+			return err
+		}
+		r.Parts = append(r.Parts, Part{g, Epoch + gotrace.Time(a), Epoch + gotrace.Time(b)})
+	}
+	r.Open = len(words) == 1 && words[0] == "open"
+	s.Requests = append(s.Requests, r)
+	return nil
 }
 
 // stack cuts " WORD NAME" off the end of a line.
@@ -183,7 +240,7 @@ func (s *Script) event(line string) error {
 		if err != nil {
 			return err
 		}
-		return s.Runs(g, on)
+		return s.Runs(g, on, at)
 	case "waits":
 		return s.Waits(g, rest, at)
 	case "yields":

@@ -1,0 +1,352 @@
+package blame
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/trace"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
+	"github.com/whylate/whylate/timeline/timelinetest"
+)
+
+// anyRequests makes requests of any intervals within the trace, of one to three
+// parts on any goroutines: alive or not, with and without a home.
+func anyRequests(tl *timeline.Timeline, rng *rand.Rand) *request.Found {
+	var rs []request.Request
+	if len(tl.Gs) > 0 && tl.Duration() > 0 {
+		for i := range 1 + rng.IntN(12) {
+			r := request.Request{Endpoint: i % 2, InFlight: i == 5, ByNetwork: i%3 == 0}
+			at := tl.Start + timeline.Time(rng.Int64N(int64(tl.Duration())))
+			for range 1 + rng.IntN(3) {
+				end := at + timeline.Time(rng.Int64N(int64(tl.End-at)+1))
+				r.Parts = append(r.Parts, request.Part{G: timeline.GID(rng.IntN(len(tl.Gs))), Start: at, End: end})
+				at = end
+			}
+			rs = append(rs, r)
+		}
+	}
+	homes := rng.Uint64()
+	return request.Fixed(tl, rs, []string{"/a", "/b"}, func(g timeline.GID) gotrace.StackID {
+		if homes>>(g%64)&1 == 0 || len(tl.Gs[g].Segs) == 0 {
+			return 0
+		}
+		return tl.Gs[g].Segs[0].Stack
+	})
+}
+
+// anyGuards switches guards off at random: sums must be exact whatever the rules.
+func anyGuards(bits uint64) Guards {
+	on := func(i int) bool { return bits>>(2*i)&3 == 0 }
+	return Guards{NoIdlePoll: on(0), NoBacklog: on(1), NoWakerIdle: on(2), NoTimeout: on(3), NoCover: on(4), NoInFlight: on(5), NoArrival: on(6), NoOnlyRelease: on(7), NoStitch: on(8)}
+}
+
+// everything runs all that reads an attribution.
+func everything(t *testing.T, a *Attribution) {
+	t.Helper()
+	sound(t, a)
+	cols := make(Columns, len(a.Keys))
+	for i, k := range a.Keys {
+		cols[i] = int(k.Kind)
+	}
+	for role := range a.f.Roles {
+		p := a.Population(role)
+		if p.Len() > 0 {
+			exact(t, p.TailContrast(cols, int(leafKinds)))
+			p.LevelContrast(cols, int(leafKinds), nil)
+		}
+	}
+	for site := range a.Sites {
+		a.Queue(SiteID(site))
+		a.Waits(SiteID(site))
+	}
+	a.LateWakeup()
+	all := make([]int, len(a.Requests))
+	for i := range all {
+		all[i] = i
+	}
+	if a.Arrival(all) < 0 {
+		t.Error("lateness before the wake-up is negative")
+	}
+}
+
+// FuzzClosure: whatever happens, the leaves of every request add up to its
+// duration, exactly.
+func FuzzClosure(f *testing.F) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, n := range []int{0, 7, 100, 400, 1500} {
+		data := make([]byte, n)
+		for i := range data {
+			data[i] = byte(rng.Uint32())
+		}
+		f.Add(data, uint64(n))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
+		if len(data) > 6000 {
+			return
+		}
+		tl, err := timeline.Read(timelinetest.Random(data).Source(), timeline.Options{GCIdleBusy: seed&1 != 0, StoppedIdle: seed&2 != 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(seed, 2))
+		everything(t, Attribute(tl, anyRequests(tl, rng), Options{Guards: anyGuards(rng.Uint64())}))
+		everything(t, Attribute(tl, request.Find(tl, request.Options{}), Options{}))
+	})
+}
+
+func TestLeavesAddUpOnRecordedTraces(t *testing.T) {
+	files, err := filepath.Glob("../gotrace/testdata/go1.*.trace.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no recorded traces", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			z, err := gzip.NewReader(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tl := read(t, z)
+			rng := rand.New(rand.NewPCG(6, 6))
+			for range 50 {
+				a := Attribute(tl, anyRequests(tl, rng), Options{Guards: anyGuards(rng.Uint64())})
+				sound(t, a)
+			}
+			everything(t, Attribute(tl, anyRequests(tl, rng), Options{}))
+		})
+	}
+}
+
+func read(t *testing.T, r io.Reader) *timeline.Timeline {
+	t.Helper()
+	tr, err := gotrace.NewReader(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := timeline.Read(tr, timeline.Options{})
+	if err != nil || tl.Lost != nil {
+		t.Fatal(err, tl.Lost)
+	}
+	return tl
+}
+
+// Servers with one way to wait each.
+func TestLeavesOfServedRequestsAddUp(t *testing.T) {
+	var mu sync.Mutex
+	permits, jobs := make(chan int, 2), make(chan chan int)
+	cond, free := sync.NewCond(new(sync.Mutex)), 2
+	var kept [64][]byte
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case reply := <-jobs:
+				reply <- work(1000)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	backend := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { work(1000) }))
+	defer backend.Close()
+	for name, handle := range map[string]func(i int){
+		"a lock":     func(int) { mu.Lock(); work(2000); runtime.Gosched(); mu.Unlock() },
+		"permits":    func(int) { permits <- 1; runtime.Gosched(); work(1000); <-permits },
+		"a worker":   func(int) { reply := make(chan int); jobs <- reply; <-reply },
+		"a pool":     func(int) { acquire(cond, &free); runtime.Gosched(); release(cond, &free) },
+		"allocation": func(i int) { kept[i%64] = make([]byte, 1<<18) },
+		"children": func(int) {
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() { work(1000) })
+			}
+			wg.Wait()
+		},
+		"the network": func(int) { get(t, backend.Client(), backend.URL) },
+		"a file":      func(int) { _, _ = os.ReadFile("closure_test.go") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			n := 0
+			s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				n++
+				i := n
+				mu.Unlock()
+				handle(i)
+			}))
+			defer s.Close()
+			var b bytes.Buffer
+			if err := trace.Start(&b); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for range 12 {
+						get(t, s.Client(), s.URL)
+					}
+				})
+			}
+			wg.Wait()
+			runtime.GC()
+			trace.Stop()
+			tl := read(t, &b)
+			f := request.Find(tl, request.Options{})
+			if len(f.Requests) < 90 {
+				t.Errorf("%d requests", len(f.Requests))
+			}
+			everything(t, Attribute(tl, f, Options{}))
+			everything(t, Attribute(tl, f, Options{MaxRequests: 20}))
+		})
+	}
+}
+
+func get(t *testing.T, c *http.Client, url string) {
+	resp, err := c.Get(url)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+}
+
+func work(n int) int {
+	x := 1
+	for i := range n {
+		x = x*31 + i
+	}
+	return x
+}
+
+func acquire(c *sync.Cond, free *int) {
+	c.L.Lock()
+	for *free == 0 {
+		c.Wait()
+	}
+	*free--
+	c.L.Unlock()
+}
+
+func release(c *sync.Cond, free *int) {
+	c.L.Lock()
+	*free++
+	c.L.Unlock()
+	c.Signal()
+}
+
+// A queue of n on one mutex is n hops deep: the last one's wait is the sum of
+// all holds before it, each in its holder's own time, and none is lost to a cap.
+func TestTheDeepestQueueResolvesCompletely(t *testing.T) {
+	const n = 300
+	var s strings.Builder
+	s.WriteString("procs 1\nstack lock = sync.runtime_SemacquireMutex < sync.(*Mutex).Lock < main.get < main.handle\n" +
+		"stack free = sync.(*Mutex).Unlock < main.get < main.handle\nstack nap = time.Sleep < main.get < main.handle\n" +
+		"stack new = main.accept\nstack root = main.handle\n")
+	fmt.Fprintf(&s, "request /last g%d 0ms-%dms\n", n, n)
+	s.WriteString("0ms p0 busy\n")
+	for g := 1; g <= n; g++ {
+		fmt.Fprintf(&s, "0ms p0 starts g%d as root\n0ms g%d runs on p0\n", g, g)
+		if g > 1 {
+			fmt.Fprintf(&s, "0ms g%d waits sync at lock\n", g)
+		} else {
+			s.WriteString("0ms g1 waits sleep at nap\n")
+		}
+	}
+	for g := 1; g < n; g++ {
+		// Each holds for one millisecond: g1 asleep, the others running.
+		if g == 1 {
+			s.WriteString("1ms p0 wakes g1\n1ms g1 runs on p0\n")
+		}
+		fmt.Fprintf(&s, "%dms g%d wakes g%d at free\n%dms g%d ends\n%dms g%d runs on p0\n", g, g, g+1, g, g, g, g+1)
+	}
+	fmt.Fprintf(&s, "%dms end\n", n)
+	script, a := attribute(t, s.String(), "")
+	got := map[string]int64{}
+	for _, p := range a.Requests[0].Pieces {
+		got[leaf(script, a, a.Keys[p.Key])] += p.NS
+	}
+	var ahead, unknown int64
+	for l, ns := range got {
+		if strings.HasPrefix(l, "unresolved") || strings.HasPrefix(l, "unknown") {
+			unknown += ns
+		}
+		if strings.HasSuffix(l, "ahead") {
+			ahead += ns
+		}
+	}
+	if unknown != 0 || a.Depth < n-1 || ahead != (n-2)*1e6 {
+		t.Errorf("depth %d, unknown %d ns, ahead %d ns: %v", a.Depth, unknown, ahead, got)
+	}
+	r := a.Requests[0]
+	if r.Holders != n-1 || r.Hold != 1e6 || r.Held != (n-1)*1e6 {
+		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Hold, r.Held)
+	}
+}
+
+func TestSplitIsExactAndByLargestRemainder(t *testing.T) {
+	for _, c := range []struct {
+		n       int64
+		weights []timeline.Time
+		want    string
+	}{
+		{10, []timeline.Time{1, 1, 1}, "[4 3 3]"}, // a tie goes to the smaller index
+		{10, []timeline.Time{0, 2, 1}, "[0 7 3]"},
+		{10, []timeline.Time{1, 0, 2}, "[3 0 7]"},
+		{1, []timeline.Time{1, 3, 3}, "[0 1 0]"},
+		{0, []timeline.Time{1, 2}, "[0 0]"},
+		{7, []timeline.Time{5}, "[7]"},
+	} {
+		if got := fmt.Sprint(split(c.n, c.weights, nil)); got != c.want {
+			t.Errorf("split(%d, %v) = %s, want %s", c.n, c.weights, got, c.want)
+		}
+	}
+	rng := rand.New(rand.NewPCG(8, 8))
+	var buf []int64
+	for range 20_000 {
+		w := make([]timeline.Time, 1+rng.IntN(12))
+		var total float64
+		for i := range w {
+			if rng.IntN(3) > 0 {
+				w[i] = timeline.Time(rng.Int64N(1 << rng.IntN(60)))
+			}
+			total += float64(w[i])
+		}
+		if total == 0 {
+			continue
+		}
+		n := rng.Int64N(1 << rng.IntN(60))
+		buf = split(n, w, buf)
+		var sum int64
+		for i, x := range buf {
+			sum += x
+			exact := float64(n) * float64(w[i]) / total
+			if x < 0 || w[i] == 0 && x != 0 || float64(x) < exact-1-exact*1e-12 || float64(x) > exact+1+exact*1e-12 {
+				t.Fatalf("split(%d, %v) = %v: part %d should be %f", n, w, buf, i, exact)
+			}
+		}
+		if sum != n || len(buf) != len(w) {
+			t.Fatalf("split(%d, %v) = %v adds up to %d", n, w, buf, sum)
+		}
+	}
+}
