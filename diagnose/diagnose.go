@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -108,11 +109,21 @@ func record(ctx context.Context, url, path string, o Options) (*report.Diagnosis
 	return Analyse(in, o.Analyse)
 }
 
-// IsFile reports whether a target names an existing file rather than an endpoint.
+// IsFile reports whether a target names a file rather than an endpoint: it exists,
+// or it is written as only files are.
 func IsFile(target string) bool {
 	if strings.Contains(target, "://") {
 		return false
 	}
-	_, err := os.Stat(target)
-	return err == nil || !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(target, ".whylate") || strings.HasSuffix(target, ".out") || strings.HasSuffix(target, ".trace")
+	if _, err := os.Stat(target); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	if filepath.IsAbs(target) || strings.HasPrefix(target, "./") || strings.HasPrefix(target, "../") {
+		return true
+	}
+	switch filepath.Ext(target) {
+	case ".whylate", ".out", ".trace", ".gz":
+		return true
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/whylate/whylate/capture/pprofhttp"
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
 )
@@ -77,6 +79,7 @@ func TestALiveTargetInWhichEveryRequestWaits(t *testing.T) {
 	if d.Check.WorstNS != 0 || d.Target.Kind != "pprof" || d.Lost.Bytes != 0 || analysing != 1 {
 		t.Errorf("%+v %+v %+v, analysing said %d times", d.Check, d.Target, d.Lost, analysing)
 	}
+	cutTraces(t, file, d.Requests.Count)
 	fast, err := evidence.Open(alike, evidence.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -107,12 +110,52 @@ func TestALiveTargetInWhichEveryRequestWaits(t *testing.T) {
 			if d.Level == nil || d.Level.Against != c.against || len(d.Findings) == 0 {
 				t.Fatalf("level %+v, findings %+v", d.Level, d.Findings)
 			}
-			if f := d.Findings[0]; f.Cause != "timer-wait" || f.Contrast != "level" || !strings.HasSuffix(placeName(f.Where), "diagnose.backOff") {
-				t.Errorf("%s (%s) in %s", f.Cause, f.Contrast, placeName(f.Where))
+			level := false
+			for _, f := range d.Findings {
+				level = level || f.Contrast == cause.LevelContrast
+				if f.Cause != "timer-wait" || !strings.HasSuffix(placeName(f.Where), "diagnose.backOff") {
+					t.Errorf("%s (%s) in %s", f.Cause, f.Contrast, placeName(f.Where))
+				}
 			}
-			if !strings.HasPrefix(d.Sentence, "Every request spends ") {
-				t.Error(d.Sentence)
+			if !level || c.o.SLO == 0 && !strings.HasPrefix(d.Sentence, "Every request spends ") {
+				t.Errorf("level %v: %s", level, d.Sentence)
 			}
+		})
+	}
+}
+
+// cutTraces checks that a recording of several generations that is cut is
+// diagnosed as far as it goes, and says so.
+func cutTraces(t *testing.T, file string, requests int) {
+	in, err := evidence.Open(file, evidence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	r, err := in.Member(evidence.MemberTrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	whole, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := 0
+	for _, tenths := range []int{6, 8, 9} {
+		t.Run(fmt.Sprintf("cut after %d tenths it is diagnosed as far as it goes", tenths), func(t *testing.T) {
+			cut := whole[:len(whole)*tenths/10]
+			d, err := analyse(cut, AnalyseOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Lost.Bytes <= 0 || d.Lost.Bytes > int64(len(cut)) || d.Lost.Detail == "" {
+				t.Errorf("lost %+v of %d bytes", d.Lost, len(cut))
+			}
+			if d.Verdict == "" || d.Check.WorstNS != 0 || d.Requests.Count == 0 || d.Requests.Count < before || d.Requests.Count >= requests {
+				t.Errorf("%s, %d of %d requests, closure %+v", d.Verdict, d.Requests.Count, requests, d.Check)
+			}
+			before = d.Requests.Count
 		})
 	}
 }

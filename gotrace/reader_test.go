@@ -199,7 +199,7 @@ func TestDamageNeverPanicsAndNeverInventsStates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, f := range fixtures(t) {
 		damaged := 0
-		for range 60 {
+		for range 15 {
 			data := bytes.Clone(f.data)
 			for range 1 + rng.IntN(3) {
 				data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)

@@ -2,11 +2,11 @@ module github.com/whylate/whylate/incidents
 
 go 1.25.0
 
-require github.com/whylate/whylate v0.0.0
-
 require (
-	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe // indirect
-	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa // indirect
+	github.com/whylate/whylate v0.0.0
+	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa
 )
+
+require github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe // indirect
 
 replace github.com/whylate/whylate => ../

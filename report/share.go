@@ -150,6 +150,9 @@ func alternatives(k cause.Consistent) string {
 	return strings.Join(names, " or ")
 }
 
+// minUnnamed is the share below which a leaf without a name is not listed.
+const minUnnamed = 0.005
+
 // rest returns the rows for what no cause explains.
 func rest(d *Diagnosis, base int64) []row {
 	var rows []row
@@ -166,16 +169,22 @@ func rest(d *Diagnosis, base int64) []row {
 	}
 	leaves := append([]cause.Unnamed{}, d.Unnamed...)
 	sort.SliceStable(leaves, func(i, j int) bool { return math.Abs(leaves[i].Share) > math.Abs(leaves[j].Share) })
-	small := 0.0
-	for i, u := range leaves {
-		if i >= maxUnnamed && len(leaves) > maxUnnamed+1 {
-			small += bounded(u.Share)
-			continue
-		}
+	shown := len(leaves)
+	for shown > 0 && (shown > maxUnnamed || math.Abs(leaves[shown-1].Share) < minUnnamed) {
+		shown--
+	}
+	if shown == len(leaves)-1 { // a line that says "1 smaller leaf" says less than the leaf
+		shown++
+	}
+	for _, u := range leaves[:shown] {
 		add("unnamed: "+quote(u.Leaf, maxName)+at(u.Where), u.Share)
 	}
-	if len(leaves) > maxUnnamed+1 {
-		add("unnamed: "+count(int64(len(leaves)-maxUnnamed))+" smaller leaves", small)
+	if shown < len(leaves) {
+		small := 0.0
+		for _, u := range leaves[shown:] {
+			small += bounded(u.Share)
+		}
+		add("unnamed: "+count(int64(len(leaves)-shown))+" smaller leaves", small)
 	}
 	// A zero is shown beside other rows only: it says that nothing was lost.
 	if d.UnresolvedShare != 0 || len(rows) > 0 || len(d.Findings)+len(d.ConsistentWith) > 0 {

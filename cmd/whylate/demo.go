@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -32,6 +33,12 @@ of the planted verdict) if it is right, 1 if it is not.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			out := cmd.OutOrStdout()
+			if err := errors.Join(checkDuration(duration), checkOutput(output)); err != nil {
+				return err
+			}
+			if all && (len(a) > 0 || save != "" || times < 1) {
+				return usageError{errors.New("--all runs every scenario: it takes no NAME and no --save, and --times of at least 1")}
+			}
 			if list {
 				for _, s := range demo.All() {
 					fmt.Fprintf(out, "%-18s %-24s %s\n", s.Name, planted(s), s.Title)

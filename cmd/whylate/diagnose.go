@@ -51,13 +51,28 @@ func (f *recordFlags) options(p *progress) (pprofhttp.Target, pprofhttp.Options,
 			return t, pprofhttp.Options{}, usageError{err}
 		}
 	}
-	if f.duration < time.Second || f.duration > 5*time.Minute {
-		return t, pprofhttp.Options{}, usageError{fmt.Errorf("--for must lie between 1s and 5m, not %s", f.duration)}
+	if err := checkDuration(f.duration); err != nil {
+		return t, pprofhttp.Options{}, err
 	}
 	return t, pprofhttp.Options{
 		For: f.duration, MaxBytes: int64(f.maxBytes), NoCPUProfile: f.noCPUProfile,
 		AllGoroutines: f.allGoroutines, KeepOnCancel: true, Progress: p.show,
 	}, nil
+}
+
+// checkDuration and checkOutput check --for and -o.
+func checkDuration(d time.Duration) error {
+	if d < time.Second || d > 5*time.Minute {
+		return usageError{fmt.Errorf("--for must lie between 1s and 5m, not %s", d)}
+	}
+	return nil
+}
+
+func checkOutput(o string) error {
+	if o != "text" && o != "json" {
+		return usageError{fmt.Errorf("-o must be text or json, not %q", o)}
+	}
+	return nil
 }
 
 // byteSize is a flag like 64MiB.
@@ -107,8 +122,8 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 			if err != nil {
 				return err
 			}
-			if output != "text" && output != "json" {
-				return usageError{fmt.Errorf("-o must be text or json, not %q", output)}
+			if err := checkOutput(output); err != nil {
+				return err
 			}
 			if slo < 0 {
 				return usageError{fmt.Errorf("--slo must not be negative")}

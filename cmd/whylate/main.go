@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/diagnose"
+	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
 )
 
@@ -72,6 +75,14 @@ func message(err error) string {
 	if errors.As(err, &e) {
 		return e.Error()
 	}
+	var file *fs.PathError
+	switch {
+	case errors.Is(err, evidence.ErrVersion): // says itself what to do
+		return err.Error()
+	case errors.As(err, &file) && file.Op == "stat", errors.Is(err, evidence.ErrNotIncident), errors.Is(err, evidence.ErrMalformed),
+		errors.Is(err, diagnose.ErrNoTrace):
+		return err.Error() + "\nwhylate record http://HOST:PORT --save FILE.whylate"
+	}
 	return err.Error()
 }
 
@@ -89,6 +100,7 @@ Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconc
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.Args = cobra.ArbitraryArgs // else an unknown command is no usage error
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return usageError{fmt.Errorf("unknown command %q", args[0])}

@@ -32,29 +32,32 @@ const schema = "whylate.diagnosis/1"
 // exitCodes are whylate's, by verdict.
 var exitCodes = map[string]int{"healthy": 0, "cause": 3, "inconclusive": 4}
 
-// found names what a diagnosis says, and the share of the first thing.
-func (d *diagnosis) found() (names string, share string) {
-	switch {
-	case len(d.Findings) > 0:
-		var all []string
-		for _, f := range d.Findings {
-			name := f.Cause
-			if f.Contrast != "tail" {
-				name += " (" + f.Contrast + ")"
-			}
-			all = append(all, name)
+// found names what a diagnosis says, look-alikes in braces, and the share of the
+// first of it.
+func (d *diagnosis) found() (names, share string) {
+	var all []string
+	share = "-"
+	for i, f := range d.Findings {
+		name := f.Cause
+		if f.Contrast != "tail" {
+			name += " (" + f.Contrast + ")"
 		}
-		return strings.Join(all, "+"), percent(d.Findings[0].Share)
-	case len(d.ConsistentWith) > 0:
-		var all []string
-		for _, c := range d.ConsistentWith {
-			all = append(all, "{"+strings.Join(c.Causes, ",")+"}")
+		if all = append(all, name); i == 0 {
+			share = percent(f.Share)
 		}
-		return strings.Join(all, "+"), percent(d.ConsistentWith[0].Share)
-	case d.Reason != "":
-		return d.Reason, "-"
 	}
-	return "-", "-"
+	for _, c := range d.ConsistentWith {
+		if all = append(all, "{"+strings.Join(c.Causes, ",")+"}"); len(all) == 1 {
+			share = percent(c.Share)
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return strings.Join(all, " + "), share
+	case d.Reason != "":
+		return d.Reason, share
+	}
+	return "-", share
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }

@@ -111,8 +111,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 const (
-	heading = "%-16s %-5s %-12s %-36s %5s %8s %8s %6s %8s %6s %5s\n"
-	line    = "%-16s %-5s %-12s %-36s %5s %8.1f %8.1f %6.1f %8d %6d %5.1f\n"
+	heading = "%-16s %-5s %-12s %-48s %5s %8s %8s %6s %8s %6s %5s\n"
+	line    = "%-16s %-5s %-12s %-48s %5s %8.1f %8.1f %6.1f %8d %6d %5.1f\n"
 )
 
 func (o *outcome) print(out io.Writer, t trial) {

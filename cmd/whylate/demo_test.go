@@ -1,0 +1,108 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/report"
+)
+
+func TestDemoListsItsScenarios(t *testing.T) {
+	code, stdout, stderr := whylate(t, "demo", "--list")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != exitOK || stderr != "" || len(lines) != len(demo.All()) {
+		t.Fatalf("exit %d, %d lines, stderr %q", code, len(lines), stderr)
+	}
+	for i, s := range demo.All() {
+		if !strings.HasPrefix(lines[i], s.Name+" ") || !strings.HasSuffix(lines[i], s.Title) {
+			t.Errorf("%q", lines[i])
+		}
+	}
+}
+
+// The first demo, end to end: a process of its own, load, a recording over HTTP,
+// the diagnosis, and the recording diagnosed once more from its file. About 6 s.
+func TestTheFirstDemoNamesItsPlantedCause(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.whylate")
+	s := demo.Default()
+	code, stdout, stderr := whylate(t, "demo", "--for", "3s", "--save", file)
+	if code != exitCause {
+		t.Fatalf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+	if !strings.Contains(stdout, s.Cause) || strings.Contains(stdout, "planted") {
+		t.Errorf("stdout\n%s", stdout)
+	}
+	for _, part := range []string{"demo " + s.Name, "trace (3 s)\n", "analysing\n", "planted: " + s.Cause + "; found: cause:" + s.Cause} {
+		if !strings.Contains(stderr, part) {
+			t.Errorf("%q is missing in\n%s", part, stderr)
+		}
+	}
+	for _, c := range []struct {
+		name, verdict string
+		code          int
+		args          []string
+	}{
+		{"the file has the same cause", report.VerdictCause, exitCause, nil},
+		{"an objective that holds makes it healthy", report.VerdictHealthy, exitOK, []string{"--slo", "1m"}},
+		{"itself is no baseline against which it is slower", report.VerdictCause, exitCause, []string{"--baseline", file}},
+		{"without requests there is no answer", report.VerdictInconclusive, exitInconclusive, []string{"--request", "func=^nobody$"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := whylate(t, append([]string{"diagnose", "-o", "json", file}, c.args...)...)
+			d := decode(t, stdout)
+			if code != c.code || d.Verdict != c.verdict || stderr != "" {
+				t.Errorf("exit %d, %s (%s), stderr %q", code, d.Verdict, d.Reason, stderr)
+			}
+			if c.verdict == report.VerdictCause && (len(d.Findings) == 0 || d.Findings[0].Cause != s.Cause || !strings.HasPrefix(d.Findings[0].Where.Function, s.Place)) {
+				t.Errorf("%+v", d.Findings)
+			}
+		})
+	}
+}
+
+// The verdict of a demo is right if it is what was planted, by name or among the
+// causes that the trace alone cannot tell apart.
+func TestJudge(t *testing.T) {
+	planted := demo.Scenario{Cause: "cpu-hog", Contrast: "tail", Accept: []string{"overload"}, Verdicts: []string{"cause", "inconclusive"}}
+	control := demo.Scenario{Verdicts: []string{"healthy", "inconclusive"}, Accept: []string{"timer-wait"}}
+	named := func(verdict string, ids ...string) *report.Diagnosis {
+		d := &report.Diagnosis{Verdict: verdict}
+		for _, id := range ids {
+			d.Findings = append(d.Findings, cause.Finding{Cause: id, Contrast: "tail"})
+		}
+		return d
+	}
+	alike := func(ids ...string) *report.Diagnosis {
+		return &report.Diagnosis{Verdict: "inconclusive", ConsistentWith: []cause.Consistent{{Causes: ids}}}
+	}
+	level := named("cause", "cpu-hog")
+	level.Findings[0].Contrast = "level"
+	for _, c := range []struct {
+		name string
+		s    demo.Scenario
+		d    *report.Diagnosis
+		want bool
+	}{
+		{"the planted cause", planted, named("cause", "cpu-hog"), true},
+		{"the planted cause before another", planted, named("cause", "cpu-hog", "timer-wait"), true},
+		{"the planted cause behind another", planted, named("cause", "timer-wait", "cpu-hog"), false},
+		{"one that is right too", planted, named("cause", "overload"), true},
+		{"another", planted, named("cause", "timer-wait"), false},
+		{"the other contrast", planted, level, false},
+		{"another verdict", planted, named("healthy"), false},
+		{"among those that look alike", planted, alike("overload", "cpu-hog"), true},
+		{"not among those that look alike", planted, alike("overload", "gc-assist"), false},
+		{"nothing at all", planted, named("inconclusive"), false},
+		{"a control without a name", control, named("healthy"), true},
+		{"a control with a name", control, named("inconclusive", "cpu-hog"), false},
+		{"a control with a name that is right", control, named("inconclusive", "timer-wait"), true},
+		{"a control with a cause", control, named("cause", "timer-wait"), false},
+	} {
+		if got, why := judge(c.s, c.d); got != c.want {
+			t.Errorf("%s: %v, %s", c.name, got, why)
+		}
+	}
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/report"
+)
+
+// The test binary becomes a demo's service as the command does.
+func TestMain(m *testing.M) {
+	if name := os.Getenv(demo.VictimEnv); name != "" {
+		os.Exit(demo.Victim(name, os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// Recorded traces: healthy, and with too few requests.
+const (
+	healthyTrace = "../../request/testdata/fasthttp.trace"
+	fewTrace     = "../../gotrace/testdata/go1.26.trace.gz"
+)
+
+// whylate runs a command line.
+func whylate(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, &out, &err)
+	for _, s := range []string{out.String(), err.String()} {
+		if strings.ContainsAny(s, "\x1b\r") {
+			t.Errorf("whylate %s writes escape sequences although nothing is a terminal: %q", strings.Join(args, " "), s)
+		}
+	}
+	return code, out.String(), err.String()
+}
+
+func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
+	const url = "http://127.0.0.1:1"
+	for _, line := range []string{
+		"--no-such-flag",
+		"no-such-command",
+		"no-such-command x",
+		"diagnose",
+		"diagnose a b",
+		"diagnose --no-such-flag " + url,
+		"diagnose -o xml " + url,
+		"diagnose -o  " + url,
+		"diagnose --slo -1s " + url,
+		"diagnose --slo soon " + url,
+		"diagnose --request main.f " + url,
+		"diagnose --request func=( " + url,
+		"diagnose --max-bytes x " + url,
+		"diagnose --max-bytes 0 " + url,
+		"diagnose --max-bytes -1MiB " + url,
+		"diagnose --max-bytes 99999999999GiB " + url,
+		"diagnose --for 0s " + url,
+		"diagnose --for 10m " + url,
+		"diagnose --header nonsense " + url,
+		"record",
+		"record --for 1ms " + url,
+		"record " + healthyTrace,
+		"record none.whylate",
+		"causes no-such-cause",
+		"causes cpu-hog gc-assist",
+		"version x",
+		"demo no-such-demo",
+		"demo -o xml",
+		"demo --for 0s",
+		"demo --all --times 0",
+		"demo --all x",
+		"demo --all --save f",
+	} {
+		t.Run(line, func(t *testing.T) {
+			code, stdout, stderr := whylate(t, strings.Split(line, " ")...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("exit %d, stdout %q", code, stdout)
+			}
+			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "whylate: ") || lines[1] != "See whylate --help." {
+				t.Errorf("stderr %q", stderr)
+			}
+		})
+	}
+}
+
+// A failure says in one line what happened and in another what to paste. Where
+// there is more than one thing to do, more lines follow.
+func TestFailuresExitWith1AndSayWhatToDo(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	missing := httptest.NewServer(http.NotFoundHandler())
+	defer missing.Close()
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		name  string
+		args  []string
+		cause string
+		paste string
+	}{
+		{"nobody listens", []string{"diagnose", closed.URL}, "nothing listens on", "ss -ltnp"},
+		{"nobody listens for a recording", []string{"record", closed.URL, "--save", filepath.Join(dir, "new.whylate")}, "nothing listens on", "ss -ltnp"},
+		{"no pprof there", []string{"diagnose", missing.URL}, "has no", `import _ "net/http/pprof"`},
+		{"no such file", []string{"diagnose", filepath.Join(dir, "none.whylate")}, "no such file", "whylate record"},
+		{"no such trace", []string{"diagnose", "./none.gz"}, "no such file", "whylate record"},
+		{"no such baseline", []string{"diagnose", healthyTrace, "--baseline", filepath.Join(dir, "none")}, "no such file", "whylate record"},
+		{"not a trace", []string{"diagnose", file("notes.trace", "it was slow")}, "want an incident", "whylate record"},
+		{"an empty file", []string{"diagnose", file("empty.trace", "")}, "empty", "whylate record"},
+		{"a directory", []string{"diagnose", dir}, "not a regular file", "whylate record"},
+		{"a broken incident", []string{"diagnose", file("cut.whylate", "PK\x03\x04")}, "cut short", "whylate record"},
+		{"an incident without a trace", []string{"diagnose", emptyIncident(t)}, "no execution trace", "whylate record"},
+		{"an old trace", []string{"diagnose", file("old.trace", "go 1.21 trace\x00\x00\x00")}, "newer Go", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := whylate(t, c.args...)
+			if code != exitFailure || stdout != "" {
+				t.Errorf("exit %d, stdout %q", code, stdout)
+			}
+			_, said, ok := strings.Cut(stderr, "whylate: ")
+			lines := strings.Split(strings.TrimSpace(said), "\n")
+			if !ok || !strings.Contains(lines[0], c.cause) {
+				t.Fatalf("stderr %q", stderr)
+			}
+			if c.paste == "" && len(lines) != 1 || c.paste != "" && (len(lines) < 2 || !strings.Contains(strings.Join(lines[1:], "\n"), c.paste)) {
+				t.Errorf("to paste: %q, want %q", lines[1:], c.paste)
+			}
+		})
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*new.whylate*")); left != nil {
+		t.Errorf("a failed recording left %q", left)
+	}
+}
+
+func emptyIncident(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "empty.whylate")
+	w, err := evidence.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheVerdictDecidesTheExitCode(t *testing.T) {
+	for _, c := range []struct {
+		name, verdict string
+		code          int
+		args          []string
+	}{
+		{"healthy", report.VerdictHealthy, exitOK, []string{healthyTrace}},
+		{"healthy by the objective", report.VerdictHealthy, exitOK, []string{healthyTrace, "--slo", "10ms"}},
+		{"too few requests", report.VerdictInconclusive, exitInconclusive, []string{fewTrace}},
+		{"no requests", report.VerdictInconclusive, exitInconclusive, []string{healthyTrace, "--request", "func=^nobody$"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := whylate(t, append([]string{"diagnose", "-o", "json", "--check"}, c.args...)...)
+			d := decode(t, stdout)
+			if code != c.code || d.Verdict != c.verdict || stderr != "" {
+				t.Errorf("exit %d, verdict %s (%s), stderr %q", code, d.Verdict, d.Reason, stderr)
+			}
+			if d.Check == nil || d.Check.WorstNS != 0 {
+				t.Errorf("closure %+v", d.Check)
+			}
+			code, stdout, stderr = whylate(t, append([]string{"diagnose"}, c.args...)...)
+			if code != c.code || !strings.Contains(stdout, c.verdict) || !strings.HasPrefix(stdout, d.Sentence[:20]) || stderr != "" {
+				t.Errorf("exit %d, stderr %q, stdout\n%s", code, stderr, stdout)
+			}
+		})
+	}
+}
+
+// decode reads a standard output that must be one diagnosis and nothing else.
+func decode(t *testing.T, stdout string) *report.Diagnosis {
+	t.Helper()
+	d := &report.Diagnosis{}
+	dec := json.NewDecoder(strings.NewReader(stdout))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(d); err != nil {
+		t.Fatalf("%v in %q", err, stdout)
+	}
+	if rest, err := io.ReadAll(io.MultiReader(dec.Buffered())); err != nil || strings.TrimSpace(string(rest)) != "" {
+		t.Errorf("after the document: %q, %v", rest, err)
+	}
+	return d
+}
+
+func TestALostPartIsOneLineOnStandardError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.whylate")
+	w, err := evidence.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := os.ReadFile(healthyTrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := w.Member(evidence.MemberTrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Write(trace); err != nil {
+		t.Fatal(err)
+	}
+	m.Incomplete("the target ended\x1b[2J")
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := whylate(t, "diagnose", path, "-o", "json")
+	if d := decode(t, stdout); code != exitOK || d.Lost.Detail == "" {
+		t.Errorf("exit %d, lost %+v", code, d.Lost)
+	}
+	if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "lost: the target ended") {
+		t.Errorf("stderr %q", stderr)
+	}
+}
+
+func TestRecordWritesWhatDiagnoseReads(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	path := filepath.Join(t.TempDir(), "x.whylate")
+	code, stdout, stderr := whylate(t, "record", s.URL, "--for", "1s", "--max-bytes", "64MiB", "--save", path)
+	if code != exitOK || !strings.HasPrefix(stdout, path+": ") || !strings.Contains(stdout, "\nwhylate diagnose "+path+"\n") {
+		t.Errorf("exit %d, stdout %q", code, stdout)
+	}
+	for _, phase := range []string{"connect\n", "trace (1 s)\n"} {
+		if !strings.Contains(stderr, phase) {
+			t.Errorf("stderr %q has no %q", stderr, phase)
+		}
+	}
+	code, stdout, stderr = whylate(t, "diagnose", path, "-o", "json")
+	d := decode(t, stdout)
+	if code != exitInconclusive || d.Reason != "no-requests" || d.Target.URL != s.URL+"/debug/pprof" || stderr != "" {
+		t.Errorf("exit %d, %s (%s), target %+v, stderr %q", code, d.Verdict, d.Reason, d.Target, stderr)
+	}
+}
+
+func TestCausesListsAndExplainsTheCatalogue(t *testing.T) {
+	code, stdout, stderr := whylate(t, "causes")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != exitOK || stderr != "" || len(lines) != len(cause.Entries()) {
+		t.Fatalf("exit %d, %d lines, stderr %q", code, len(lines), stderr)
+	}
+	for i, e := range cause.Entries() {
+		if f := strings.Fields(lines[i]); len(f) < 4 || f[0] != e.ID || !strings.HasSuffix(lines[i], ".") {
+			t.Errorf("%q", lines[i])
+		}
+		code, stdout, stderr := whylate(t, "causes", e.ID)
+		if code != exitOK || stderr != "" {
+			t.Errorf("exit %d, stderr %q", code, stderr)
+		}
+		for _, part := range append([]string{e.ID, e.Title, e.What, e.MustHold, e.MustNot, e.Verify}, append(e.Fix, e.LookAlikes...)...) {
+			if !strings.Contains(stdout, part) {
+				t.Errorf("%s is not explained: %q is missing", e.ID, part)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, stdout, stderr := whylate(t, "version")
+	if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "whylate ") || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// What the design promises is in the help.
+func TestHelp(t *testing.T) {
+	for args, want := range map[string][]string{
+		"":         {"Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconclusive", "diagnose", "record", "causes", "demo", "version"},
+		"diagnose": {"http://host:port[/prefix]", "--for", "--max-bytes", "--slo", "--baseline", "--request", "func=REGEXP", "-o, --output", "--save", "--check", "--header", "--ca-file"},
+		"record":   {"--for", "--max-bytes", "--save", "--header"},
+		"causes":   {"causes [ID]"},
+		"demo":     {"demo [NAME]", "--all", "--list", "--for", "--save", "exit code 3"},
+		"version":  {"version"},
+	} {
+		t.Run("whylate "+args, func(t *testing.T) {
+			code, stdout, stderr := whylate(t, append(strings.Fields(args), "--help")...)
+			if code != exitOK || stderr != "" {
+				t.Errorf("exit %d, stderr %q", code, stderr)
+			}
+			for _, w := range want {
+				if !strings.Contains(stdout, w) {
+					t.Errorf("%q is missing in\n%s", w, stdout)
+				}
+			}
+		})
+	}
+	if code, stdout, _ := whylate(t); code != exitOK || !strings.Contains(stdout, "Exit codes") {
+		t.Errorf("without arguments: exit %d, %q", code, stdout)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for s, want := range map[string]byteSize{
+		"64MiB": 64 << 20, "1KiB": 1 << 10, "2GiB": 2 << 30, "5kB": 5e3, "5MB": 5e6, "5GB": 5e9, "17": 17,
+		"": -1, "MiB": -1, "1.5MiB": -1, "-1": -1, "0": -1, "1 MiB": -1, "64MiBs": -1, "20000GiB": -1, "9223372036854775807": -1,
+	} {
+		b := byteSize(-1)
+		if err := b.Set(s); b != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %d, %v", s, b, err)
+		}
+	}
+}
