@@ -219,3 +219,21 @@ func (a *Attribution) findHomes() {
 		}
 	}
 }
+
+// RootOf returns the root function of a class.
+func (a *Attribution) RootOf(class ClassID) string { return a.Classes[class].Root }
+
+// Root returns the root function of a goroutine.
+func (a *Attribution) Root(g timeline.GID) string { return a.t.Gs[g].Root }
+
+// Members returns the goroutines with the root function of a class.
+func (a *Attribution) Members(class ClassID) []timeline.GID {
+	var out []timeline.GID
+	root := a.Classes[class].Root
+	for g := range a.t.Gs {
+		if a.t.Gs[g].Root == root {
+			out = append(out, timeline.GID(g))
+		}
+	}
+	return out
+}

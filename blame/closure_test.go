@@ -136,6 +136,47 @@ func TestLeavesAddUpOnRecordedTraces(t *testing.T) {
 	}
 }
 
+// A damaged trace may tell of things that cannot happen. Its leaves add up too.
+func TestLeavesAddUpOnDamagedTraces(t *testing.T) {
+	f, err := os.Open("../gotrace/testdata/go1.26.trace.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	read := 0
+	for range 100 {
+		data := bytes.Clone(whole)
+		for range 1 + rng.IntN(20) {
+			data[16+rng.IntN(len(data)-16)] = byte(rng.Uint32())
+		}
+		r, err := gotrace.NewReader(bytes.NewReader(data))
+		if err != nil {
+			continue
+		}
+		tl, err := timeline.Read(r, timeline.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tl.Events > 100 {
+			read++
+		}
+		everything(t, Attribute(tl, anyRequests(tl, rng), Options{}))
+		everything(t, Attribute(tl, request.Find(tl, request.Options{}), Options{}))
+	}
+	if read < 20 {
+		t.Errorf("only %d damaged traces could be read in part", read)
+	}
+}
+
 func read(t *testing.T, r io.Reader) *timeline.Timeline {
 	t.Helper()
 	tr, err := gotrace.NewReader(r)

@@ -70,7 +70,8 @@ const (
 	Ahead
 	// LostP: runnable right after a system call or C code: it lost its P.
 	LostP
-	// Silent: in a silence of the whole process (see timeline.SilenceMin).
+	// Silent: in a silence of the whole process, or of a thread that should have
+	// been preempted (see timeline.SilenceMin): it was not on a CPU.
 	Silent
 	// Birth: spent by a creator before the goroutine that the request ran on, or
 	// waited for, was born.

@@ -98,7 +98,7 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 		}
 		switch s.Kind {
 		case timeline.Running:
-			w.running(at, g, from, end)
+			w.running(at, g, s, from, end)
 		case timeline.Runnable:
 			k := Key{Class: 0}
 			if i > 0 && me.Segs[i-1].Kind == timeline.Syscall {
@@ -137,7 +137,7 @@ func (w *walker) beforeBirth(at *where, g timeline.GID, from, to timeline.Time) 
 
 // running splits executed time: GC assists first, then stops that g itself
 // caused, then g's own code.
-func (w *walker) running(at *where, g timeline.GID, from, to timeline.Time) {
+func (w *walker) running(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time) {
 	me := &w.a.t.Gs[g]
 	class := w.a.classAt(g, from)
 	assist := timeline.Overlap(me.Assists, from, to)
@@ -145,15 +145,31 @@ func (w *walker) running(at *where, g timeline.GID, from, to timeline.Time) {
 	rest := to - from - assist
 	for i := w.a.stwAfter(from); i < len(w.a.t.STW) && w.a.t.STW[i].Start < to && rest > 0; i++ {
 		if s := &w.a.t.STW[i]; s.G == g {
-			d := min(rest, min(to, s.End)-max(from, s.Start))
+			d := max(0, min(rest, min(to, s.End)-max(from, s.Start))) // stops overlap in damaged traces
 			w.add(at, Key{Kind: STW, Class: class, Reason: w.a.reason(s.Name)}, d)
 			rest -= d
 		}
 	}
 	silent := min(rest, timeline.Overlap(w.a.t.Silences, from, to))
+	if w.a.descheduled(g, s) {
+		silent = rest
+	}
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Silent}, silent)
 	w.add(at, Key{Kind: CPU, Class: class}, rest-silent)
 }
+
+// descheduled reports whether a running segment is one in which the thread cannot
+// have been on a CPU: it is so long that the runtime would have preempted it, and
+// the CPU profile, which was running, hardly ticked in it. (Assembly is not
+// preempted, but it is sampled.)
+func (a *Attribution) descheduled(g timeline.GID, s *timeline.Segment) bool {
+	d := s.End - s.Start
+	return d >= timeline.SilenceMin && len(a.t.Samples) > 0 && 2*a.SamplesIn(g, s.Start, s.End) < int(d/samplePeriod)
+}
+
+// samplePeriod is the CPU time between two samples of the CPU profile, which
+// runtime/pprof takes at 100 Hz.
+const samplePeriod = timeline.Time(10e6)
 
 // runnable splits time spent waiting for a P: the world was stopped, a P was
 // idle (so the thread was late), or all Ps executed something.

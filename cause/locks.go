@@ -170,7 +170,7 @@ func (c *Case) HolderOnCPU(l *Locks) Evidence {
 		_, h := c.Serial(k)
 		return h.Waker
 	})
-	e := c.CPUEvidence(c.A.Classes[class].Name, c.OnCPU(class))
-	e.Decides = false
+	e := c.ClassCPU(class)
+	_, e.Decides = c.Kept(class) // too few samples do not speak against a lock
 	return e
 }

@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"math"
 	"sort"
 
 	"github.com/whylate/whylate/blame"
@@ -41,6 +42,63 @@ func (c *Case) HottestOfTail() (*Place, float64) {
 		i := sort.Search(len(ps), func(i int) bool { return ps[i].to >= s.Time })
 		return i < len(ps) && ps[i].from <= s.Time
 	})
+}
+
+// Kept says whether the goroutines of a class were kept from a CPU while the tail
+// requests waited, although over the whole recording they may not have been: it
+// compares their CPU samples within the time of the tail requests with what their
+// running time there should give. doubt needs more than chance: two standard
+// deviations below OnCPUMin, at MinDoubt expected samples or more.
+func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
+	t := c.A.Timeline()
+	if len(t.Samples) == 0 {
+		return f, false
+	}
+	spans := c.tailSpans()
+	var ran timeline.Time
+	for _, g := range c.A.Members(class) {
+		me := &t.Gs[g]
+		for i := range me.Segs {
+			if s := &me.Segs[i]; s.Kind == timeline.Running {
+				ran += timeline.Overlap(spans, s.Start, s.End)
+			}
+		}
+	}
+	n := 0
+	for _, s := range t.Samples {
+		if c.A.Root(s.G) == c.A.RootOf(class) && timeline.Overlap(spans, s.Time-1, s.Time) > 0 {
+			n++
+		}
+	}
+	f.Expected = float64(ran) / samplePeriod
+	if f.Expected < MinDoubt {
+		return f, false
+	}
+	f.Value = float64(n) / f.Expected
+	limit := OnCPUMin * f.Expected
+	return f, float64(n) < limit-2*math.Sqrt(limit)
+}
+
+// MinDoubt is how many samples must be expected before their absence means anything.
+const MinDoubt = 12
+
+// tailSpans is the union of the tail requests' intervals.
+func (c *Case) tailSpans() []timeline.Span {
+	var in []timeline.Span
+	for _, i := range c.Tail {
+		r := &c.A.Found().Requests[c.A.Requests[i].Request]
+		in = append(in, timeline.Span{Start: r.Start(), End: r.End()})
+	}
+	sort.Slice(in, func(i, j int) bool { return in[i].Start < in[j].Start })
+	var out []timeline.Span
+	for _, s := range in {
+		if n := len(out); n > 0 && s.Start <= out[n-1].End {
+			out[n-1].End = max(out[n-1].End, s.End)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // LateWakeup returns how late threads ran what was ready although a P was idle:

@@ -184,7 +184,20 @@ func (c *Case) HolderEvidence(p *Processors, want Holder) []Evidence {
 			c.ClassName(p.Class), Pct(lead), cl.Members, Ms(float64(cl.Burst)), p.Bursts),
 		Holds: Of(p.Winner == want), Decides: true, Number: lead,
 	})
-	return append(ev, c.CPUEvidence(c.A.Classes[p.Class].Name, c.OnCPU(p.Class)))
+	return append(ev, c.ClassCPU(p.Class))
+}
+
+// ClassCPU says whether a class was on a CPU while it ran, over the recording and
+// while the slow requests waited.
+func (c *Case) ClassCPU(class blame.ClassID) Evidence {
+	name := c.A.Classes[class].Name
+	if f, doubt := c.Kept(class); doubt {
+		return Evidence{
+			Text:  fmt.Sprintf("while the slow requests waited, %s was on a CPU for only %s of its running time: its threads were kept from it", shortName(name), Pct(f.Value)),
+			Holds: Unknown, Decides: true, Number: f.Value,
+		}
+	}
+	return c.CPUEvidence(name, c.OnCPU(class))
 }
 
 // CPUEvidence says whether something that ran was on a CPU while it did.

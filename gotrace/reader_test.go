@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -103,7 +104,7 @@ func TestChangesBeginWhereTheLastOneEnded(t *testing.T) {
 				t.Fatal(err)
 			}
 			gs, ps := map[GoID]State{}, map[ProcID]State{}
-			on := map[ProcID]GoID{}
+			on, where := map[ProcID]GoID{}, map[GoID]ProcID{}
 			var last Time
 			var ev Event
 			for err = r.Next(&ev); err == nil; err = r.Next(&ev) {
@@ -128,10 +129,10 @@ func TestChangesBeginWhereTheLastOneEnded(t *testing.T) {
 						t.Fatalf("g%d runs on no P", ev.Go)
 					}
 					if ev.To == Running {
-						if g, busy := on[ev.P]; busy && g != ev.Go && gs[g] == Running {
+						if g, busy := on[ev.P]; busy && g != ev.Go && gs[g] == Running && where[g] == ev.P {
 							t.Fatalf("g%d and g%d run on p%d", g, ev.Go, ev.P)
 						}
-						on[ev.P] = ev.Go
+						on[ev.P], where[ev.Go] = ev.Go, ev.P
 					}
 				case KindProc:
 					was, known := ps[ev.Proc]
@@ -214,6 +215,27 @@ func TestDamageNeverPanicsAndNeverInventsStates(t *testing.T) {
 		}
 		if damaged == 0 {
 			t.Errorf("%s: no flipped bit was noticed", f.name)
+		}
+	}
+}
+
+// Sizes and counts in a trace are claims: a batch that says it is huge must not
+// make us allocate for it.
+func TestClaimedSizesAreNotBelieved(t *testing.T) {
+	huge := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}
+	for _, version := range []string{"22", "23", "25", "26"} {
+		// A batch: its kind, generation, thread, time, size.
+		data := append([]byte("go 1."+version+" trace\x00\x00\x00\x01\x01\x00\x05"), huge...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := drain(append(data, 1, 2, 3))
+		runtime.ReadMemStats(&after)
+		var lost *CorruptError
+		if !errors.As(err, &lost) {
+			t.Errorf("go1.%s: %v", version, err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 16<<20 {
+			t.Errorf("go1.%s: %d bytes allocated for %d", version, n, len(data))
 		}
 	}
 }

@@ -1,10 +1,13 @@
 package timeline_test
 
 import (
+	"bytes"
+	"errors"
 	"math/rand/v2"
 	"sort"
 	"testing"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -289,3 +292,49 @@ func TestOverlapIsTheNaiveSum(t *testing.T) {
 		}
 	}
 }
+
+// What came before the damage is a timeline like any other.
+func TestACutTraceGivesTheTimelineBeforeTheCut(t *testing.T) {
+	data := live(t)
+	whole := read(t, bytes.NewReader(data))
+	lost := 0
+	for i := 1; i < 20; i++ {
+		r, err := gotrace.NewReader(bytes.NewReader(data[:len(data)*i/20]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := timeline.Read(r, timeline.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tl.Lost != nil {
+			lost++
+		}
+		if tl.Events > whole.Events || tl.End > whole.End {
+			t.Errorf("cut at %d of 20: %d events of %d", i, tl.Events, whole.Events)
+		}
+		for _, p := range tl.Procs {
+			if n := len(p.Stints); n > 0 && p.Stints[n-1].End != tl.End {
+				t.Errorf("cut at %d of 20: p%d ends at %d, the trace at %d", i, p.ID, p.Stints[n-1].End, tl.End)
+			}
+		}
+	}
+	if lost == 0 {
+		t.Error("no cut was noticed")
+	}
+}
+
+// An error that is no damage is the caller's to handle.
+func TestAnErrorOfTheSourceIsReturned(t *testing.T) {
+	if _, err := timeline.Read(failing{}, timeline.Options{}); err != errBroken {
+		t.Errorf("%v", err)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type failing struct{}
+
+func (failing) Next(*gotrace.Event) error { return errBroken }
+func (failing) Stacks() *gotrace.Stacks   { return gotrace.NewStacks() }
+func (failing) Version() string           { return "go1.26" }

@@ -122,6 +122,27 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 				}
 			}
 		},
+		"task": func() {
+			for _, x := range tl.Tasks {
+				open := ""
+				if x.Open {
+					open = "open"
+				}
+				say("task", "%s %s %s %s", x.Name, id(x.G), span(x.Start, x.End), open)
+			}
+		},
+		"root": func() {
+			for g := range tl.Gs {
+				text := id(timeline.GID(g)) + " " + tl.Gs[g].Root
+				if tl.Gs[g].System {
+					text += " system"
+				}
+				if tl.Gs[g].Observer {
+					text += " observer"
+				}
+				say("root", "%s", text)
+			}
+		},
 		"born": func() {
 			for g := range tl.Gs {
 				me := &tl.Gs[g]

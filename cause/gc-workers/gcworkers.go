@@ -44,7 +44,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Decides: true, Number: g.WorkerNS / c.Excess,
 			},
 			c.MarkEvidence(),
-			c.CPUEvidence("the GC", c.OnCPU(class(c))),
+			c.ClassCPU(class(c)),
 			alloc,
 		},
 		Alike: cause.OffCPU, Record: cause.RecordHost,

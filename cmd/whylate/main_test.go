@@ -86,7 +86,7 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 			if code != exitUsage || stdout != "" {
 				t.Errorf("exit %d, stdout %q", code, stdout)
 			}
-			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "whylate: ") || lines[1] != "See whylate --help." {
+			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) < 2 || !strings.HasPrefix(lines[0], "whylate: ") || lines[len(lines)-1] != "See whylate --help." {
 				t.Errorf("stderr %q", stderr)
 			}
 		})

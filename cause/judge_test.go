@@ -1,0 +1,510 @@
+package cause_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+	_ "github.com/whylate/whylate/cause/all"
+	"github.com/whylate/whylate/gotrace"
+)
+
+// helper is a goroutine that requests meet.
+const helper = gotrace.GoID(2)
+
+// The stacks of the plays.
+var (
+	mutex   = []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).lockSlow", "sync.(*Mutex).Lock", "main.get", "main.serve"}
+	idle    = []string{"runtime.selectgo", "main.loop"}
+	receive = []string{"runtime.chanrecv1", "main.ask", "main.serve"}
+	send    = []string{"runtime.chansend1", "main.tell", "main.serve"}
+	reply   = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.call", "main.serve"}
+)
+
+// waitingHelper waits for work all the time.
+func waitingHelper(p *play) { p.waits(helper, "", idle...) }
+
+// behindHelper lets the helper do something on P 1 while the request waits, and
+// then wakes it.
+func behindHelper(reason string, at, release []string, meanwhile func(p *play)) func(p *play) {
+	return func(p *play) {
+		p.wakes(serving, helper, "main.start", "main.serve")
+		p.runs(helper, 1)
+		p.leaves(serving, 0, reason, at...)
+		meanwhile(p)
+		p.wakes(helper, serving, release...)
+		p.leaves(helper, 1, "select", idle...)
+		p.runs(serving, 0)
+	}
+}
+
+// naps makes the helper sleep on its P.
+func naps(ns int64, functions ...string) func(p *play) {
+	return func(p *play) {
+		p.leaves(helper, 1, "sleep", append([]string{"time.Sleep"}, functions...)...)
+		p.pass(ns)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+	}
+}
+
+var unlock = []string{"sync.(*Mutex).Unlock", "main.refresh", "main.loop"}
+
+// scenes are small services in which every tenth request is slow for one reason.
+var scenes = []struct {
+	name  string
+	scene scene
+	// verdict and, if there is one, the first finding with its place. alike is
+	// the first set of causes that cannot be told apart.
+	verdict, reason, finding, where string
+	alike                           []string
+}{
+	{
+		name:    "all requests alike",
+		scene:   scene{procs: 2},
+		verdict: "healthy",
+	},
+	{
+		name: "the holder of a lock sleeps",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", mutex, unlock, naps(20*ms, "main.refresh", "main.loop")))},
+		verdict: "cause", finding: "lock-held-across-wait", where: "main.refresh",
+	},
+	{
+		name: "the holder of a lock computes",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, 20*ms, "main.refresh", "main.loop") }))},
+		verdict: "cause", finding: "lock-held-across-work", where: "main.refresh",
+	},
+	{
+		name: "one goroutine serves everybody and sometimes sleeps",
+		scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+			do := naps(20*ms, "main.flush", "main.loop")
+			if i%10 != 9 {
+				do = func(p *play) { p.pass(ms / 10) }
+			}
+			behindHelper("chan receive", receive, []string{"runtime.chansend1", "main.answer", "main.loop"}, do)(p)
+		}},
+		verdict: "cause", finding: "single-worker", where: "main.flush",
+	},
+	{
+		name: "a full channel in front of a slow consumer",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("chan send", send, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, naps(20*ms, "main.consume", "main.loop")))},
+		verdict: "cause", finding: "back-pressure", where: "main.consume",
+	},
+	{
+		name: "the request sleeps",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.leaves(serving, 0, "sleep", "time.Sleep", "main.retry", "main.serve")
+			p.pass(20 * ms)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "timer-wait", where: "main.retry",
+	},
+	{
+		name: "a peer answers late while a P is idle",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.leaves(serving, 0, "network", reply...)
+			p.pass(20 * ms)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "slow-dependency", where: "main.call",
+	},
+	{
+		name: "the request computes",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.computes(serving, 0, 40*ms, "main.scale", "main.serve")
+		})},
+		verdict: "cause", finding: "expensive-request", where: "main.scale",
+	},
+	{
+		name: "the request computes, but nobody knows whether on a CPU",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.computes(serving, 0, 40*ms)
+		})},
+		verdict: "inconclusive", reason: "look-alikes", alike: []string{"expensive-request", "host-contention", "quota-too-low"},
+	},
+	{
+		name:    "others compute on the only P",
+		scene:   scene{procs: 1, cast: waitingHelper, in: every(10, hogged("main.model", "main.loop"))},
+		verdict: "cause", finding: "cpu-hog", where: "main.model",
+	},
+	{
+		name:    "others compute on the only P, but nobody knows whether on a CPU",
+		scene:   scene{procs: 1, cast: waitingHelper, in: every(10, hogged())},
+		verdict: "inconclusive", reason: "look-alikes", alike: []string{"cpu-hog", "host-contention", "quota-too-low"},
+	},
+	{
+		name: "the reply was in, but the only P computed for others",
+		scene: scene{procs: 1, cast: waitingHelper, in: every(10, func(p *play) {
+			p.wakes(serving, helper, "main.start", "main.serve")
+			p.waits(serving, "network", reply...)
+			p.runs(helper, 0)
+			p.computes(helper, 0, 20*ms, "main.plan", "main.loop")
+			p.wakes(0, serving)
+			p.waits(helper, "select", idle...)
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "netpoll-starvation", where: "main.plan",
+	},
+	{
+		name: "the world is stopped",
+		scene: scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
+			const reason = "stop-the-world (read mem stats)"
+			p.wakes(serving, helper, "main.start", "main.serve")
+			p.runs(helper, 1)
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.do(p.b.Range(gotrace.KindRangeBegin, helper, reason, p.stack("runtime.ReadMemStats", "main.watch", "main.loop")))
+			p.pass(20 * ms)
+			p.do(p.b.Range(gotrace.KindRangeEnd, helper, reason, 0))
+			p.leaves(helper, 1, "select", idle...)
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "stop-the-world", where: "main.watch",
+	},
+	{
+		name: "the request works for the collector",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.do(p.b.Range(gotrace.KindRangeBegin, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+			p.do(p.b.Range(gotrace.KindRangeBegin, serving, "GC mark assist", p.stack("runtime.mallocgc", "main.page", "main.serve")))
+			p.computes(serving, 0, 20*ms, "runtime.gcDrainN", "runtime.mallocgc", "main.page", "main.serve")
+			p.do(p.b.Range(gotrace.KindRangeEnd, serving, "GC mark assist", 0))
+			p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+		})},
+		verdict: "cause", finding: "gc-assist",
+	},
+	{
+		name: "the slow requests are another endpoint",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.leaves(serving, 0, "sleep", "time.Sleep", "main.report", "main.serve")
+			p.pass(20 * ms)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		}), task: func(i int) string {
+			if i%10 == 9 {
+				return "report"
+			}
+			return "list"
+		}},
+		verdict: "healthy",
+	},
+	{
+		name:    "a request hangs",
+		scene:   scene{procs: 2, last: 1000 * ms},
+		verdict: "inconclusive", reason: "unexplained",
+	},
+	{
+		name:    "too few requests",
+		scene:   scene{procs: 2, requests: 49},
+		verdict: "inconclusive", reason: "no-requests", // fewer than 50 tasks do not define the requests
+	},
+}
+
+// hogged takes the only P away from the request for the helper.
+func hogged(functions ...string) func(p *play) {
+	return func(p *play) {
+		p.wakes(serving, helper, "main.start", "main.serve")
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 20*ms, functions...)
+		p.waits(helper, "select", idle...)
+		p.runs(serving, 0)
+	}
+}
+
+// attributed plays a scene, by default with 400 requests in 8 s.
+func attributed(tb testing.TB, s scene) *blame.Attribution {
+	if s.requests == 0 {
+		s.requests = 400
+	}
+	s.period = 20 * ms
+	return s.attribute(tb)
+}
+
+func TestScenesGetTheirVerdict(t *testing.T) {
+	for _, s := range scenes {
+		t.Run(s.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, s.scene), cause.Settings{})
+			if v.Verdict != s.verdict || v.Reason != s.reason {
+				t.Errorf("%s (%s): %s", v.Verdict, v.Reason, v.Sentence)
+				for _, r := range v.RuledOut {
+					t.Logf("not %s: %s", r.Cause, r.Because)
+				}
+				t.Logf("unnamed %+v", v.Unnamed)
+			}
+			var finding, where string
+			if len(v.Findings) > 0 {
+				finding = v.Findings[0].Cause
+				if p := v.Findings[0].Where; p != nil {
+					where = p.Function
+				}
+			}
+			if finding != s.finding || s.where != "" && where != s.where {
+				t.Errorf("found %s in %s, want %s in %s: %s", finding, where, s.finding, s.where, v.Sentence)
+			}
+			var alike []string
+			if len(v.Consistent) > 0 {
+				alike = v.Consistent[0].Causes
+			}
+			for _, id := range s.alike {
+				if !slices.Contains(alike, id) {
+					t.Errorf("%s is not among %q", id, alike)
+				}
+			}
+			if s.alike == nil && alike != nil {
+				t.Errorf("undecided between %q", alike)
+			}
+			if v.Sentence == "" || strings.Contains(v.Sentence, "%!") {
+				t.Errorf("sentence %q", v.Sentence)
+			}
+			if sum := sum(v); v.Role != nil && v.Role.N >= cause.MinRequests && v.Tail.Excess > 0 && math.Abs(sum-1) > 1e-6 {
+				t.Errorf("shares add up to %v", sum)
+			}
+		})
+	}
+}
+
+// sum adds up what the tail's excess was split into.
+func sum(v *cause.Verdict) float64 {
+	all := v.Mix + v.Unresolved
+	for _, f := range v.Findings {
+		if f.Contrast == cause.TailContrast {
+			all += f.Share
+		}
+	}
+	for _, c := range v.Consistent {
+		if c.Contrast == cause.TailContrast {
+			all += c.Share
+		}
+	}
+	for _, u := range v.Unnamed {
+		all += u.Share
+	}
+	return all
+}
+
+// What one cause has claimed no other one gets, in either contrast.
+func TestOneOwnerPerNanosecond(t *testing.T) {
+	for _, s := range scenes {
+		a := attributed(t, s.scene)
+		for _, contrast := range []string{cause.TailContrast, cause.LevelContrast} {
+			for r := range a.Found().Roles {
+				c, claims := cause.Claims(a, a.Population(r), contrast)
+				owner := map[blame.KeyID]string{}
+				var claimed float64
+				for _, x := range claims {
+					if x.Holds == cause.No {
+						t.Errorf("%s: %s does not hold, but claims", s.name, x.ID)
+					}
+					for _, k := range x.Keys {
+						if owner[k] != "" {
+							t.Errorf("%s (%s): %s and %s both own %+v", s.name, contrast, owner[k], x.ID, a.Keys[k])
+						}
+						owner[k] = x.ID
+					}
+					claimed += c.Sum(x.Keys)
+				}
+				var all float64
+				for _, ns := range c.NS {
+					all += max(ns, 0)
+				}
+				if claimed > all+1 {
+					t.Errorf("%s (%s): %.0f ns are claimed of %.0f", s.name, contrast, claimed, all)
+				}
+			}
+		}
+	}
+}
+
+// slow is a service in which every request sleeps.
+func slow(d int64) scene {
+	return scene{procs: 2, in: func(p *play, _ int) {
+		p.leaves(serving, 0, "sleep", "time.Sleep", "main.retry", "main.serve")
+		p.pass(d)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}}
+}
+
+func TestLevel(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		sleep           int64
+		set             cause.Settings
+		verdict, reason string
+		level           bool
+	}{
+		{"12 ms of waiting without an objective: named, not judged", 12 * ms, cause.Settings{}, "inconclusive", "level", true},
+		{"9 ms are too short for a level finding", 9 * ms, cause.Settings{}, "healthy", "", false},
+		{"12 ms above the objective", 12 * ms, cause.Settings{SLO: 5 * ms}, "cause", "", true},
+		{"12 ms below the objective", 12 * ms, cause.Settings{SLO: 50 * ms}, "healthy", "", false},
+		{"a median at the objective keeps it", 12 * ms, cause.Settings{SLO: 13 * ms}, "healthy", "", false},
+		{"slower than the baseline", 12 * ms, cause.Settings{Baseline: float64(2 * ms), BaselineName: "monday"}, "cause", "", true},
+		{"as slow as the baseline", 12 * ms, cause.Settings{Baseline: float64(13 * ms), BaselineName: "monday"}, "healthy", "", false},
+		{"a little slower than the baseline", 12 * ms, cause.Settings{Baseline: float64(10 * ms), BaselineName: "monday"}, "healthy", "", false},
+		{"the median within the objective although far from the baseline", 12 * ms, cause.Settings{SLO: 50 * ms, Baseline: float64(ms)}, "healthy", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, slow(c.sleep)), c.set)
+			if v.Verdict != c.verdict || v.Reason != c.reason || (v.Level != nil) != c.level {
+				t.Fatalf("%s (%s), level %+v: %s", v.Verdict, v.Reason, v.Level, v.Sentence)
+			}
+			if !c.level {
+				if len(v.Findings) > 0 {
+					t.Errorf("named %s", v.Findings[0].Cause)
+				}
+				return
+			}
+			against := "zero"
+			if c.set.Baseline > 0 {
+				against = c.set.BaselineName
+			}
+			if v.Level.Against != against || v.Level.Median != c.sleep+ms {
+				t.Errorf("%+v", v.Level)
+			}
+			found := slices.IndexFunc(v.Findings, func(f cause.Finding) bool { return f.Contrast == cause.LevelContrast })
+			if found < 0 || v.Findings[found].Cause != "timer-wait" {
+				t.Errorf("%+v", v.Findings)
+			}
+			if c.set.SLO == 0 && !strings.HasPrefix(v.Sentence, "Every request spends ") {
+				t.Error(v.Sentence)
+			}
+		})
+	}
+}
+
+// Nobody may call a service healthy of which a request does not come back, and a
+// few finished requests are no reason to keep silent about it.
+func TestHangingRequestsAreNotHealthy(t *testing.T) {
+	for _, set := range []cause.Settings{{}, {SLO: 1000 * ms}, {Baseline: float64(ms)}} {
+		v := cause.Judge(attributed(t, scene{procs: 2, last: 1000 * ms}), set)
+		if v.Verdict == "healthy" || !strings.Contains(v.Sentence, "1 requests had not ended") && !strings.Contains(v.Sentence, "hang") {
+			t.Errorf("%+v: %s: %s", set, v.Verdict, v.Sentence)
+		}
+	}
+	// One that has just begun hangs no more than others.
+	v := cause.Judge(attributed(t, scene{procs: 2, last: ms}), cause.Settings{})
+	if v.Verdict != "healthy" {
+		t.Errorf("one that has just begun: %s: %s", v.Verdict, v.Sentence)
+	}
+}
+
+// varied is a service in which requests sleep for b, and every tenth for e more.
+func varied(b, e int64) scene {
+	return scene{procs: 2, in: func(p *play, i int) {
+		d := b
+		if i%10 == 9 {
+			d += e
+		}
+		if d > 0 {
+			slow(d).in(p, i)
+		}
+	}}
+}
+
+// What is healthy without an objective; every request takes a millisecond beside
+// what it sleeps.
+func TestHealthyTails(t *testing.T) {
+	const us = ms / 1000
+	for _, c := range []struct {
+		name    string
+		s       scene
+		slo     int64
+		hanging int
+		want    bool
+	}{
+		{"excess below a millisecond", varied(0, 990*us), 0, 0, true},
+		{"excess above a millisecond, tail 2.5 times typical", varied(0, 1500*us), 0, 0, false},
+		{"excess below 2 ms, tail less than twice typical", varied(2*ms, 1900*us), 0, 0, true},
+		{"excess above 2 ms, tail less than twice typical", varied(2*ms, 2100*us), 0, 0, false},
+		{"tail 1.25 times typical", varied(9*ms, 2500*us), 0, 0, true},
+		{"tail 1.35 times typical", varied(9*ms, 3500*us), 0, 0, false},
+		{"p99 at the objective, whatever the ratio", varied(0, 10*ms), 11 * ms, 0, true},
+		{"p99 above the objective, whatever the ratio", varied(9*ms, 0), 9 * ms, 0, false},
+		{"something hangs", varied(0, 0), 0, 1, false},
+		{"something hangs within the objective", varied(0, 0), 100 * ms, 1, false},
+	} {
+		a := attributed(t, c.s)
+		if got := cause.IsHealthy(a.Population(0), cause.Settings{SLO: c.slo}, c.hanging); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// The mix is said to be healthy only while the objective holds.
+func TestAnotherEndpointIsNoCause(t *testing.T) {
+	for _, s := range scenes {
+		if s.scene.task == nil {
+			continue
+		}
+		for _, c := range []struct {
+			slo     int64
+			healthy bool
+		}{{0, true}, {50 * ms, true}, {10 * ms, false}} {
+			v := cause.Judge(attributed(t, s.scene), cause.Settings{SLO: c.slo})
+			if v.Mix < 0.99 || v.MixEndpoint < 0 || (v.Verdict == "healthy") != c.healthy || len(v.Findings) > 0 {
+				t.Errorf("objective %d ms: mix %v, %s, %+v: %s", c.slo/ms, v.Mix, v.Verdict, v.Findings, v.Sentence)
+			}
+		}
+	}
+}
+
+func TestWhatIsNotMaterial(t *testing.T) {
+	fine := blame.Share{NS: 10e6, Share: 0.5, Low: 0.4, High: 0.6, HasInterval: true, Episodes: 10}
+	with := func(f func(s *blame.Share)) blame.Share {
+		s := fine
+		f(&s)
+		return s
+	}
+	for _, c := range []struct {
+		name  string
+		s     blame.Share
+		slo   int64
+		holds cause.Truth
+		why   string // a part of the reason, "" if it is material
+	}{
+		{"all is well", fine, 0, cause.Yes, ""},
+		{"a fifth", with(func(s *blame.Share) { s.Share, s.Low, s.High = 0.2, 0.1, 0.3 }), 0, cause.Yes, ""},
+		{"below a fifth", with(func(s *blame.Share) { s.Share = 0.199 }), 0, cause.Yes, "only 20 %"},
+		{"negative", with(func(s *blame.Share) { s.Share = -0.5 }), 0, cause.Yes, "only -50 %"},
+		{"below a millisecond", with(func(s *blame.Share) { s.NS = 0.9e6 }), 0, cause.Yes, "only 0.90 ms"},
+		{"a tenth of the objective", fine, 100 * ms, cause.Yes, ""},
+		{"below a tenth of the objective", fine, 101 * ms, cause.Yes, "tenth of the SLO"},
+		{"lower bound too low", with(func(s *blame.Share) { s.Low = 0.09 }), 0, cause.Yes, "uncertain"},
+		{"interval as wide as allowed", with(func(s *blame.Share) { s.Low, s.High = 0.25, 0.85 }), 0, cause.Yes, ""},
+		{"interval too wide", with(func(s *blame.Share) { s.Low, s.High = 0.2, 0.9 }), 0, cause.Yes, "too uncertain"},
+		{"no interval", with(func(s *blame.Share) { s.HasInterval, s.Low = false, 0 }), 0, cause.Yes, ""},
+		{"one incident has no interval to speak of", with(func(s *blame.Share) { s.Episodes, s.Low, s.High = cause.Pattern-1, 0, 1 }), 0, cause.Yes, ""},
+		{"look-alikes need a tenth", with(func(s *blame.Share) { s.Share, s.Low = 0.1, 0 }), 0, cause.Unknown, ""},
+		{"look-alikes below a tenth", with(func(s *blame.Share) { s.Share = 0.099 }), 0, cause.Unknown, "only 10 %"},
+	} {
+		why := cause.Unmaterial(c.s, 20e6, cause.Settings{SLO: c.slo}, c.holds)
+		if (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %q, want %q", c.name, why, c.why)
+		}
+	}
+}
+
+// What supports never decides; of what decides, no beats unknown beats yes.
+func TestThreeValuedEvidence(t *testing.T) {
+	truths := []cause.Truth{cause.No, cause.Unknown, cause.Yes}
+	for _, a := range truths {
+		for _, b := range truths {
+			for _, support := range truths {
+				j := &cause.Judgement{Evidence: []cause.Evidence{{Holds: support}, {Holds: a, Decides: true}, {Holds: b, Decides: true}}}
+				if got, want := cause.Holds(j), min(a, b); got != want {
+					t.Errorf("%d and %d, supported by %d: %d, want %d", a, b, support, got, want)
+				}
+			}
+		}
+	}
+	if got := cause.Holds(&cause.Judgement{}); got != cause.Yes {
+		t.Errorf("without evidence: %d", got)
+	}
+}
