@@ -278,6 +278,7 @@ func work(n int) int {
 	for i := range n {
 		x = x*31 + i
 	}
+	runtime.KeepAlive(x)
 	return x
 }
 

@@ -471,7 +471,7 @@ func (w *walker) heldSince(s *timeline.Segment, hop Hop, from timeline.Time) tim
 		from = me.Start()
 	}
 	function := a.section(s.WakerStack)
-	for i := me.SegmentAt(s.End) - 1; i >= 0 && me.Segs[i].End > from; i-- {
+	for i := me.SegmentAt(s.End) - 1; i >= 0 && me.Segs[i].End > from && w.steps <= maxSteps; i-- {
 		w.steps++
 		x := &me.Segs[i]
 		if x.Kind == timeline.Waiting && a.f.Home(h, x) {

@@ -180,6 +180,94 @@ var scenes = []struct {
 		verdict: "cause", finding: "gc-assist",
 	},
 	{
+		name: "a queue of short holders in front of a lock",
+		scene: scene{procs: 2, cast: crowdAtHome("main.loop"), in: every(10, func(p *play) {
+			for g := range crowd {
+				p.wakes(serving, crowd0+g, "main.start", "main.serve")
+			}
+			for g := range crowd {
+				p.runs(crowd0+g, 1)
+				if g > 0 { // the first one has it
+					p.waits(crowd0+g, "sync", mutex...)
+				} else {
+					p.do(p.b.Yields(crowd0, "preempted", p.stack("main.refresh", "main.loop")))
+				}
+			}
+			p.leaves(serving, 0, "sync", mutex...)
+			for g := range crowd {
+				p.runs(crowd0+g, 1)
+				p.computes(crowd0+g, 1, ms)
+				next := crowd0 + g + 1
+				if g == crowd-1 {
+					next = serving
+				}
+				p.wakes(crowd0+g, next, unlock...)
+				p.waits(crowd0+g, "select", "runtime.selectgo", "main.loop")
+			}
+			p.do(p.b.Idle(1, gotrace.NoProc))
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "lock-convoy", where: "main.refresh",
+	},
+	{
+		name: "very many goroutines run shortly on the only P",
+		scene: scene{procs: 1, cast: crowdAtHome("main.tick"), in: every(10, func(p *play) {
+			crowded(p, "select", []string{"runtime.selectgo", "main.tick"}, func(g gotrace.GoID) {
+				p.pass(ms)
+				if g%10 == 9 {
+					p.b.Sample(crowd0+g, p.stack("main.tick"))
+				}
+			})
+		})},
+		verdict: "cause", finding: "goroutine-flood", where: "main.tick",
+	},
+	{
+		name: "more requests than the only P can serve",
+		scene: scene{procs: 1, cast: func(p *play) {
+			for g := range crowd {
+				p.waits(crowd0+g, "", home...)
+			}
+		}, in: every(10, func(p *play) {
+			crowded(p, "network", home, func(g gotrace.GoID) {
+				p.do(p.b.Task(crowd0+g, "request"))
+				p.pass(ms)
+				if g%10 == 9 {
+					p.b.Sample(crowd0+g, p.stack("main.draw", "main.serve"))
+				}
+				p.do(p.b.Done(crowd0 + g))
+			})
+		})},
+		verdict: "cause", finding: "overload", where: "main.draw",
+	},
+	{
+		name: "a GC worker on the only P",
+		scene: scene{procs: 1, cast: func(p *play) { p.waits(helper, "", collector...) }, in: every(10, func(p *play) {
+			p.wakes(serving, helper)
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.runs(helper, 0)
+			p.do(p.b.Label(helper, "GC (dedicated)"))
+			p.do(p.b.Range(gotrace.KindRangeBegin, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+			for range 2 {
+				p.pass(10 * ms)
+				p.b.Sample(helper, p.stack("runtime.gcDrain", "runtime.gcBgMarkWorker"))
+			}
+			p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+			p.waits(helper, "system goroutine wait", collector...)
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "gc-workers",
+	},
+	{
+		name: "the thread runs late although a P is idle",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.do(p.b.Idle(0, gotrace.NoProc))
+			p.pass(20 * ms)
+			p.runs(serving, 0)
+		})},
+		verdict: "inconclusive", reason: "look-alikes", alike: []string{"host-contention", "quota-too-low"},
+	},
+	{
 		name: "the slow requests are another endpoint",
 		scene: scene{procs: 2, in: every(10, func(p *play) {
 			p.leaves(serving, 0, "sleep", "time.Sleep", "main.report", "main.serve")
@@ -216,6 +304,34 @@ func hogged(functions ...string) func(p *play) {
 		p.waits(helper, "select", idle...)
 		p.runs(serving, 0)
 	}
+}
+
+// crowd goroutines meet the requests of some plays.
+const crowd, crowd0 = gotrace.GoID(20), gotrace.GoID(100)
+
+var collector = []string{"runtime.gopark", "runtime.gcBgMarkWorker"}
+
+// crowdAtHome brings the crowd to its home wait.
+func crowdAtHome(root string) func(p *play) {
+	return func(p *play) {
+		for g := range crowd {
+			p.waits(crowd0+g, "", "runtime.selectgo", root)
+		}
+	}
+}
+
+// crowded runs the crowd, one after the other, on the request's P.
+func crowded(p *play, reason string, at []string, do func(g gotrace.GoID)) {
+	for g := range crowd {
+		p.wakes(0, crowd0+g)
+	}
+	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+	for g := range crowd {
+		p.runs(crowd0+g, 0)
+		do(g)
+		p.waits(crowd0+g, reason, at...)
+	}
+	p.runs(serving, 0)
 }
 
 // attributed plays a scene, by default with 400 requests in 8 s.

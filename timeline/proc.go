@@ -64,7 +64,6 @@ type procState struct {
 	since Time
 	g     GID
 	what  Activity
-	alive bool
 	// emitted are the first and last instants of the open Scheduler stint at
 	// which the P made a goroutine runnable without running one.
 	emitFirst, emitLast Time

@@ -32,6 +32,7 @@ type outcome struct {
 	seen     load.Result   // from the warm-up to the end of the recording
 	took     time.Duration // from the start of whylate to its last byte
 	wrong    string        // what is wrong with the diagnosis, or ""
+	busy     bool          // other work on the machine spoilt the run
 	incident string        // file
 }
 
@@ -85,7 +86,7 @@ func (s *settings) try(ctx context.Context, t trial, dir string, i int) (*outcom
 	if o.seen = a.Result; o.seen.Responses == 0 {
 		return nil, fmt.Errorf("the clients got no response: %v", o.seen.Errors)
 	}
-	o.wrong = t.judge(&o.diagnosis)
+	o.wrong, o.busy = t.judge(&o.diagnosis), o.seen.SendLag.Quantile(0.99) > t.lag
 	return o, nil
 }
 
