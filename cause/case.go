@@ -89,17 +89,6 @@ func (c *Case) Share(keys []blame.KeyID) float64 {
 	return c.Sum(keys) / c.Excess
 }
 
-// Top returns of keys the one with the largest excess; ok is false if none has any.
-func (c *Case) Top(keys []blame.KeyID) (id blame.KeyID, ok bool) {
-	var most float64
-	for _, k := range keys {
-		if c.NS[k] > most {
-			most, id, ok = c.NS[k], k, true
-		}
-	}
-	return id, ok
-}
-
 // TopBy groups keys and returns the group with the largest excess and its excess.
 func TopBy[T comparable](c *Case, keys []blame.KeyID, group func(blame.Key) T) (top T, ns float64) {
 	sums := map[T]float64{}

@@ -78,6 +78,9 @@ type Verdict struct {
 	MixEndpoint int
 	// Level is set when the median request was found to be slow.
 	Level *LevelVerdict
+	// OtherEndpoint is the part of the excess that the slow requests owe to being
+	// another endpoint, if their whole time was split because of that.
+	OtherEndpoint float64
 	// Whole is set when the tail's whole time was split, not its excess.
 	Whole bool
 }
@@ -144,12 +147,24 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	p.Whole = !healthy && float64(p99) < WholeRatio*float64(p50)
 	v.Whole = p.Whole
 	v.contrast(newCase(a, p, TailContrast), s)
+	if v.Mix >= MixShare && s.SLO > 0 && p99 > s.SLO {
+		// The slow requests are another endpoint, and too slow: what takes their
+		// time is asked for, not why they take longer than other endpoints.
+		*v = Verdict{Role: p, Verdict: "inconclusive", Mix: v.Mix, MixEndpoint: v.MixEndpoint, Whole: true}
+		p.Whole = true
+		mix, endpoint := v.Mix, v.MixEndpoint
+		v.contrast(newCase(a, p, TailContrast), s)
+		v.Mix, v.MixEndpoint, v.OtherEndpoint = 0, endpoint, mix
+	}
 	p.Whole = false
 	mixed := v.Mix >= MixShare && (s.SLO == 0 || p99 <= s.SLO)
 	if healthy || mixed {
 		v.drop()
 	}
 	v.level(a, p, s)
+	if v.Level != nil && isHealthy(p, Settings{}, hanging) {
+		v.drop() // slow and fast requests do not differ: all are slow
+	}
 	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
 	return v
 }
@@ -168,15 +183,25 @@ func isHealthy(p *blame.Population, s Settings, hanging int) bool {
 		excess < HealthyMean && tail < HealthyDouble*typical || tail < HealthyRatio*typical
 }
 
-// drop forgets the names: what there is to see is shown as leaves only.
+// drop forgets the names in the tail: what there is to see is shown as leaves only.
 func (v *Verdict) drop() {
+	var findings []Finding
 	for _, f := range v.Findings {
+		if f.Contrast == LevelContrast {
+			findings = append(findings, f)
+			continue
+		}
 		v.Unnamed = append(v.Unnamed, Unnamed{Share: f.Share, Leaf: f.Cause + " (not material)", Where: f.Where})
 	}
+	var suspects []Consistent
 	for _, c := range v.Consistent {
+		if c.Contrast == LevelContrast {
+			suspects = append(suspects, c)
+			continue
+		}
 		v.Unnamed = append(v.Unnamed, Unnamed{Share: c.Share, Leaf: strings.Join(c.Causes, " or ") + " (not material)", Where: c.Where})
 	}
-	v.Findings, v.Consistent = nil, nil
+	v.Findings, v.Consistent = findings, suspects
 	sortUnnamed(v.Unnamed)
 }
 
@@ -516,10 +541,14 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		explained += f.Share
 	}
 	suspects := 0.0
+	var tailSuspects, levelSuspects []Consistent
 	for _, c := range v.Consistent {
-		if c.Contrast == TailContrast {
-			suspects += c.Share
+		if c.Contrast == LevelContrast {
+			levelSuspects = append(levelSuspects, c)
+			continue
 		}
+		tailSuspects = append(tailSuspects, c)
+		suspects += c.Share
 	}
 	switch {
 	case p.N < MinRequests:
@@ -528,7 +557,13 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		f := tailFindings[0]
 		v.Verdict = "cause"
 		v.Sentence = fmt.Sprintf("p99 is %s: %s", Ms(float64(p99)), lowerFirst(f.Summary))
-	case v.Level != nil && (len(levelFindings) > 0 || len(v.Consistent) > 0):
+		switch {
+		case v.OtherEndpoint > 0:
+			v.Sentence = fmt.Sprintf("p99 is %s, and the slow requests are another endpoint (%s): %s", Ms(float64(p99)), v.endpoint(a), lowerFirst(f.Summary))
+		case v.Whole:
+			v.Sentence = fmt.Sprintf("p99 is %s, and every request is slow: %s", Ms(float64(p99)), lowerFirst(f.Summary))
+		}
+	case v.Level != nil && (len(levelFindings) > 0 || len(levelSuspects) > 0 && suspects < ExplainedShare):
 		v.Reason = "level"
 		if len(levelFindings) > 0 {
 			v.Sentence = levelFindings[0].Summary
@@ -536,7 +571,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 				v.Verdict, v.Reason = "cause", ""
 			}
 		} else {
-			v.Sentence = v.Consistent[0].Summary
+			v.Sentence = levelSuspects[0].Summary
 		}
 	case healthy && v.Level == nil:
 		v.Verdict = "healthy"
@@ -544,12 +579,12 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	case mixed && hanging == 0 && v.Level == nil:
 		v.Verdict = "healthy"
 		v.Sentence = fmt.Sprintf("The slow requests are another endpoint, not a stall: %s of the difference is %s.", Pct(v.Mix), v.endpoint(a))
-	case v.Level != nil:
+	case v.Level != nil && suspects+explained < ExplainedShare:
 		v.Reason = "unexplained"
 		v.Sentence = fmt.Sprintf("Every request spends %s of its %s outside its own CPU, and no cause of the catalogue explains it.", Pct(v.Level.WaitShare), Ms(float64(v.Level.Median)))
-	case suspects+explained >= ExplainedShare:
+	case suspects+explained >= ExplainedShare && len(tailSuspects) > 0:
 		v.Reason = "look-alikes"
-		v.Sentence = fmt.Sprintf("p99 is %s: %s It is %s; record %s to tell them apart.", Ms(float64(p99)), lowerFirst(v.Consistent[0].Summary), strings.Join(v.Consistent[0].Causes, " or "), v.Consistent[0].Record)
+		v.Sentence = fmt.Sprintf("p99 is %s: %s It is %s; record %s to tell them apart.", Ms(float64(p99)), lowerFirst(tailSuspects[0].Summary), strings.Join(tailSuspects[0].Causes, " or "), tailSuspects[0].Record)
 	case hanging > 0:
 		v.Reason = "unexplained"
 		v.Sentence = fmt.Sprintf("%d requests had not ended when the recording did, the oldest after %s.", hanging, Ms(float64(oldest)))

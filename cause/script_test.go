@@ -111,8 +111,10 @@ type scene struct {
 	in func(p *play, i int)
 	// task names request i; nil: all alike.
 	task func(i int) string
-	// last leaves the last request open for so long, waiting for nobody.
-	last int64
+	// last leaves the last request open for so long, waiting for nobody, or for a
+	// lock if locked is set.
+	last   int64
+	locked bool
 }
 
 // attribute plays a scene and takes its requests apart.
@@ -155,7 +157,11 @@ func (s scene) attribute(tb testing.TB) *blame.Attribution {
 		p.wakes(0, serving)
 		p.runs(serving, 0)
 		p.do(p.b.Task(serving, "request"))
-		p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.hang", "main.serve")
+		if s.locked {
+			p.leaves(serving, 0, "sync", mutex...)
+		} else {
+			p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.hang", "main.serve")
+		}
 		p.pass(s.last)
 	} else {
 		p.pass(s.period)

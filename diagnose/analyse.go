@@ -181,7 +181,10 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	if f.LargestShare > 0 && f.LargestShare < 0.6 {
 		d.Notes = append(d.Notes, fmt.Sprintf("The largest class has only %.0f %% of what looks like requests: say with --request func=REGEXP which function is one.", 100*f.LargestShare))
 	}
-	if v.Whole {
+	switch {
+	case v.OtherEndpoint > 0:
+		d.Notes = append(d.Notes, fmt.Sprintf("The slow requests are another endpoint (%.0f %% of what they take longer): shares are of their whole time, not of their excess.", 100*v.OtherEndpoint))
+	case v.Whole:
 		d.Notes = append(d.Notes, "Every request is slow (p99 is less than 2.5 x p50): shares are of the slow requests' whole time, not of their excess.")
 	}
 	if len(t.Samples) == 0 {

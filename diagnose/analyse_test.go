@@ -174,6 +174,52 @@ func TestTheManifestReachesTheDiagnosis(t *testing.T) {
 	}
 }
 
+// recorded is a golden incident of 4 s, one generation of the trace for each.
+const recorded = "../cause/lock-held-across-wait/testdata/lock-held-across-wait.whylate"
+
+// A recording of several generations that is cut is diagnosed as far as it goes,
+// and says so.
+func TestCutTraces(t *testing.T) {
+	in, err := evidence.Open(recorded, evidence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	r, err := in.Member(evidence.MemberTrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	whole, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := analyse(whole, AnalyseOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before *report.Diagnosis
+	for _, tenths := range []int{4, 6, 8, 10} {
+		size := len(whole)*tenths/10 - 1 // the last cut takes one byte
+		t.Run(fmt.Sprintf("%d of %d bytes", size, len(whole)), func(t *testing.T) {
+			d, err := analyse(whole[:size], AnalyseOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Lost.Bytes <= 0 || d.Lost.Bytes > int64(size) || d.Lost.Detail == "" {
+				t.Errorf("lost %+v", d.Lost)
+			}
+			if d.Verdict != report.VerdictCause || d.Findings[0].Cause != all.Findings[0].Cause || d.Check.WorstNS != 0 {
+				t.Errorf("%s (%s), closure %+v", d.Verdict, d.Reason, d.Check)
+			}
+			if d.DurationNS >= all.DurationNS || d.Requests.Count >= all.Requests.Count || before != nil && (d.DurationNS < before.DurationNS || d.Requests.Count < before.Requests.Count) {
+				t.Errorf("%d requests in %d ns of %d in %d", d.Requests.Count, d.DurationNS, all.Requests.Count, all.DurationNS)
+			}
+			before = d
+		})
+	}
+}
+
 // Within its first generation, a trace cannot be read at all.
 func TestATraceCutInItsFirstGenerationIsAnError(t *testing.T) {
 	whole := readFile(t, alike)

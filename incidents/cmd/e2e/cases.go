@@ -28,9 +28,9 @@ const (
 	slowShare = "0.02"
 	// rate keeps two CPUs that are shared by all the processes mostly idle.
 	rate = 250
-	// Measured on two CPUs: 0.3 to 0.7 ms with nothing planted and 2.4 to 4.3 ms
-	// beside the goroutines that compute; 17 to 64 ms beside a compiler.
-	calmLag, jobsLag = 2 * time.Millisecond, 8 * time.Millisecond
+	// Measured on two CPUs: 0.2 to 0.7 ms with nothing planted and 2.4 to 4.3 ms
+	// beside the goroutines that compute; 1.4 to 64 ms beside a compiler.
+	calmLag, jobsLag = time.Millisecond, 8 * time.Millisecond
 )
 
 var trials = []trial{
