@@ -238,7 +238,8 @@ type Share struct {
 	HasInterval      bool
 	// Episodes is how many separate times the column carried the tail.
 	Episodes int
-	// P99Without is the p99 of the requests without the column's time.
+	// P99Without is the p99 of the requests without the column's time, as far as
+	// it exceeds the typical band's.
 	P99Without int64
 }
 
@@ -265,8 +266,12 @@ func (p *Population) TailContrast(cols Columns, n int) Contrast {
 	c.fill(e)
 	c.MixEndpoint = e.mixEndpoint
 	c.Episodes = p.episodes(c.Tail.rows)
+	usual := make([]float64, n)
+	if !p.Whole {
+		usual = m.mean(c.Typical, nil)
+	}
 	for j := range c.Columns {
-		c.Columns[j].P99Without = m.without(j)
+		c.Columns[j].P99Without = m.without(j, usual[j])
 		c.Columns[j].Episodes = p.episodes(m.carried(c.Tail.rows, j, e))
 	}
 	m.bootstrap(&c, m.excess)
@@ -306,7 +311,7 @@ func (p *Population) LevelContrast(cols Columns, n int, base []float64) Contrast
 	c.Episodes = p.episodes(c.Tail.rows)
 	for j := range c.Columns {
 		c.Columns[j].Episodes = c.Episodes
-		c.Columns[j].P99Without = m.without(j)
+		c.Columns[j].P99Without = m.without(j, 0)
 	}
 	m.bootstrap(&c, level)
 	return c
@@ -441,15 +446,16 @@ func sortedKeys(m map[int]float64) []int {
 	return ks
 }
 
-// without returns the p99 of durations without a column's time.
-func (m *matrix) without(col int) int64 {
+// without returns the p99 of durations without a column's time, as far as it
+// exceeds what is usual.
+func (m *matrix) without(col int, usual float64) int64 {
 	type x struct{ d, w float64 }
 	xs := make([]x, len(m.p.rows))
 	for i, r := range m.p.rows {
 		xs[i] = x{float64(r.d), r.weight}
 		for _, c := range m.cell[i] {
 			if c.col == col {
-				xs[i].d -= c.ns
+				xs[i].d -= max(0, c.ns-usual)
 			}
 		}
 	}

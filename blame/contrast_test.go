@@ -344,7 +344,7 @@ func TestTheP99WithoutAColumn(t *testing.T) {
 	if got := c.Columns[1].P99Without; got < 1e6 || got > 1e6+2 {
 		t.Errorf("without the slow column: %d", got)
 	}
-	if got := c.Columns[2].P99Without; got != 21e6 {
+	if got := c.Columns[2].P99Without; got < 21e6 || got > 21e6+2 {
 		t.Errorf("without the noise: %d", got)
 	}
 }

@@ -336,7 +336,7 @@ func (w *walker) timer(at *where, k Key, s *timeline.Segment, from, to timeline.
 	k.Kind = Timer
 	due := to
 	if usual := w.a.nominal(k.Site); usual > 0 && to == s.End && !w.a.guards.NoIdlePoll {
-		due = min(to, max(from, s.Start+usual, w.a.t.LastIdle(to)))
+		due = min(to, max(from, s.Start+usual, w.a.t.LastPoll(to)))
 	}
 	w.add(at, k, due-from)
 	w.behind(at, Key{Flags: k.Flags | Due, Site: k.Site}, due, to, due, to)

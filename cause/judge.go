@@ -28,12 +28,15 @@ const (
 	MinRequests = 50
 	// Without an SLO the tail is healthy when its excess is below HealthyExcess,
 	// its mean below HealthyMean, its excess below HealthyMean with a ratio to
-	// the typical band below HealthyDouble, or the ratio below HealthyRatio.
+	// the typical band below HealthyTriple, or the ratio below HealthyRatio.
 	// Means of bands, never p99: rare long stops lie beyond p99.
-	HealthyExcess, HealthyMean  = 1e6, 2e6
-	HealthyDouble, HealthyRatio = 2.0, 1.3
+	HealthyExcess, HealthyMean = 1e6, 2e6
+	// A proxy in front of a peer that takes a millisecond has a ratio of 1.8 to
+	// 2.1 on an idle machine (incidents/hosts/caddy, steady), from timers alone.
+	HealthyTriple, HealthyRatio = 3.0, 1.3
 	// WholeRatio is the p99/p50 below which every request counts as slow, and
-	// the tail's whole time is split instead of its excess.
+	// the tail's whole time is split instead of its excess, if the median request
+	// takes LevelWait or more.
 	WholeRatio = 2.5
 	// MixShare is the share of the mix from which on the tail simply is another
 	// endpoint.
@@ -144,7 +147,7 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	}
 	p50, p99 := p.Quantile(0.5), p.Quantile(0.99)
 	healthy := isHealthy(p, s, hanging)
-	p.Whole = !healthy && float64(p99) < WholeRatio*float64(p50)
+	p.Whole = !healthy && p50 >= LevelWait && float64(p99) < WholeRatio*float64(p50)
 	v.Whole = p.Whole
 	v.contrast(newCase(a, p, TailContrast), s)
 	if v.Mix >= MixShare && s.SLO > 0 && p99 > s.SLO {
@@ -180,7 +183,7 @@ func isHealthy(p *blame.Population, s Settings, hanging int) bool {
 	tail, typical := p.Tail().Mean, p.Typical().Mean
 	excess := tail - typical
 	return excess < HealthyExcess || tail < HealthyMean ||
-		excess < HealthyMean && tail < HealthyDouble*typical || tail < HealthyRatio*typical
+		excess < HealthyMean && tail < HealthyTriple*typical || tail < HealthyRatio*typical
 }
 
 // drop forgets the names in the tail: what there is to see is shown as leaves only.

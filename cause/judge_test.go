@@ -546,7 +546,8 @@ func TestHealthyTails(t *testing.T) {
 		want    bool
 	}{
 		{"excess below a millisecond", varied(0, 990*us), 0, 0, true},
-		{"excess above a millisecond, tail 2.5 times typical", varied(0, 1500*us), 0, 0, false},
+		{"excess below 2 ms, tail 2.5 times typical", varied(0, 1500*us), 0, 0, true},
+		{"excess above 2 ms, tail 3.2 times typical", varied(0, 2200*us), 0, 0, false},
 		{"excess below 2 ms, tail less than twice typical", varied(2*ms, 1900*us), 0, 0, true},
 		{"excess above 2 ms, tail less than twice typical", varied(2*ms, 2100*us), 0, 0, false},
 		{"tail 1.25 times typical", varied(9*ms, 2500*us), 0, 0, true},

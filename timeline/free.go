@@ -70,18 +70,23 @@ func (t *Timeline) Backlog(at Time) Time {
 }
 
 // LastPoll returns the last instant not after at, at which the network is known
-// to have been polled: a P was idle, or the poller delivered to somebody. What
-// was ready then has been delivered then (the poller takes 128 at a time).
-// Deliveries within PollBatch of at belong to the same poll and do not count.
+// to have been polled and due timers to have been run: a P was idle, or the
+// poller delivered to somebody. What was ready then has been delivered then (the
+// poller takes 128 at a time). What happened within PollBatch before at is the
+// end of the wait itself: a P that ran out of work polls, and delivers.
 func (t *Timeline) LastPoll(at Time) Time {
-	last := t.LastIdle(at)
-	i := sort.Search(len(t.Polls), func(i int) bool { return t.Polls[i] > at-PollBatch }) - 1
+	last := t.Start
+	i := sort.Search(len(t.idle), func(i int) bool { return t.idle[i].Start > at-PollBatch }) - 1
+	if i >= 0 {
+		last = min(at, t.idle[i].End)
+	}
+	i = sort.Search(len(t.Polls), func(i int) bool { return t.Polls[i] > at-PollBatch }) - 1
 	if i >= 0 && t.Polls[i] > last {
 		last = t.Polls[i]
 	}
 	return last
 }
 
-// PollBatch is the longest time over which the deliveries of one network poll
-// are stamped: 128 goroutines at well under 1 us each.
+// PollBatch is the longest time from a P running out of work to the last delivery
+// of its network poll: 128 goroutines at well under 1 us each.
 const PollBatch Time = 50e3

@@ -59,7 +59,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
 		},
 		{
-			Text:    fmt.Sprintf("threads ran when they should: goroutines that were ready while a P was idle waited %s (99th percentile of the longest), the peer took %s", cause.Ms(late), cause.Ms(network)),
+			Text:    fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread (99th percentile over tenths of a second), the peer took %s", cause.Ms(late), cause.Ms(network)),
 			Holds:   small(late, lateRatio*network),
 			Decides: true, Number: late / max(network, 1),
 		},
