@@ -69,6 +69,8 @@ type builder struct {
 	tasks map[gotrace.TaskID]*Task
 	// wrapped maps compiler wrappers to the functions that they call.
 	wrapped map[string]string
+	segs    slab[Segment]
+	wakes   slab[Wake]
 	// regions holds each goroutine's open regions; only the outermost counts.
 	regions map[GID]*regionState
 
@@ -225,7 +227,7 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 		c.kind = Syscall
 	case gotrace.NotExist:
 		c.exists = false
-		b.t.Gs[g].Died = true
+		b.died(g)
 	}
 	if c.exists {
 		b.count(c.kind, +1, ev.Time)
@@ -277,6 +279,9 @@ func (b *builder) harvest(ev *gotrace.Event, r Reason) bool {
 func (b *builder) born(g GID, ev *gotrace.Event) {
 	me := &b.t.Gs[g]
 	me.Born = true
+	if me.Segs == nil && me.Wakes == nil {
+		me.Segs, me.Wakes = b.segs.take(), b.wakes.take()
+	}
 	if ev.G == gotrace.NoGoroutine {
 		return
 	}
@@ -284,6 +289,15 @@ func (b *builder) born(g GID, ev *gotrace.Event) {
 	me = &b.t.Gs[g]
 	me.Creator, me.CreatorStack = w, ev.Stack
 	b.t.Gs[w].Wakes = append(b.t.Gs[w].Wakes, Wake{Time: ev.Time, Whom: g, Stack: ev.Stack, Birth: true})
+}
+
+func (b *builder) died(g GID) {
+	me := &b.t.Gs[g]
+	if me.Died { // an id that a damaged trace reuses
+		return
+	}
+	me.Died = true
+	me.Segs, me.Wakes = b.segs.pack(me.Segs), b.wakes.pack(me.Wakes)
 }
 
 // note learns the goroutine's root function from one of its stacks.
