@@ -86,10 +86,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a.classStats()
 	a.findReleases()
 	a.findBlocking()
-	a.stitched = &stitching{}
-	if !o.Guards.NoStitch {
-		a.stitched = a.stitch()
-	}
+	a.stitched = a.stitch(!o.Guards.NoStitch)
 	a.occ = t.Occupancy(len(a.Classes), a.classAt)
 	w := &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}
 	pick, weight := a.pick(o.MaxRequests)
@@ -148,7 +145,9 @@ func (w *walker) request(i int) Attributed {
 	r := &w.a.f.Requests[i]
 	clear(w.acc)
 	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
+	w.begun, w.reads = r.Start(), w.a.f.Roles[r.Role].Shape == request.Connection
 	for _, p := range r.Parts {
+		w.g = p.G
 		w.walk(&where{}, p.G, p.Start, p.End)
 	}
 	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Pieces: make([]Piece, 0, len(w.acc))}

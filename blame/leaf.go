@@ -55,7 +55,7 @@ var leafNames = [...]string{"cpu", "gc assist", "stop-the-world", "late wake-up"
 func (k LeafKind) String() string { return leafNames[k] }
 
 // Flags qualify a piece.
-type Flags uint8
+type Flags uint16
 
 // The flags.
 const (
@@ -78,6 +78,9 @@ const (
 	Birth
 	// Due: a timer was due, but nobody ran it.
 	Due
+	// Inbound: waiting for the request's own client, to send the rest of its
+	// request or to take its answer.
+	Inbound
 )
 
 // SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.

@@ -158,7 +158,7 @@ func (a *Attribution) holds(site SiteID, q *Queue) {
 
 // passed returns since when g may have held what it released at a site at the
 // instant at: the end of its own last wait there, of its last home wait, or its
-// birth, whichever is last.
+// birth if it carries requests, whichever is last; at itself if nothing is known.
 func (a *Attribution) passed(g timeline.GID, site SiteID, at timeline.Time) timeline.Time {
 	me := &a.t.Gs[g]
 	for i := me.SegmentAt(at) - 1; i >= 0; i-- {
@@ -167,5 +167,8 @@ func (a *Attribution) passed(g timeline.GID, site SiteID, at timeline.Time) time
 			return s.End
 		}
 	}
-	return me.Start()
+	if me.Born && a.f.Entry(g) {
+		return me.Start()
+	}
+	return at
 }

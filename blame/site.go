@@ -32,8 +32,9 @@ const (
 	SiteInbound // reading from or writing to the client of the request itself
 )
 
-// sites maps functions to the kind of a stack on which they stand. Of several
-// on one stack the outermost listed in the row with the lowest rank decides.
+// sites maps functions to the kind of a stack on which they stand, between the
+// blocking call and the program's own code. Of several on one stack the row with
+// the lowest rank decides.
 // Source: the named packages' own sources (Go 1.22 to 1.26 for the standard library).
 var sites = []struct {
 	rank int
@@ -89,6 +90,8 @@ type Site struct {
 	C string
 	// Cancel is set on stacks of a cancellation or an expired deadline.
 	Cancel bool
+	// Dial is set on stacks that connect or resolve a name, also inside of a pool.
+	Dial bool
 	// Write is set on stacks of socket writes.
 	Write bool
 	// Stack is one of the stacks of this site.
@@ -128,12 +131,21 @@ func (a *Attribution) siteOf(s gotrace.StackID) SiteID {
 
 func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 	site := Site{Stack: s}
-	rank := len(sites)
+	place, app := request.AppFrame(frames)
+	site.App = app
+	rank, inside := len(sites), true
 	for i, f := range frames {
+		if app && f == place {
+			inside = false // what called the program's own code says nothing about what that does
+		}
 		for _, row := range sites {
-			if row.rank < rank && strings.HasPrefix(f.Func, row.prefix) {
+			if !inside || !strings.HasPrefix(f.Func, row.prefix) {
+				continue
+			}
+			if row.rank < rank {
 				rank, site.Kind = row.rank, row.kind
 			}
+			site.Dial = site.Dial || row.kind == SiteDial || row.kind == SiteDNS
 		}
 		if site.Call == "" && !runtimeFrame(f.Func) {
 			site.Call = f.Func
@@ -146,8 +158,6 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		}
 	}
 	site.Write = socketWrite(frames)
-	place, app := request.AppFrame(frames)
-	site.App = app
 	if !app {
 		for _, f := range frames {
 			if !runtimeFrame(f.Func) {

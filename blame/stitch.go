@@ -60,8 +60,9 @@ type write struct {
 	g  timeline.GID
 }
 
-// stitch finds the in-process connections.
-func (a *Attribution) stitch() *stitching {
+// stitch collects the socket writes and, if asked to, finds the in-process
+// connections.
+func (a *Attribution) stitch(find bool) *stitching {
 	s := &stitching{server: map[timeline.GID]timeline.GID{}, writes: map[timeline.GID][]timeline.Time{}, served: map[waitID]int{}}
 	var all []write
 	wakes := map[timeline.GID][]timeline.Time{}
@@ -77,6 +78,9 @@ func (a *Attribution) stitch() *stitching {
 				wakes[id] = append(wakes[id], x.End)
 			}
 		}
+	}
+	if !find {
+		return s
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].at < all[j].at })
 	nearest := map[timeline.GID]timeline.GID{}

@@ -38,6 +38,11 @@ type walker struct {
 	exec  []timeline.Time
 	buf   timeline.Scratch
 	parts []int64
+	// g carries the part of the request that is attributed; the request began at
+	// begun, and g reads it from its client if reads is set.
+	g     timeline.GID
+	begun timeline.Time
+	reads bool
 	keys  []Key
 	// nested is the time that the holder being walked itself spent waiting at
 	// the site it will release; hold is the longest single hold at the request's
@@ -385,14 +390,15 @@ const maxStitch = 64
 // what came in later was ready, or not, without anybody knowing.
 func (w *walker) network(at *where, k Key, s *timeline.Segment, from, to timeline.Time) {
 	k.Kind = Network
+	if w.a.Sites[k.Site].Write || at.depth == 0 && w.reads && w.a.stitched.lastWrite(w.g, s.Start) < w.begun {
+		k.Flags |= Inbound
+	}
 	polled := to
 	if !w.a.guards.NoIdlePoll {
 		polled = min(to, max(from, w.a.t.LastPoll(min(to, s.End))))
 	}
 	w.add(at, k, polled-from)
-	k.Flags |= Blind
-	site := k.Site
-	k = Key{Flags: k.Flags, Site: site}
+	k = Key{Flags: k.Flags&^Inbound | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)
 }
 
@@ -513,7 +519,7 @@ func (a *Attribution) permitLike(h Hop) bool {
 func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timeline.Time) {
 	a := w.a
 	rs := a.releases[hop.Site]
-	i := sort.Search(len(rs), func(i int) bool { return rs[i].at > to }) - 1
+	i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= to }) - 1 // strictly before: each step goes back in time
 	if i >= 0 && !a.guards.NoCover && rs[i].at > from {
 		r := rs[i]
 		next := *at

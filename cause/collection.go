@@ -25,13 +25,14 @@ func (g *Collection) All() []blame.KeyID {
 
 // Collection sums up the GC's part of the case.
 func (c *Case) Collection() *Collection {
+	mostly := c.StopShare(collects) > 0.5
 	g := &Collection{
 		Assist: c.Free(func(k blame.Key) bool {
 			return k.Kind == blame.Assist || k.Kind == blame.GCWait || k.Kind == blame.Behind && k.Class == timeline.ClassGCAssist
 		}),
 		Worker: c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind && k.Class == timeline.ClassGCWorker }),
 		Stop: c.Free(func(k blame.Key) bool {
-			return k.Kind == blame.STW && strings.HasPrefix(c.A.Reasons[k.Reason], "GC ")
+			return k.Kind == blame.STW && collects(c.A.Reasons[k.Reason]) || mostly && k.Kind == blame.Behind && k.Class == timeline.ClassStopped
 		}),
 	}
 	if p := c.Processors(); p.Winner == Collector { // with the queueing that the GC causes
@@ -40,6 +41,27 @@ func (c *Case) Collection() *Collection {
 	}
 	g.AssistNS, g.WorkerNS, g.StopNS = c.Sum(g.Assist), c.Sum(g.Worker), c.Sum(g.Stop)
 	return g
+}
+
+// collects reports whether a stop-the-world is the garbage collector's.
+func collects(reason string) bool { return strings.HasPrefix(reason, "GC ") }
+
+// StopShare returns the part of the stopped time within the tail requests that
+// stops with a reason that keep accepts make up.
+func (c *Case) StopShare(keep func(reason string) bool) float64 {
+	var kept, all timeline.Time
+	spans := c.tailSpans()
+	for _, s := range c.A.Timeline().STW {
+		d := timeline.Overlap(spans, s.Start, s.End)
+		all += d
+		if keep(s.Name) {
+			kept += d
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(kept) / float64(all)
 }
 
 func without(keys, minus []blame.KeyID) []blame.KeyID {

@@ -164,13 +164,28 @@ func (c *Case) queued(keys []blame.KeyID) (held, holders float64) {
 	return held / max(n, 1), holders / max(n, 1)
 }
 
+// RunnerCPU says whether a class that is in the way by running was on a CPU. Too
+// few samples do not speak against it; none at all, or doubt, decide.
+func (c *Case) RunnerCPU(class blame.ClassID) Evidence {
+	e := c.ClassCPU(class)
+	_, doubt := c.Kept(class)
+	e.Decides = doubt || len(c.A.Timeline().Samples) == 0
+	return e
+}
+
+// HolderKept is HolderOnCPU for queues of short holders: being kept from a CPU
+// does not make them, so that only doubt decides.
+func (c *Case) HolderKept(l *Locks) Evidence {
+	e := c.HolderOnCPU(l)
+	e.Decides = e.Decides && len(c.A.Timeline().Samples) > 0
+	return e
+}
+
 // HolderOnCPU says whether the holders of a lock were on a CPU while they ran.
 func (c *Case) HolderOnCPU(l *Locks) Evidence {
 	class, _ := TopBy(c, l.Keys, func(k blame.Key) blame.ClassID {
 		_, h := c.Serial(k)
 		return h.Waker
 	})
-	e := c.ClassCPU(class)
-	_, e.Decides = c.Kept(class) // too few samples do not speak against a lock
-	return e
+	return c.RunnerCPU(class)
 }

@@ -49,6 +49,9 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	case h.Reason == timeline.ReasonNetwork: // a server in this process
 		return Reader
 	}
+	if c.A.Sites[h.WakerSite].Dial {
+		return Reader // not a release but a new connection ended the wait
+	}
 	q := c.A.Queue(h.Site)
 	switch c.A.Sites[h.Site].Kind {
 	case blame.SitePool, blame.SitePermit:
@@ -69,6 +72,8 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Pool
 	case h.Reason == timeline.ReasonChanSend && q.Busiest > OneWorker && c.A.Answers(q.Worker):
 		return Worker // it answers: handing over and waiting are one queue
+	case h.Reason == timeline.ReasonChanSend && 2*q.Wakers > q.Waits:
+		return Pool // no consumer stays: everybody gives back once
 	case h.Reason == timeline.ReasonChanSend:
 		return Send
 	case q.Busiest > OneWorker:

@@ -30,13 +30,17 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	q := c.A.Queue(l.Site)
 	where := c.PlaceOfKeys(l.Keys)
+	ev := []cause.Evidence{{
+		Text:    fmt.Sprintf("%d channel sends in %s had to wait for the receiver; %s of them ended by its busiest goroutine, %s by other requests", q.Waits, c.SiteName(l.Site), cause.Pct(q.Busiest), cause.Pct(q.Peers)),
+		Holds:   cause.Of(q.Peers <= cause.PeerRatio),
+		Decides: true, Number: q.Busiest,
+	}}
+	if l.Waits < 0.5 { // the consumer computes
+		ev = append(ev, c.RunnerCPU(c.A.ClassAt(q.Worker, c.A.Timeline().End)))
+	}
 	return &cause.Judgement{
-		Keys: l.Keys, Where: where,
+		Alike: cause.OffCPU, Record: cause.RecordHost,
+		Keys: l.Keys, Where: where, Evidence: ev,
 		Subject: fmt.Sprintf("they block in %s sending to a full channel; its consumer spends its time in %s", c.SiteName(l.Site), cause.PlaceName(where)),
-		Evidence: []cause.Evidence{{
-			Text:    fmt.Sprintf("%d channel sends in %s had to wait for the receiver; %s of them ended by its busiest goroutine, %s by other requests", q.Waits, c.SiteName(l.Site), cause.Pct(q.Busiest), cause.Pct(q.Peers)),
-			Holds:   cause.Of(q.Peers <= cause.PeerRatio),
-			Decides: true, Number: q.Busiest,
-		}},
 	}
 }

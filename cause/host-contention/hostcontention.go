@@ -32,6 +32,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	silent := c.Silent()
 	all := silent >= silentShare
 	keys := c.Free(func(k blame.Key) bool {
+		if k.Kind == blame.Unresolved || k.Kind == blame.UnknownHolder {
+			return false
+		}
 		return all || k.Kind == blame.LateWakeup || k.Flags&blame.Silent != 0
 	})
 	if len(keys) == 0 {

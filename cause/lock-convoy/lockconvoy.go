@@ -35,7 +35,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Evidence: []cause.Evidence{
 			l.HoldEvidence(false),
 			{Text: fmt.Sprintf("a slow request waits for %.1f holders one after the other", n), Holds: cause.Of(n > 1), Decides: true, Number: n},
-			c.HolderOnCPU(l),
+			c.HolderKept(l),
 		},
 		Alike: cause.OffCPU, Record: cause.RecordHost,
 	}

@@ -28,6 +28,15 @@ var Entry = &cause.Entry{
 // own work is to blame and not the size of the pool (CAUSES, "Waits behind a holder").
 const grown = 1.5
 
+// usual says whether the tail's holds are as long as usual; unknown where no hold
+// could be measured.
+func usual(tail, median float64) cause.Truth {
+	if median == 0 {
+		return cause.Unknown
+	}
+	return cause.Of(tail <= grown*median)
+}
+
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Pools()
 	if len(l.Keys) == 0 {
@@ -39,7 +48,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	tail := c.MeanHold(l.Keys)
 	holds := cause.Evidence{
 		Text:    fmt.Sprintf("the holders used it for %s; %s is usual", cause.Ms(tail), cause.Ms(float64(q.Hold))),
-		Holds:   cause.Of(q.Hold == 0 || tail <= grown*float64(q.Hold)),
+		Holds:   usual(tail, float64(q.Hold)),
 		Decides: true, Number: tail / max(float64(q.Hold), 1),
 	}
 	ev := []cause.Evidence{
@@ -56,6 +65,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	return &cause.Judgement{
 		Keys: l.Keys, Where: c.PlaceOf(l.Site), Evidence: ev,
+		Alike: []string{"slow-dependency"}, Record: "the pool's own statistics (in use, wait count), or a user task around each use",
 		Subject: fmt.Sprintf("they wait in %s for a pool of which everything is in use", c.SiteName(l.Site)),
 	}
 }

@@ -35,7 +35,12 @@ func judge(c *cause.Case) *cause.Judgement {
 	if where == nil {
 		where = w.Holder
 	}
+	cpu := cause.Evidence{Text: fmt.Sprintf("meanwhile it was in: %s, %s", top.kind, cause.PlaceName(where)), Holds: cause.Yes}
+	if top.kind == blame.CPU {
+		cpu = c.RunnerCPU(c.A.ClassAt(q.Worker, c.A.Timeline().End))
+	}
 	return &cause.Judgement{
+		Alike: cause.OffCPU, Record: cause.RecordHost,
 		Keys: w.Keys, Where: where,
 		Subject: fmt.Sprintf("they wait in %s for one goroutine that serves everybody (%s in %s)", c.SiteName(w.Site), top.kind, cause.PlaceName(where)),
 		Evidence: []cause.Evidence{
@@ -44,10 +49,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Holds:   cause.Of(q.Busiest > cause.OneWorker),
 				Decides: true, Number: q.Busiest,
 			},
-			{
-				Text:  fmt.Sprintf("meanwhile it was in: %s, %s", top.kind, cause.PlaceName(where)),
-				Holds: cause.Yes,
-			},
+			cpu,
 		},
 	}
 }

@@ -31,7 +31,7 @@ const lateRatio = 0.25
 
 func judge(c *cause.Case) *cause.Judgement {
 	keys := c.Free(func(k blame.Key) bool {
-		if k.Kind != blame.Network || k.Flags&blame.Blind != 0 {
+		if k.Kind != blame.Network || k.Flags&(blame.Blind|blame.Inbound) != 0 || c.A.Sites[k.Site].Dial {
 			return false
 		}
 		switch c.A.Sites[k.Site].Kind {
@@ -71,7 +71,9 @@ func judge(c *cause.Case) *cause.Judgement {
 			Decides: true, Number: f.Value,
 		})
 	}
-	timedOut := c.Free(func(k blame.Key) bool { return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0 })
+	timedOut := c.Free(func(k blame.Key) bool {
+		return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0
+	})
 	if s := c.Share(timedOut); s > 0.1 {
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
 	}
