@@ -144,6 +144,7 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 func (w *walker) request(i int) Attributed {
 	r := &w.a.f.Requests[i]
 	clear(w.acc)
+	w.total += w.steps
 	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
 	w.begun, w.reads = r.Start(), w.a.f.Roles[r.Role].Shape == request.Connection
 	for _, p := range r.Parts {

@@ -192,30 +192,69 @@ func (a *Attribution) NetworkHome(class ClassID) bool {
 	return a.networkHome[class] && a.Classes[class].Endpoint < 0
 }
 
-// Serves reports whether goroutines of the class's root function carry requests
-// at other times.
+// Serves reports whether goroutines of the class's root function work for
+// requests: they carry them at other times, read outgoing connections, or are
+// mostly started, by birth or from home, by goroutines that carry a request, which
+// then wait for them.
 func (a *Attribution) Serves(class ClassID) bool {
 	a.findHomes()
-	return a.serves[a.Classes[class].Root]
+	return a.serves[a.Classes[class].Root] || a.networkHome[class]
 }
+
+// answeredRatio is how many waits of requests a class must end for each time that
+// a request started it: with less, it is work that requests leave behind. Of n
+// children of a fan-out only the last one ends a wait.
+const answeredRatio = 0.1
 
 func (a *Attribution) findHomes() {
 	if a.networkHome != nil {
 		return
 	}
 	a.networkHome, a.serves = map[ClassID]bool{}, map[string]bool{}
+	type origin struct{ requests, others int }
+	started := map[string]*origin{}
+	answered := map[string]int{}
+	carries := func(g timeline.GID, at timeline.Time) bool {
+		return g != timeline.NoG && a.f.Entry(g) && a.f.RequestAt(g, at) >= 0
+	}
 	for g := range a.t.Gs {
 		me := &a.t.Gs[g]
 		entry := a.f.Entry(timeline.GID(g))
 		if entry {
 			a.serves[me.Root] = true
 		}
+		o := started[me.Root]
+		if o == nil {
+			o = &origin{}
+			started[me.Root] = o
+		}
+		if me.Born {
+			if carries(me.Creator, me.Start()) {
+				o.requests++
+			} else {
+				o.others++
+			}
+		}
 		for i := range me.Segs {
 			s := &me.Segs[i]
+			if entry && s.Kind == timeline.Waiting && s.Waker != timeline.NoG && carries(timeline.GID(g), s.End) {
+				answered[a.t.Gs[s.Waker].Root]++
+			}
+			if s.Kind == timeline.Waiting && s.End < a.t.End && a.f.Home(timeline.GID(g), s) {
+				if carries(s.Waker, s.End) {
+					o.requests++
+				} else {
+					o.others++
+				}
+			}
 			if !entry && s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && a.f.Home(timeline.GID(g), s) {
 				a.networkHome[a.classAt(timeline.GID(g), s.Start)] = true
-				break
 			}
+		}
+	}
+	for root, o := range started {
+		if o.requests > o.others && float64(answered[root]) >= answeredRatio*float64(o.requests) {
+			a.serves[root] = true
 		}
 	}
 }

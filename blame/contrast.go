@@ -216,6 +216,15 @@ func (p *Population) band(ids []int, low, high float64, times []int) Band {
 	return b
 }
 
+// MeanButSlowest returns the mean duration of a band without its slowest request.
+func (p *Population) MeanButSlowest(b Band) float64 {
+	if len(b.rows) < 2 {
+		return b.Mean
+	}
+	r := p.rows[b.rows[len(b.rows)-1]]
+	return (b.Mean*b.Count - float64(r.d)) / (b.Count - 1)
+}
+
 // Requests returns the indexes into Attribution.Requests of a band, slowest first.
 func (p *Population) Requests(b Band) []int {
 	out := make([]int, len(b.rows))

@@ -25,6 +25,10 @@ type Guards struct {
 // used up is unresolved; typical requests need 10, a queue of 127 needs 4,000.
 const maxSteps = 2_000_000
 
+// maxTotal bounds the segments visited for all requests together, some minutes
+// of work; later requests are unresolved then.
+const maxTotal = 2_000_000_000
+
 // maxDepth bounds the chain of wakers followed, far above what the rule "a
 // goroutine occurs once per instant" allows in practice; it protects the stack.
 const maxDepth = 100_000
@@ -34,6 +38,7 @@ type walker struct {
 	a     *Attribution
 	acc   map[Key]int64
 	steps int
+	total int // of the requests before this one
 	depth int
 	exec  []timeline.Time
 	buf   timeline.Scratch
@@ -82,7 +87,7 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 	}
 	w.depth = max(w.depth, at.depth)
 	me := &w.a.t.Gs[g]
-	if len(me.Segs) == 0 || at.depth > maxDepth || w.steps > maxSteps {
+	if len(me.Segs) == 0 || at.depth > maxDepth || w.steps > maxSteps || w.total > maxTotal {
 		w.add(at, Key{Kind: Unresolved}, to-from)
 		return
 	}
@@ -426,7 +431,29 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 	if since > from {
 		w.cover(&next, s, hop, from, since)
 	}
+	if before := a.answeredBefore(hop, s, h); before > since && before < to {
+		ahead := next
+		ahead.flags |= Ahead
+		w.holder(&ahead, h, since, before)
+		since = before
+	}
 	w.holder(&next, h, since, to)
+}
+
+// answeredBefore returns when the waker of s last ended another wait at the same
+// site, 0 if never: what a worker did until then it did for others. A lock's
+// holder does nothing for others.
+func (a *Attribution) answeredBefore(hop Hop, s *timeline.Segment, h timeline.GID) timeline.Time {
+	if a.lockLike(hop) || a.passing(hop) {
+		return 0
+	}
+	rs := a.releases[hop.Site]
+	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= s.End }) - 1; i >= 0 && rs[i].at > s.Start; i-- {
+		if a.t.Gs[rs[i].g].Segs[rs[i].seg].Waker == h {
+			return rs[i].at
+		}
+	}
+	return 0
 }
 
 // holder walks what a holder did before it released, and measures its hold: that

@@ -37,8 +37,9 @@ type Case struct {
 	// Allocated is the site that allocated most, nil if not recorded.
 	Allocated *Allocation
 
-	taken []bool
-	procs *Processors
+	taken   []bool
+	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
+	procs   *Processors
 }
 
 func newCase(a *blame.Attribution, p *blame.Population, contrast string) *Case {

@@ -96,8 +96,8 @@ type LevelVerdict struct {
 }
 
 // Judge tests the catalogue against the requests of every role that is large
-// enough and returns the verdict of the one that matters most: the largest, or
-// another one if only that has an answer.
+// enough and returns the verdict of the one that matters most: the largest with a
+// cause, else the largest without an answer, else the largest.
 func Judge(a *blame.Attribution, s Settings) *Verdict {
 	roles := a.Found().Roles
 	order := make([]int, len(roles))
@@ -110,16 +110,19 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		p := a.Population(r)
 		if first == nil {
 			first = judgeRole(a, p, s)
-			if first.Verdict != "inconclusive" {
+			if first.Verdict == "cause" {
 				return first
 			}
 			continue
 		}
-		if p.N < MinRequests || p.N < MinOtherRole*first.Role.N {
+		// A generic role beside a known one may be a client's goroutines.
+		if p.N < MinRequests || p.N < MinOtherRole*first.Role.N || roles[order[0]].Known() && !roles[r].Known() {
 			continue
 		}
 		if v := judgeRole(a, p, s); v.Verdict == "cause" {
 			return v
+		} else if first.Verdict == "healthy" && v.Verdict == "inconclusive" {
+			first = v
 		}
 	}
 	if first == nil {
@@ -180,7 +183,8 @@ func isHealthy(p *blame.Population, s Settings, hanging int) bool {
 	if s.SLO > 0 {
 		return p.Quantile(0.99) <= s.SLO
 	}
-	tail, typical := p.Tail().Mean, p.Typical().Mean
+	// One request, however slow, is no tail.
+	tail, typical := min(p.Tail().Mean, p.MeanButSlowest(p.Tail())), p.Typical().Mean
 	excess := tail - typical
 	return excess < HealthyExcess || tail < HealthyMean ||
 		excess < HealthyMean && tail < HealthyTriple*typical || tail < HealthyRatio*typical
@@ -534,10 +538,11 @@ func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings) {
 func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings, healthy, mixed bool, hanging int, oldest int64) {
 	p99 := p.Quantile(0.99)
 	var tailFindings, levelFindings []Finding
-	explained := 0.0
+	explained, levelShare := 0.0, 0.0
 	for _, f := range v.Findings {
 		if f.Contrast == LevelContrast {
 			levelFindings = append(levelFindings, f)
+			levelShare += f.Share
 			continue
 		}
 		tailFindings = append(tailFindings, f)
@@ -566,11 +571,11 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		case v.Whole:
 			v.Sentence = fmt.Sprintf("p99 is %s, and every request is slow: %s", Ms(float64(p99)), lowerFirst(f.Summary))
 		}
-	case v.Level != nil && (len(levelFindings) > 0 || len(levelSuspects) > 0 && suspects < ExplainedShare):
+	case v.Level != nil && (levelShare >= ExplainedShare || len(levelSuspects) > 0 && suspects < ExplainedShare):
 		v.Reason = "level"
 		if len(levelFindings) > 0 {
 			v.Sentence = levelFindings[0].Summary
-			if s.Baseline > 0 || s.SLO > 0 {
+			if levelShare >= ExplainedShare && (s.Baseline > 0 || s.SLO > 0) {
 				v.Verdict, v.Reason = "cause", ""
 			}
 		} else {

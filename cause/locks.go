@@ -115,15 +115,31 @@ func (c *Case) Pools() *Locks { return c.queue(Pool) }
 // Sends sums up the waits for consumers of full channels.
 func (c *Case) Sends() *Locks { return c.queue(Send) }
 
-// Workers sums up the waits for a goroutine that serves many, but for the
-// worker's own waits for the network.
+// QueueRatio is how much more time than with the request itself a worker must
+// spend with others before it, for its own system calls to be the worker's fault.
+const QueueRatio = 2
+
+// Workers sums up the waits for a goroutine that serves many, but for what the
+// worker waits for on behalf of the request: the network, and a device unless
+// the request queued for it.
 func (c *Case) Workers() *Locks {
 	l := c.queue(Worker)
+	device := func(k blame.Key) bool { return k.Kind == blame.Syscall || k.Kind == blame.Cgo }
+	var own, ahead float64
+	for _, id := range l.Keys {
+		if k := c.Key(id); device(k) && k.Flags&blame.Ahead != 0 {
+			ahead += c.NS[id]
+		} else if device(k) {
+			own += c.NS[id]
+		}
+	}
 	keep := l.Keys[:0]
 	for _, id := range l.Keys {
-		if k := c.Key(id); k.Kind != blame.Network || isBlind(k) {
-			keep = append(keep, id)
+		k := c.Key(id)
+		if k.Kind == blame.Network && !isBlind(k) || device(k) && ahead <= QueueRatio*own {
+			continue
 		}
+		keep = append(keep, id)
 	}
 	l.Keys = keep
 	l.Site = c.QueueSite(keep)

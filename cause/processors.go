@@ -27,6 +27,9 @@ const (
 	Heavy
 	// Stop: the world was stopped, or its after-effects.
 	Stop
+	// Timers: the scheduler itself, running timers and picking goroutines. It is
+	// a flood if it leads, and belongs to whoever leads otherwise.
+	Timers
 	holders
 )
 
@@ -77,11 +80,14 @@ func (c *Case) Processors() *Processors {
 		p.NS[h] += c.NS[id]
 		p.Total += c.NS[id]
 	}
-	for h := NoHolder + 1; h < holders; h++ {
-		if p.NS[h] > p.NS[p.Winner] {
-			p.Winner = h
-		}
+	into := NoHolder
+	if lead(p.NS) == Timers {
+		into = Flood
 	}
+	p.Keys[into] = append(p.Keys[into], p.Keys[Timers]...)
+	p.NS[into] += p.NS[Timers]
+	p.Keys[Timers], p.NS[Timers] = nil, 0
+	p.Winner = lead(p.NS)
 	// Requests that wait behind each other do so because somebody else holds the
 	// Ps, if anybody of weight does.
 	foreign := Own
@@ -117,6 +123,17 @@ func (c *Case) Processors() *Processors {
 	return p
 }
 
+// lead returns the group with the most P time but NoHolder, or NoHolder if none has any.
+func lead(ns [holders]float64) Holder {
+	best := NoHolder
+	for h := NoHolder + 1; h < holders; h++ {
+		if ns[h] > 0 && (best == NoHolder || ns[h] > ns[best]) {
+			best = h
+		}
+	}
+	return best
+}
+
 // bursts is how many bursts of a class fit into the P time that ns of waiting
 // behind it stands for.
 func (c *Case) bursts(class blame.ClassID, ns float64) float64 {
@@ -127,15 +144,38 @@ func (c *Case) bursts(class blame.ClassID, ns float64) float64 {
 	return ns * float64(max(1, c.A.Timeline().GOMAXPROCS)) / float64(b)
 }
 
-// HeavyBurst is how much longer than a typical request's own CPU time the bursts
-// of requests must be, by time, for these to count as expensive ones.
+// HeavyBurst is how much more CPU than the typical request of its endpoint those
+// requests must burn to which most of the endpoint's CPU time went, for these to
+// count as expensive ones.
 const HeavyBurst = 4
 
-// heavy reports whether the P time of a class of requests went to few that are
-// much more expensive than the typical one.
+// heavy reports whether the P time of an endpoint's requests went to few that are
+// much more expensive than its typical one.
 func (c *Case) heavy(cl *blame.Class) bool {
-	_, typical := c.OwnCPU()
-	return typical > 0 && float64(cl.Burst) > HeavyBurst*typical
+	if c.ownCPUs == nil {
+		c.ownCPUs = map[int][]float64{}
+		for i := range c.A.Requests {
+			e := c.A.Found().Requests[c.A.Requests[i].Request].Endpoint
+			c.ownCPUs[e] = append(c.ownCPUs[e], c.ownCPU([]int{i}))
+		}
+		for _, xs := range c.ownCPUs {
+			sort.Float64s(xs)
+		}
+	}
+	xs := c.ownCPUs[cl.Endpoint]
+	if len(xs) == 0 {
+		return false
+	}
+	var total, sum float64
+	for _, x := range xs {
+		total += x
+	}
+	for _, x := range xs {
+		if sum += x; 2*sum >= total {
+			return x > HeavyBurst*xs[len(xs)/2]
+		}
+	}
+	return false
 }
 
 func (c *Case) holder(class blame.ClassID, ns float64) Holder {
@@ -145,7 +185,7 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 	case timeline.ClassStopped:
 		return Stop
 	case timeline.ClassScheduler:
-		return Flood
+		return Timers
 	case timeline.ClassIdle:
 		return NoHolder
 	}

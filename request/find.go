@@ -69,6 +69,7 @@ const (
 	classHijacked = "hijacked connection"
 	classStream   = "grpc stream"
 	classPoll     = "long poll"
+	classPush     = "stream"
 )
 
 func (d *finder) roleOf(name string, shape Shape, root string, home int32) int {
@@ -100,6 +101,10 @@ func (d *finder) add(role int, r Request, e evidence) {
 		return
 	}
 	if r.Duration() < 0 || len(r.Parts) == 0 {
+		return
+	}
+	if r.Duration() >= LongPoll && d.streams(r.Parts[len(r.Parts)-1]) {
+		d.excluded[classPush]++
 		return
 	}
 	r.Role = role

@@ -7,6 +7,7 @@ package request
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/whylate/whylate/timeline"
 )
@@ -67,6 +68,16 @@ type Role struct {
 	Root string
 	// Count is how many requests it has, without those in flight.
 	Count int
+}
+
+// Known reports whether requests of the role were recognised, by annotations, a
+// library's functions or the user's word, rather than found by their shape.
+func (r Role) Known() bool {
+	switch r.Shape {
+	case Annotated, Function:
+		return true
+	}
+	return strings.HasPrefix(r.Name, "net/http") || strings.HasPrefix(r.Name, "grpc-go") || r.Name == "fasthttp"
 }
 
 // Class is a named count.

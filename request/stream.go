@@ -1,0 +1,33 @@
+package request
+
+import (
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+// streams reports whether a part of a request sends its answer over time, as
+// server-sent events and watches do: the same place writes to the client again
+// LongPoll or more after its first write, and in between g reads nothing from
+// the network, as one that makes calls would.
+func (d *finder) streams(p Part) bool {
+	g := &d.t.Gs[p.G]
+	first := map[gotrace.StackID]timeline.Time{}
+	for i := d.segmentFrom(p.G, p.Start); i < len(g.Segs) && g.Segs[i].Start < p.End; i++ {
+		s := &g.Segs[i]
+		if s.Stack == 0 {
+			continue
+		}
+		in := d.c.of(s.Stack)
+		switch {
+		case s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && in.op == opRead:
+			clear(first)
+		case s.Kind == timeline.Syscall && in.op == opWrite && in.client == 0, in.flags&frameWritten != 0:
+			if at, ok := first[s.Stack]; !ok {
+				first[s.Stack] = s.Start
+			} else if s.Start-at >= LongPoll {
+				return true
+			}
+		}
+	}
+	return false
+}
