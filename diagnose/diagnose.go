@@ -39,12 +39,17 @@ const (
 	MaxFor = 60 * time.Second
 )
 
+// MaxTrace bounds the traces that are analysed, in bytes after decompression. The
+// analysis keeps the timeline in memory, 35 to 40 bytes per byte of trace (see
+// incidents/cmd/perf): beyond 2 GiB that is more than 70 GB.
+const MaxTrace = 2 << 30
+
 // Run diagnoses a target: the URL of a service with net/http/pprof, or a file (an
 // incident or a bare trace). A live recording without a fixed duration that turns
 // out too short is made again, longer, once.
 func Run(ctx context.Context, target string, o Options) (*report.Diagnosis, error) {
 	if IsFile(target) {
-		in, err := evidence.Open(target, evidence.Options{})
+		in, err := evidence.Open(target, evidence.Options{MaxTrace: MaxTrace})
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +106,7 @@ func record(ctx context.Context, url, path string, o Options) (*report.Diagnosis
 	if o.Analysing != nil {
 		o.Analysing()
 	}
-	in, err := evidence.Open(path, evidence.Options{})
+	in, err := evidence.Open(path, evidence.Options{MaxTrace: MaxTrace})
 	if err != nil {
 		return nil, fmt.Errorf("read back the recording: %w", err)
 	}

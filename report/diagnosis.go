@@ -26,8 +26,10 @@ type Diagnosis struct {
 	Started    time.Time `json:"started"`
 	DurationNS int64     `json:"duration_ns"`
 	// Verdict is cause, healthy or inconclusive; Reason says why it is
-	// inconclusive (few-requests, no-requests, no-trace, look-alikes,
-	// unexplained, unresolved) and is empty otherwise.
+	// inconclusive (few-requests, no-requests, no-trace, level,
+	// look-alikes, unexplained, unresolved) and is empty otherwise. level: the
+	// wait is in every request, not in the tail, and only look-alikes explain it or
+	// neither an objective (--slo) nor a baseline says that it is too long.
 	Verdict string `json:"verdict"`
 	Reason  string `json:"reason"`
 	// Sentence is the answer in one sentence.

@@ -11,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/whylate/whylate/evidence"
 )
@@ -133,12 +135,17 @@ func withScheme(u *url.URL, scheme string) string {
 // maxErrorBody bounds what is read of an answer that is not the expected one.
 const maxErrorBody = 4 << 10
 
+// statusOf is a status in the words of HTTP: those of the server are its own.
+func statusOf(code int) string {
+	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
+}
+
 // refused explains an answer with a status other than 200. It reads from the
 // body and does not close it.
 func refused(resp *http.Response, name string) error {
 	head, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what did arrive is enough
 	said := firstLine(head)
-	host, status := resp.Request.URL.Host, resp.Status
+	host, status := resp.Request.URL.Host, statusOf(resp.StatusCode)
 	switch {
 	case strings.Contains(said, "WriteTimeout"):
 		return errWriteTimeout
@@ -217,14 +224,15 @@ func bare(err error) error {
 func plain(err error) string { return firstLine([]byte(bare(err).Error())) }
 
 // firstLine makes text from the network safe to print: the first line, at most
-// 200 bytes, printable.
+// 200 bytes, without control characters (C1 ones too), bidirectional controls or
+// anything else that a terminal does not show as itself.
 func firstLine(b []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
 	if len(line) > 200 {
 		line = line[:200] + "..."
 	}
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || r == '\uFFFD' {
+		if !unicode.IsPrint(r) || r == '\uFFFD' {
 			return -1
 		}
 		return r

@@ -384,8 +384,8 @@ func TestTheIndexPageShowsTheNumberOfGoroutines(t *testing.T) {
 func TestFileNamesInProfilesTellModulesAndGo(t *testing.T) {
 	var b build
 	b.learn(&profile.Profile{Function: []*profile.Function{
-		{Filename: "/root/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.8.linux-amd64/src/runtime/proc.go"},
-		{Filename: "/root/go/pkg/mod/github.com/!burnt!sushi/toml@v1.2.3/decode.go"},
+		{Filename: "/home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.8.linux-amd64/src/runtime/proc.go"},
+		{Filename: "/home/go/pkg/mod/github.com/!burnt!sushi/toml@v1.2.3/decode.go"},
 		{Filename: "google.golang.org/grpc@v1.70.0/server.go"},
 		{Filename: "/usr/local/go/src/net/http/server.go"},
 		{Filename: "/src/app@v1/main.go"},

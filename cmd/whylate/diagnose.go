@@ -106,6 +106,9 @@ func newDiagnose() *cobra.Command {
 	var slo time.Duration
 	var baseline, expr, output, save string
 	var check bool
+	live := pflag.NewFlagSet("live", pflag.ContinueOnError) // the flags that only a live target has a use for
+	rec.register(live)
+	live.StringVar(&save, "save", "", "keep the recording in this `file`")
 	cmd := &cobra.Command{
 		Use:   "diagnose TARGET",
 		Short: "Say why requests are late",
@@ -117,6 +120,11 @@ or a file: an incident (*.whylate) or a Go execution trace.
 Without --for, a recording that holds too few requests is made again, longer.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
+			if diagnose.IsFile(a[0]) {
+				if err := noneSet(live, a[0]); err != nil {
+					return err
+				}
+			}
 			p := newProgress(cmd.ErrOrStderr())
 			target, capture, err := rec.options(p)
 			if err != nil {
@@ -141,7 +149,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				o.Analyse.Request = re
 			}
 			if baseline != "" {
-				in, err := evidence.Open(baseline, evidence.Options{})
+				in, err := evidence.Open(baseline, evidence.Options{MaxTrace: diagnose.MaxTrace})
 				if err != nil {
 					return err
 				}
@@ -163,14 +171,24 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 		},
 	}
 	fs := cmd.Flags()
-	rec.register(fs)
+	fs.AddFlagSet(live)
 	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile")
 	fs.StringVar(&baseline, "baseline", "", "recording (`file`) of the same service when it was fine")
 	fs.StringVar(&expr, "request", "", "what a request is: `func=REGEXP`, the intervals in which such a function is on the stack")
 	fs.StringVarP(&output, "output", "o", "text", "text or json")
-	fs.StringVar(&save, "save", "", "keep the recording in this `file`")
 	fs.BoolVar(&check, "check", false, "verify that the leaves of every request add up to its duration")
 	return cmd
+}
+
+// noneSet returns a usage error if one of the flags of live was given for a file.
+func noneSet(live *pflag.FlagSet, file string) error {
+	var err error
+	live.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && err == nil {
+			err = usageError{fmt.Errorf("--%s only applies to a live target; %s is a file", f.Name, file)}
+		}
+	})
+	return err
 }
 
 // requestFunc parses func=REGEXP.
@@ -221,7 +239,7 @@ The file needs nothing else: record in the pod, diagnose on the laptop.`,
 				return err
 			}
 			if r.Lost != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "whylate: %s\n%s", report.Quote(r.Lost), r.Advice)
+				complain(cmd.ErrOrStderr(), strings.TrimSuffix(r.Lost+"\n"+r.Advice, "\n"))
 			}
 			size := int64(0)
 			if st, err := os.Stat(save); err == nil {

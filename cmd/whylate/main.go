@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -61,11 +62,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "whylate: %v\nSee whylate --help.\n", usage.error)
+		complain(stderr, usage.Error()+"\nSee whylate --help.")
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "whylate: %s\n", message(err))
+	complain(stderr, message(err))
 	return exitFailure
+}
+
+// complain prints a text, line by line: a target may have had its say in it.
+func complain(w io.Writer, text string) {
+	prefix := "whylate: "
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(w, "%s%s\n", prefix, report.Quote(line))
+		prefix = ""
+	}
 }
 
 // message is the text of an error for a person: one line of cause and, where

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/pprof"
@@ -11,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/demo"
@@ -90,6 +94,81 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 				t.Errorf("stderr %q", stderr)
 			}
 		})
+	}
+}
+
+func TestFlagsOfARecordingAreMistakesWithAFile(t *testing.T) {
+	for flag, value := range map[string]string{
+		"--save": "copy.whylate", "--for": "5s", "--max-bytes": "64MiB", "--header": "A: b", "--ca-file": "ca.pem", "--cert": "c.pem",
+		"--key": "k.pem", "--insecure": "", "--no-cpu-profile": "", "--all-goroutines": "",
+	} {
+		args := []string{"diagnose", healthyTrace, flag}
+		if value != "" {
+			args = append(args, value)
+		}
+		code, stdout, stderr := whylate(t, args...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, flag+" only applies to a live target; "+healthyTrace+" is a file\n") {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q", flag, code, stdout, stderr)
+		}
+	}
+}
+
+// liar answers every request with the bytes given.
+func liar(t *testing.T, answer string) (url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					io.WriteString(c, answer)
+				}
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+func TestWhatAServerAnswersReachesTheTerminalHarmless(t *testing.T) {
+	const body = "one\x1b]0;title\a\u009b31m\u202e\u2066 two\r\nthree"
+	for name, c := range map[string]struct{ answer, want string }{
+		"its own status text": {"HTTP/1.1 500 \x1b[31mboo\r\nContent-Length: 0\r\n\r\n", "answered 500 Internal Server Error\n"},
+		"an unknown status":   {"HTTP/1.1 599 \x1b[31mboo\r\nContent-Length: 0\r\n\r\n", "answered 599\n"},
+		"a body":              {fmt.Sprintf("HTTP/1.1 500 x\r\nContent-Length: %d\r\n\r\n%s", len(body), body), "answered 500 Internal Server Error: one]0;title31m two\n"},
+		"a place to sign in":  {"HTTP/1.1 302 \x1b[31mboo\r\nLocation: http://\u009b31m\u202e.invalid/\r\nContent-Length: 0\r\n\r\n", ""},
+		"no HTTP":             {"\x1b[31mboo\u009b\u202e\r\n\r\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, command := range []string{"diagnose", "record"} {
+				code, _, stderr := whylate(t, command, liar(t, c.answer), "--for", "1s")
+				if code != exitFailure || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "\nwhylate: ") {
+					t.Errorf("%s: exit %d, stderr %q", command, code, stderr)
+				}
+				for _, r := range stderr {
+					if r != '\n' && (r == '\uFFFD' || !unicode.IsPrint(r)) {
+						t.Errorf("%s: %U in stderr %q", command, r, stderr)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An error has a line for its cause and lines for what to do about it.
+func TestErrorsArePrintedLineByLine(t *testing.T) {
+	var b bytes.Buffer
+	complain(&b, "it failed\x1b[2J\nrun this\nor\u202ethat\n")
+	if want := "whylate: it failed\\x1b[2J\nrun this\nor\\u202ethat\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
 
