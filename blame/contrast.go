@@ -281,7 +281,7 @@ func (p *Population) TailContrast(cols Columns, n int) Contrast {
 	}
 	for j := range c.Columns {
 		c.Columns[j].P99Without = m.without(j, usual[j])
-		c.Columns[j].Episodes = p.episodes(m.carried(c.Tail.rows, j, e))
+		c.Columns[j].Episodes = p.episodes(m.carried(c.Tail.rows, j))
 	}
 	m.bootstrap(&c, m.excess)
 	return c
@@ -479,8 +479,8 @@ func (m *matrix) without(col int, usual float64) int64 {
 }
 
 // carried returns the rows in which a column makes up at least a quarter of the
-// request's excess over the typical mean.
-func (m *matrix) carried(rows []int, col int, e excess) []int {
+// request's duration.
+func (m *matrix) carried(rows []int, col int) []int {
 	var out []int
 	for _, i := range rows {
 		over := float64(m.p.rows[i].d)

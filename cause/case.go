@@ -38,6 +38,7 @@ type Case struct {
 	Allocated *Allocation
 
 	taken   []bool
+	usual   []float64         // of NS, what a baseline spends too; already subtracted
 	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
 	procs   *Processors
 }

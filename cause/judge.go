@@ -44,6 +44,9 @@ const (
 	// LevelShare and LevelWait: without an SLO the median request must spend this
 	// part and this time outside its own CPU to be a finding.
 	LevelShare, LevelWait = 0.7, 10e6
+	// BaselineGrowth is by how much the median request must have grown over the
+	// baseline's, beside NamedExcess, to be a finding.
+	BaselineGrowth = 0.3
 	// ExplainedShare of the excess must be explained for a verdict of "cause",
 	// and not more than UnresolvedShare unresolved.
 	ExplainedShare, UnresolvedShare = 0.5, 0.2
@@ -56,12 +59,59 @@ const (
 type Settings struct {
 	// SLO is the latency objective in nanoseconds, 0 if none is given.
 	SLO int64
-	// Baseline holds the typical band's mean duration of a recording that was
-	// fine, in nanoseconds, 0 if none is given.
-	Baseline     float64
+	// Baseline is the typical band of a recording that was fine, nil if none is given.
+	Baseline     *Baseline
 	BaselineName string
 	// Allocated is the site that allocated most, nil if not recorded.
 	Allocated *Allocation
+}
+
+// Baseline is what the typical requests of a recording spent, by leaf.
+type Baseline struct {
+	// Role is the name of the role, Leaves the means in nanoseconds.
+	Role   string
+	Leaves map[string]float64
+}
+
+// Typical returns what the typical requests of a recording's largest role spend,
+// to be another recording's baseline; nil if it has no requests.
+func Typical(a *blame.Attribution) *Baseline {
+	best := -1
+	for i, r := range a.Found().Roles {
+		if best < 0 || r.Count > a.Found().Roles[best].Count {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	c := newCase(a, a.Population(best), LevelContrast)
+	b := &Baseline{Role: a.Found().Roles[best].Name, Leaves: map[string]float64{}}
+	for i, ns := range c.NS {
+		b.Leaves[c.leafText(c.A.Keys[i])] += ns
+	}
+	return b
+}
+
+// against takes from the keys of a level contrast what the baseline's requests
+// spent in the same leaves, in proportion to what they spend now. A leaf that
+// has become smaller counts as gone, not as a gain.
+func (c *Case) against(b *Baseline) (taken []float64) {
+	now := map[string]float64{}
+	for i, ns := range c.NS {
+		now[c.leafText(c.A.Keys[i])] += ns
+	}
+	taken = make([]float64, len(c.NS))
+	for i, ns := range c.NS {
+		leaf := c.leafText(c.A.Keys[i])
+		if now[leaf] <= 0 {
+			continue
+		}
+		taken[i] = ns * min(1, b.Leaves[leaf]/now[leaf])
+		c.NS[i] -= taken[i]
+		c.Excess -= taken[i]
+	}
+	return taken
 }
 
 // Verdict is the judged recording, for one role.
@@ -92,7 +142,10 @@ type Verdict struct {
 type LevelVerdict struct {
 	Median    int64
 	WaitShare float64
-	Against   string
+	// Excess is what was split, in nanoseconds per request, Other the part of it
+	// that belongs to no finding and no set of look-alikes.
+	Excess, Other float64
+	Against       string
 }
 
 // Judge tests the catalogue against the requests of every role that is large
@@ -230,7 +283,11 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	cols, names := c.columns(outcomes)
 	var t blame.Contrast
 	if c.Contrast == LevelContrast {
-		t = c.P.LevelContrast(cols, len(names), nil)
+		base := make([]float64, len(names))
+		for k, ns := range c.usual {
+			base[cols[k]] += ns
+		}
+		t = c.P.LevelContrast(cols, len(names), base)
 	} else {
 		t = c.P.TailContrast(cols, len(names))
 		v.Tail, v.Mix, v.MixEndpoint = t, t.Mix.Share, t.MixEndpoint
@@ -251,6 +308,17 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	sort.SliceStable(v.Findings, func(i, j int) bool { return v.Findings[i].Share > v.Findings[j].Share })
 	sort.SliceStable(v.Consistent, func(i, j int) bool { return v.Consistent[i].Share > v.Consistent[j].Share })
 	if c.Contrast == LevelContrast {
+		v.Level.Excess, v.Level.Other = t.Excess, 1
+		for _, f := range v.Findings {
+			if f.Contrast == LevelContrast {
+				v.Level.Other -= f.Share
+			}
+		}
+		for _, x := range v.Consistent {
+			if x.Contrast == LevelContrast {
+				v.Level.Other -= x.Share
+			}
+		}
 		return
 	}
 	v.RuledOut = ruledOut
@@ -511,7 +579,11 @@ func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings) {
 	own := c.Sum(c.Free(func(k blame.Key) bool {
 		return k.Flags&blame.Self != 0 && (k.Kind == blame.CPU || k.Kind == blame.Assist)
 	}))
-	wait := c.Excess - own - s.Baseline
+	wait, whole := c.Excess-own, c.Excess
+	if s.Baseline != nil {
+		c.usual = c.against(s.Baseline)
+		wait = c.Excess
+	}
 	median := p.Quantile(0.5)
 	switch {
 	case c.Excess <= 0, wait <= 0:
@@ -520,15 +592,15 @@ func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings) {
 		if median <= s.SLO {
 			return
 		}
-	case s.Baseline > 0:
-		if wait < NamedExcess || wait < LevelShare*s.Baseline {
+	case s.Baseline != nil:
+		if wait < NamedExcess || wait < BaselineGrowth*(whole-wait) {
 			return
 		}
 	case wait < LevelShare*c.Excess || wait < LevelWait:
 		return
 	}
-	v.Level = &LevelVerdict{Median: median, WaitShare: wait / c.Excess, Against: "zero"}
-	if s.Baseline > 0 {
+	v.Level = &LevelVerdict{Median: median, WaitShare: wait / whole, Against: "zero"}
+	if s.Baseline != nil {
 		v.Level.Against = s.BaselineName
 	}
 	v.contrast(c, s)
@@ -575,7 +647,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		v.Reason = "level"
 		if len(levelFindings) > 0 {
 			v.Sentence = levelFindings[0].Summary
-			if levelShare >= ExplainedShare && (s.Baseline > 0 || s.SLO > 0) {
+			if levelShare >= ExplainedShare && (s.Baseline != nil || s.SLO > 0) {
 				v.Verdict, v.Reason = "cause", ""
 			}
 		} else {

@@ -463,20 +463,24 @@ func TestLevel(t *testing.T) {
 		name            string
 		sleep           int64
 		set             cause.Settings
+		base            int64 // what requests slept in the baseline, 0 for none
 		verdict, reason string
 		level           bool
 	}{
-		{"12 ms of waiting without an objective: named, not judged", 12 * ms, cause.Settings{}, "inconclusive", "level", true},
-		{"9 ms are too short for a level finding", 9 * ms, cause.Settings{}, "healthy", "", false},
-		{"12 ms above the objective", 12 * ms, cause.Settings{SLO: 5 * ms}, "cause", "", true},
-		{"12 ms below the objective", 12 * ms, cause.Settings{SLO: 50 * ms}, "healthy", "", false},
-		{"a median at the objective keeps it", 12 * ms, cause.Settings{SLO: 13 * ms}, "healthy", "", false},
-		{"slower than the baseline", 12 * ms, cause.Settings{Baseline: float64(2 * ms), BaselineName: "monday"}, "cause", "", true},
-		{"as slow as the baseline", 12 * ms, cause.Settings{Baseline: float64(13 * ms), BaselineName: "monday"}, "healthy", "", false},
-		{"a little slower than the baseline", 12 * ms, cause.Settings{Baseline: float64(10 * ms), BaselineName: "monday"}, "healthy", "", false},
-		{"the median within the objective although far from the baseline", 12 * ms, cause.Settings{SLO: 50 * ms, Baseline: float64(ms)}, "healthy", "", false},
+		{"12 ms of waiting without an objective: named, not judged", 12 * ms, cause.Settings{}, 0, "inconclusive", "level", true},
+		{"9 ms are too short for a level finding", 9 * ms, cause.Settings{}, 0, "healthy", "", false},
+		{"12 ms above the objective", 12 * ms, cause.Settings{SLO: 5 * ms}, 0, "cause", "", true},
+		{"12 ms below the objective", 12 * ms, cause.Settings{SLO: 50 * ms}, 0, "healthy", "", false},
+		{"a median at the objective keeps it", 12 * ms, cause.Settings{SLO: 13 * ms}, 0, "healthy", "", false},
+		{"slower than the baseline", 12 * ms, cause.Settings{BaselineName: "monday"}, ms, "cause", "", true},
+		{"as slow as the baseline", 12 * ms, cause.Settings{BaselineName: "monday"}, 12 * ms, "healthy", "", false},
+		{"a little slower than the baseline", 12 * ms, cause.Settings{BaselineName: "monday"}, 10 * ms, "healthy", "", false},
+		{"the median within the objective although far from the baseline", 12 * ms, cause.Settings{SLO: 50 * ms}, ms, "healthy", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.base > 0 {
+				c.set.Baseline = cause.Typical(attributed(t, slow(c.base)))
+			}
 			v := cause.Judge(attributed(t, slow(c.sleep)), c.set)
 			if v.Verdict != c.verdict || v.Reason != c.reason || (v.Level != nil) != c.level {
 				t.Fatalf("%s (%s), level %+v: %s", v.Verdict, v.Reason, v.Level, v.Sentence)
@@ -488,7 +492,7 @@ func TestLevel(t *testing.T) {
 				return
 			}
 			against := "zero"
-			if c.set.Baseline > 0 {
+			if c.set.Baseline != nil {
 				against = c.set.BaselineName
 			}
 			if v.Level.Against != against || v.Level.Median != c.sleep+ms {
@@ -508,7 +512,7 @@ func TestLevel(t *testing.T) {
 // Nobody may call a service healthy of which a request does not come back, and a
 // few finished requests are no reason to keep silent about it.
 func TestHangingRequestsAreNotHealthy(t *testing.T) {
-	for _, set := range []cause.Settings{{}, {SLO: 1000 * ms}, {Baseline: float64(ms)}} {
+	for _, set := range []cause.Settings{{}, {SLO: 1000 * ms}, {Baseline: cause.Typical(attributed(t, slow(ms)))}} {
 		v := cause.Judge(attributed(t, scene{procs: 2, last: 1000 * ms}), set)
 		if v.Verdict == "healthy" || !strings.Contains(v.Sentence, "1 requests had not ended") && !strings.Contains(v.Sentence, "hang") {
 			t.Errorf("%+v: %s: %s", set, v.Verdict, v.Sentence)
@@ -638,5 +642,29 @@ func TestThreeValuedEvidence(t *testing.T) {
 	}
 	if got := cause.Holds(&cause.Judgement{}); got != cause.Yes {
 		t.Errorf("without evidence: %d", got)
+	}
+}
+
+// What the baseline spends too is no finding, however large its part.
+func TestABaselineIsSubtractedLeafByLeaf(t *testing.T) {
+	naps := func(more int64) scene {
+		return scene{procs: 2, in: func(p *play, _ int) {
+			for _, d := range []struct {
+				ns int64
+				in string
+			}{{9 * ms, "main.list"}, {more, "main.renew"}} {
+				if d.ns == 0 {
+					continue
+				}
+				p.leaves(serving, 0, "sleep", "time.Sleep", d.in, "main.serve")
+				p.pass(d.ns)
+				p.wakes(0, serving)
+				p.runs(serving, 0)
+			}
+		}}
+	}
+	v := cause.Judge(attributed(t, naps(8*ms)), cause.Settings{Baseline: cause.Typical(attributed(t, naps(0))), BaselineName: "monday"})
+	if v.Verdict != "cause" || len(v.Findings) != 1 || v.Findings[0].Where.Function != "main.renew" || v.Findings[0].Share < 0.99 {
+		t.Errorf("%s, %+v: %s", v.Verdict, v.Findings, v.Sentence)
 	}
 }

@@ -57,7 +57,8 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		if err != nil {
 			return nil, fmt.Errorf("read the baseline: %w", err)
 		}
-		set.Baseline, set.BaselineName = typical(base, o), o.BaselineName
+		f := request.Find(base, request.Options{Func: o.Request})
+		set.Baseline, set.BaselineName = cause.Typical(blame.Attribute(base, f, blame.Options{})), o.BaselineName
 	}
 	v := cause.Judge(a, set)
 
@@ -87,7 +88,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		d.Mix.Endpoint = f.Endpoints[v.MixEndpoint]
 	}
 	if l := v.Level; l != nil {
-		d.Level = &report.Level{MedianNS: l.Median, WaitShare: l.WaitShare, Against: l.Against}
+		d.Level = &report.Level{MedianNS: l.Median, WaitShare: l.WaitShare, Against: l.Against, ExcessNS: int64(l.Excess), OtherShare: l.Other}
 	}
 	for _, n := range m.NotRecorded {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})
@@ -126,22 +127,6 @@ func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, 
 		return nil, fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
 	}
 	return t, nil
-}
-
-// typical is the mean of the typical band of the largest role of a recording.
-func typical(t *timeline.Timeline, o AnalyseOptions) float64 {
-	f := request.Find(t, request.Options{Func: o.Request})
-	a := blame.Attribute(t, f, blame.Options{})
-	var best *blame.Population
-	for r := range f.Roles {
-		if p := a.Population(r); best == nil || p.N > best.N {
-			best = p
-		}
-	}
-	if best == nil {
-		return 0
-	}
-	return best.Typical().Mean
 }
 
 // requests describes how requests were found and how long they took.

@@ -115,6 +115,10 @@ type Level struct {
 	WaitShare float64 `json:"wait_share"`
 	// Against is "zero" or the name of the baseline.
 	Against string `json:"against"`
+	// ExcessNS is what the shares of the level contrast are of. They add up to 1
+	// with OtherShare; mix, unnamed and unresolved_share are the tail's.
+	ExcessNS   int64   `json:"excess_ns"`
+	OtherShare float64 `json:"other_share"`
 }
 
 // NotRecorded is an instrument that was not available.

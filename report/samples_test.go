@@ -117,7 +117,7 @@ func levelFinding() *Diagnosis {
 	d.Sentence = "Every request spends 208 ms of its 212 ms waiting for 10.0.0.7:5432 under main.(*store).load (store.go:41)."
 	d.Requests.P50NS, d.Requests.P90NS, d.Requests.P99NS, d.Requests.P999NS, d.Requests.MaxNS = 212*ms, 214*ms, 219*ms, 221*ms, 225*ms
 	d.Requests.Tail.MeanNS, d.Requests.Typical.MeanNS, d.ExcessNS = 220*ms, 212*ms, 8*ms
-	d.Level = &Level{MedianNS: 212 * ms, WaitShare: 0.98, Against: "zero"}
+	d.Level = &Level{MedianNS: 212 * ms, WaitShare: 0.98, Against: "zero", ExcessNS: 212 * ms, OtherShare: 0.02}
 	d.Findings = []cause.Finding{{
 		Cause: "slow-dependency", Contrast: level, Share: 0.981, Confidence: "medium", Pattern: "repeated", ExcessNS: 208 * ms, P99WithoutNS: 11 * ms,
 		Where:    &cause.Place{Function: "main.(*store).load", File: "store.go", Line: 41},

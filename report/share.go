@@ -55,12 +55,11 @@ func accounts(d *Diagnosis) []account {
 		len(d.Findings) == 0 && len(d.ConsistentWith) > 0 && contrastOf(d.ConsistentWith[0].Contrast) == level {
 		order = []string{level, tail}
 	}
-	restOf := restContrast(d)
 	var out []account
 	for _, c := range order {
 		base := excessOf(d, c)
 		rows := holding(d, c, base)
-		if c == restOf {
+		if c == tail {
 			rows = append(rows, rest(d, base)...)
 		} else if len(rows) > 0 {
 			rows = append(rows, row{kind: rowRest, mark: "·", label: "everything else", share: 1 - sum(rows)})
@@ -80,30 +79,13 @@ func contrastOf(s string) string {
 	return tail
 }
 
-// restContrast says to which contrast mix, unnamed and unresolved belong: the
-// one they complete to the whole.
-func restContrast(d *Diagnosis) string {
-	if d.Level == nil {
-		return tail
-	}
-	r := sum(rest(d, 0))
-	missing := func(c string) float64 { return math.Abs(1 - r - sum(holding(d, c, 0))) }
-	if missing(level) < missing(tail) {
-		return level
-	}
-	return tail
-}
-
-// excessOf is the excess of contrast c in nanoseconds, 0 if it is not known. The
-// document has no field for the level's: a finding's share and excess give it.
+// excessOf is the excess of contrast c in nanoseconds, 0 if it is not known.
 func excessOf(d *Diagnosis, c string) int64 {
-	if c == tail {
+	switch {
+	case c == tail:
 		return d.ExcessNS
-	}
-	for _, f := range d.Findings {
-		if f.Contrast == level && f.Share >= 0.01 {
-			return int64(float64(f.ExcessNS) / f.Share)
-		}
+	case d.Level != nil:
+		return d.Level.ExcessNS
 	}
 	return 0
 }

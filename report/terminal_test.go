@@ -274,14 +274,6 @@ func TestEverythingAddsUpAsPrinted(t *testing.T) {
 	}
 	whole(levelFinding(), level)
 
-	t.Run("what no cause explains belongs to the contrast which it completes", func(t *testing.T) {
-		d := levelFinding()
-		d.Unnamed, d.UnresolvedShare = []cause.Unnamed{{Share: 0.015, Leaf: "cpu"}}, 0.004
-		whole(d, level)
-		if as := accounts(d); len(as) != 1 {
-			t.Errorf("%d accounts, want the level's only", len(as))
-		}
-	})
 	t.Run("many findings still add up", func(t *testing.T) {
 		d := base()
 		for range 50 {
