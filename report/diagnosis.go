@@ -70,18 +70,20 @@ type Target struct {
 type Requests struct {
 	FoundBy string `json:"found_by"`
 	// Clock says from which instant to which the durations run.
-	Clock     string `json:"clock"`
-	Count     int    `json:"count"`
-	P50NS     int64  `json:"p50_ns"`
-	P90NS     int64  `json:"p90_ns"`
-	P99NS     int64  `json:"p99_ns"`
-	P999NS    int64  `json:"p999_ns"`
-	MaxNS     int64  `json:"max_ns"`
-	Tail      Band   `json:"tail"`
-	Typical   Band   `json:"typical"`
-	InFlight  int    `json:"in_flight"`
-	OldestNS  int64  `json:"oldest_in_flight_ns"`
-	ArrivalNS int64  `json:"arrival_ns"` // mean over the tail of the estimated time before the wake-up, not part of the durations
+	Clock   string `json:"clock"`
+	Count   int    `json:"count"`
+	P50NS   int64  `json:"p50_ns"`
+	P90NS   int64  `json:"p90_ns"`
+	P99NS   int64  `json:"p99_ns"`
+	P999NS  int64  `json:"p999_ns"`
+	MaxNS   int64  `json:"max_ns"`
+	Tail    Band   `json:"tail"`
+	Typical Band   `json:"typical"`
+	// InFlight counts the requests that hang: open at the end of the recording and
+	// more than twice as old as the longest that ended.
+	InFlight  int   `json:"in_flight"`
+	OldestNS  int64 `json:"oldest_in_flight_ns"`
+	ArrivalNS int64 `json:"arrival_ns"` // mean over the tail of the estimated time before the wake-up, not part of the durations
 	// Classes counts what was found, largest first: entry roles, outgoing calls.
 	Classes []Class `json:"classes"`
 	// Excluded counts what looked like a request and is none.
