@@ -398,7 +398,8 @@ func (m *MemberWriter) append() error {
 			return err
 		}
 	}
-	m.header.ModifiedDate, m.header.ModifiedTime = dosTime(m.w.started.UTC()) // CreateRaw does not do it
+	//lint:ignore SA1019 CreateRaw writes these two and not Modified
+	m.header.ModifiedDate, m.header.ModifiedTime = dosTime(m.w.started.UTC())
 	m.header.CRC32 = m.crc.Sum32()
 	m.header.CompressedSize64 = uint64(m.packed.Len())
 	m.header.UncompressedSize64 = uint64(m.entry.Bytes)

@@ -128,10 +128,10 @@ type nodeCount struct {
 // look like a long poll, and the part of the request that it must fill.
 const (
 	LongPoll      timeline.Time = 1e9
-	longPollShare               = 0.9
+	longPollShare float64       = 0.9
 	// commonShare of a request's events in its handler must lie in what is
 	// called its endpoint.
-	commonShare = 0.9
+	commonShare float64 = 0.9
 )
 
 // examine looks at the events of g in [from, to], beginning with segment i.

@@ -73,7 +73,8 @@ func TestHomeOfALoopIsItsSleepAndNotItsWork(t *testing.T) {
 					case <-time.After(2 * time.Millisecond):
 					}
 					r.mu.Lock()
-					r.mu.Unlock() //nolint:staticcheck // only the wait counts
+					//lint:ignore SA2001 only the wait counts
+					r.mu.Unlock()
 				}
 			}()
 		}

@@ -438,7 +438,6 @@ func TestConnectionGoroutineAnswersItself(t *testing.T) {
 // pairServer reads on one goroutine and answers on another, through a channel.
 type pairServer struct {
 	inner
-	starts sync.Map
 }
 
 type job struct {

@@ -216,7 +216,7 @@ func TestAWrongTargetGivesItsCauseAndALineToPaste(t *testing.T) {
 		{"an API answers", at(answer(200, "application/json", `{"a":1}`)), "JSON", `import _ "net/http/pprof"`, ErrNoEndpoint},
 		{"a proxy answers", at(answer(502, "text/plain", "no upstream\nmore\x1b[2J")), "answered 502 Bad Gateway: no upstream", "curl", ErrNoEndpoint},
 		{"a sign-in page is in front", func(t *testing.T) Target {
-			return Target{URL: serve(t, http.RedirectHandler("https://sso.example/login?secret=hunter2", 302)).URL}
+			return Target{URL: serve(t, http.RedirectHandler("https://sso.example/login?secret=hunter2", http.StatusFound)).URL}
 		}, "redirects to https://sso.example/login, which", "--header", ErrDenied},
 		{"redirects do not end", at(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path, http.StatusFound)
