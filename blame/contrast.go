@@ -216,6 +216,16 @@ func (p *Population) band(ids []int, low, high float64, times []int) Band {
 	return b
 }
 
+// All returns the indexes into Attribution.Requests of the whole population,
+// fastest first.
+func (p *Population) All() []int {
+	out := make([]int, len(p.rows))
+	for i, r := range p.rows {
+		out[i] = r.req
+	}
+	return out
+}
+
 // MeanButSlowest returns the mean duration of a band without its slowest request.
 func (p *Population) MeanButSlowest(b Band) float64 {
 	if len(b.rows) < 2 {

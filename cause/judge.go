@@ -180,7 +180,7 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 	}
 	if first == nil {
 		return &Verdict{Verdict: "inconclusive", Reason: "no-requests", MixEndpoint: -1,
-			Sentence: "No requests were found in the recording."}
+			Sentence: "No requests were found in the recording. Was there traffic? If so, say which function is a request: --request func=REGEXP."}
 	}
 	return first
 }
@@ -656,6 +656,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	case healthy && v.Level == nil:
 		v.Verdict = "healthy"
 		v.Sentence = fmt.Sprintf("Nothing to explain: p50 %s, p99 %s over %.0f requests.", Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
+		if s.SLO > 0 {
+			v.Sentence = fmt.Sprintf("Within the objective of %s: p50 %s, p99 %s over %.0f requests.", Ms(float64(s.SLO)), Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
+		}
 	case mixed && hanging == 0 && v.Level == nil:
 		v.Verdict = "healthy"
 		v.Sentence = fmt.Sprintf("The slow requests are another endpoint, not a stall: %s of the difference is %s.", Pct(v.Mix), v.endpoint(a))

@@ -103,7 +103,7 @@ func (l *Locks) HoldEvidence(long bool) Evidence {
 // OwnWorkEvidence says whether the requests do themselves what they waited for.
 func (l *Locks) OwnWorkEvidence() Evidence {
 	return Evidence{
-		Text:  fmt.Sprintf("%s of the slow requests do themselves what the holder did", Pct(l.OwnWork)),
+		Text:  fmt.Sprintf("%s of the requests that queue there do themselves what the holder did", Pct(l.OwnWork)),
 		Holds: Of(l.OwnWork < 0.5), Decides: true, Number: l.OwnWork,
 	}
 }

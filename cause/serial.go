@@ -120,9 +120,10 @@ func Waits(k blame.Key) bool {
 
 func isBlind(k blame.Key) bool { return k.Flags&blame.Blind != 0 }
 
-// OwnWork reports the part of the tail requests that spend time under k's queue
-// and also do k's leaf on their own goroutine: then they need that leaf
-// themselves, and what serialises it is only the way to it.
+// OwnWork reports the part of all requests that spend time in the queue of keys
+// and also do their leaf on their own goroutine: where most do, requests need that
+// leaf themselves, and what serialises it is only the way to it. (Among slow
+// requests those are common that both queue and do it.)
 func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 	sites := map[blame.SiteID]bool{}
 	in := map[blame.KeyID]bool{}
@@ -133,7 +134,7 @@ func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 		}
 	}
 	queued, both := 0, 0
-	for _, r := range c.Tail {
+	for _, r := range c.P.All() {
 		q, own := false, false
 		for _, p := range c.A.Requests[r].Pieces {
 			k := c.Key(p.Key)

@@ -166,6 +166,9 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	if f.LargestShare > 0 && f.LargestShare < 0.6 {
 		d.Notes = append(d.Notes, fmt.Sprintf("The largest class has only %.0f %% of what looks like requests: say with --request func=REGEXP which function is one.", 100*f.LargestShare))
 	}
+	if v.Role != nil && v.Role.Role < len(f.Roles) && f.Roles[v.Role.Role].Shape == request.Function {
+		d.Notes = append(d.Notes, "Of the function's calls only those count in which something was recorded (a wait, a system call, a preemption): fast ones are missing, so percentiles are too high.")
+	}
 	switch {
 	case v.OtherEndpoint > 0:
 		d.Notes = append(d.Notes, fmt.Sprintf("The slow requests are another endpoint (%.0f %% of what they take longer): shares are of their whole time, not of their excess.", 100*v.OtherEndpoint))
@@ -203,7 +206,7 @@ func lost(d *report.Diagnosis, in *evidence.Incident, t *timeline.Timeline) {
 			size = r.Bytes
 		}
 	}
-	d.Lost.Bytes = max(size-t.Lost.Offset, 1)
+	d.Lost.Bytes = max(size, t.Lost.Offset) - t.Lost.Good
 	if d.Lost.Detail == "" {
 		d.Lost.Detail = t.Lost.Error()
 	}

@@ -20,7 +20,10 @@ type CorruptError struct {
 	// Offset is how many bytes of the trace were consumed, an upper bound for
 	// the position of the damage.
 	Offset int64
-	Err    error
+	// Good is about how many bytes of it became events: those read up to the
+	// last complete generation.
+	Good int64
+	Err  error
 }
 
 func (e *CorruptError) Error() string {
@@ -38,7 +41,9 @@ type Reader struct {
 	// cache maps the decoder's stack handles, valid within a generation, to ids.
 	cache  map[trace.Stack]StackID
 	header string
-	err    error
+	// good and before are the bytes consumed at the last two KindSync.
+	good, before int64
+	err          error
 }
 
 // NewReader returns a Reader over r, which must begin with the trace's header.
@@ -96,20 +101,29 @@ func (r *Reader) Next(ev *Event) error {
 		e, err := r.readEvent()
 		if err != nil {
 			if err != io.EOF {
-				err = &CorruptError{Offset: r.in.n, Err: err}
+				err = &CorruptError{Offset: r.in.n, Good: r.complete(), Err: err}
 			}
 			r.err = err
 			return err
 		}
 		ok, err := r.convert(ev, &e)
 		if err != nil {
-			r.err = &CorruptError{Offset: r.in.n, Err: err}
+			r.err = &CorruptError{Offset: r.in.n, Good: r.complete(), Err: err}
 			return r.err
 		}
 		if ok {
 			return nil
 		}
 	}
+}
+
+// complete returns how many bytes were consumed up to the last generation that
+// could be read.
+func (r *Reader) complete() int64 {
+	if r.good == r.in.n {
+		return r.before
+	}
+	return r.good
 }
 
 func (r *Reader) readEvent() (e trace.Event, err error) {
@@ -136,6 +150,9 @@ func (r *Reader) convert(ev *Event, e *trace.Event) (ok bool, err error) {
 	switch e.Kind() {
 	case trace.EventSync:
 		clear(r.cache)
+		// The generation that begins here has been read whole, unless reading it
+		// failed: then this Sync is the last event.
+		r.before, r.good = r.good, r.in.n
 		ev.Kind = KindSync
 		if c := e.Sync().ClockSnapshot; c != nil {
 			ev.Time, ev.Wall = Time(c.Trace), c.Wall.UnixNano()
