@@ -60,6 +60,35 @@ func newCase(a *blame.Attribution, p *blame.Population, contrast string) *Case {
 	return c
 }
 
+// OtherEndpoint is evidence against slow and typical requests being of the same
+// endpoints; none if nothing speaks against it. A fast handler leaves no event in
+// a trace: if typical requests were never seen in any handler but slow ones were,
+// they may be of another endpoint, and the slow ones slow by design.
+func (c *Case) OtherEndpoint() []Evidence {
+	tail, typical := c.guessed(c.Tail), c.guessed(c.Typical)
+	if typical < 0.5 || tail >= 0.5 {
+		return nil
+	}
+	return []Evidence{{
+		Text:  fmt.Sprintf("%s of the typical requests were never seen in any handler, because they are too fast: they may be another endpoint, and the slow ones slow by design", Pct(typical)),
+		Holds: Unknown, Decides: true, Number: typical, Record: RecordEndpoints,
+	}}
+}
+
+// RecordEndpoints is how to get the evidence which endpoint fast requests belong to.
+const RecordEndpoints = "longer, or with a runtime/trace task in the handlers"
+
+// guessed returns the part of requests whose endpoint is a guess.
+func (c *Case) guessed(requests []int) float64 {
+	n := 0
+	for _, i := range requests {
+		if c.A.Found().Requests[c.A.Requests[i].Request].Guessed {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(requests)))
+}
+
 // Key returns a key by id.
 func (c *Case) Key(id blame.KeyID) blame.Key { return c.A.Keys[id] }
 

@@ -9,7 +9,9 @@ package cause
 
 import (
 	"fmt"
+	"slices"
 	"sort"
+	"strings"
 
 	"github.com/whylate/whylate/blame"
 )
@@ -43,6 +45,10 @@ type Evidence struct {
 	Decides bool
 	// Number is the value the text speaks of, most often a share.
 	Number float64
+	// Record is what would make unknown evidence known, and Alike the ids that
+	// cannot be told apart without it; if Record is empty, both are the judgement's.
+	Record string
+	Alike  []string
 }
 
 // Judgement is what an entry says about a case.
@@ -58,7 +64,8 @@ type Judgement struct {
 	// Via lists the ids of causes that stand between the request and the root.
 	Via []string
 	// Alike are the ids that cannot be told apart from this one while a deciding
-	// piece of evidence is unknown, and Record is what would separate them.
+	// piece of evidence is unknown, and Record is what would separate them, for
+	// evidence that does not say so itself.
 	Alike  []string
 	Record string
 }
@@ -72,6 +79,32 @@ func (j *Judgement) holds() Truth {
 		}
 	}
 	return t
+}
+
+// alike returns the ids that the unknown evidence leaves possible beside the
+// judged one, and what would separate them.
+func (j *Judgement) alike() (ids []string, record string) {
+	for _, e := range j.Evidence {
+		if !e.Decides || e.Holds != Unknown {
+			continue
+		}
+		alike, rec := e.Alike, e.Record
+		if rec == "" {
+			alike, rec = j.Alike, j.Record
+		}
+		for _, id := range alike {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+		if !strings.Contains(record, rec) {
+			if record != "" {
+				record += "; "
+			}
+			record += rec
+		}
+	}
+	return ids, record
 }
 
 // Layer groups the elimination table.

@@ -523,8 +523,9 @@ func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 }
 
 func consistent(c *Case, o outcome, s blame.Share) Consistent {
+	alike, record := o.j.alike()
 	out := Consistent{
-		Causes: append([]string{o.entry.ID}, o.j.Alike...), Share: s.Share, Record: o.j.Record,
+		Causes: append([]string{o.entry.ID}, alike...), Share: s.Share, Record: record,
 		Contrast: c.Contrast, Where: o.j.Where, Summary: summary(c, o, s),
 	}
 	for _, e := range o.j.Evidence {
@@ -667,7 +668,13 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		v.Sentence = fmt.Sprintf("Every request spends %s of its %s outside its own CPU, and no cause of the catalogue explains it.", Pct(v.Level.WaitShare), Ms(float64(v.Level.Median)))
 	case suspects+explained >= ExplainedShare && len(tailSuspects) > 0:
 		v.Reason = "look-alikes"
-		v.Sentence = fmt.Sprintf("p99 is %s: %s It is %s; record %s to tell them apart.", Ms(float64(p99)), lowerFirst(tailSuspects[0].Summary), strings.Join(tailSuspects[0].Causes, " or "), tailSuspects[0].Record)
+		s := tailSuspects[0]
+		v.Sentence = fmt.Sprintf("p99 is %s: %s ", Ms(float64(p99)), lowerFirst(s.Summary))
+		if len(s.Causes) == 1 {
+			v.Sentence += fmt.Sprintf("It may be %s; record %s to be sure.", s.Causes[0], s.Record)
+		} else {
+			v.Sentence += fmt.Sprintf("It is %s; record %s to tell them apart.", strings.Join(s.Causes, " or "), s.Record)
+		}
 	case hanging > 0:
 		v.Reason = "unexplained"
 		v.Sentence = fmt.Sprintf("%d requests had not ended when the recording did, the oldest after %s.", hanging, Ms(float64(oldest)))

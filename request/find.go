@@ -356,7 +356,9 @@ func (d *finder) endpoints(f *Found) {
 // their handler, because it neither blocked nor called the system. They are
 // fast, so their kind is found among the fast requests that did show something,
 // by chance: a preemption, a CPU sample. Endpoints that always show something
-// are no candidates, however common they are among the requests that do.
+// are no candidates, however common they are among the requests that do. If no
+// fast request showed anything, the most common endpoint is a guess, and they are
+// marked so.
 func (d *finder) unseen(below []map[int32]int32) {
 	fast := make([][]timeline.Time, len(d.role))
 	for i := range d.list {
@@ -381,6 +383,11 @@ func (d *finder) unseen(below []map[int32]int32) {
 			votes[r.Role] = map[int32]int{}
 		}
 		votes[r.Role][below[r.Role][r.node]]++
+	}
+	for i := range d.list {
+		if r := &d.list[i]; r.node == 0 && below[r.Role][0] != 0 && votes[r.Role] == nil {
+			r.Guessed = true
+		}
 	}
 	for i, v := range votes {
 		var best int32

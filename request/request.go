@@ -30,6 +30,10 @@ type Request struct {
 	// ByNetwork says that the request began with a wake-up by the network
 	// poller: some of its lateness may lie before its start.
 	ByNetwork bool
+	// Guessed marks a request of which nothing was seen in its handler, nor of
+	// any other as fast: that it has the endpoint of those that were seen, which
+	// are slower, is a guess.
+	Guessed bool
 }
 
 // Start is when the request was made runnable, End when its answer was written.

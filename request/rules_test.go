@@ -183,3 +183,36 @@ func ExampleAppFrame() {
 	fmt.Println(f.Func, f.Line, ok)
 	// Output: main.(*cache).refresh 88 true
 }
+
+func TestFastRequestsNobodySawAreGuesses(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/report", func(rw http.ResponseWriter, r *http.Request) { time.Sleep(20 * time.Millisecond) })
+	mux.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) {})
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	f := record(t, Options{}, func() {
+		_, err := onEach(4, func() ([]int64, error) {
+			for _, path := range []string{"/", "/", "/report", "/", "/"} {
+				resp, err := http.Get(s.URL + path)
+				if err != nil {
+					return nil, err
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			return nil, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	report := pkg + "TestFastRequestsNobodySawAreGuesses.func1"
+	for _, r := range f.Requests {
+		switch fast, name := r.Duration() < 20e6, f.Endpoints[r.Endpoint]; {
+		case !fast && (r.Guessed || name != report):
+			t.Errorf("a report is taken for %s, guessed: %v", name, r.Guessed)
+		case fast && name == report && !r.Guessed: // seen by chance, it has another name
+			t.Error("a fast request is taken for a report without a word")
+		}
+	}
+}

@@ -50,6 +50,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		},
 		c.CPUEvidence("the slow requests' code", c.OnCPUOf(c.Tail)),
 	}
+	ev = append(ev, c.OtherEndpoint()...)
 	name := "their own code"
 	if where != nil {
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of their CPU samples are in %s", cause.Pct(lead), cause.PlaceName(where)), Holds: cause.Yes, Number: lead})

@@ -71,6 +71,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			Decides: true, Number: f.Value,
 		})
 	}
+	ev = append(ev, c.OtherEndpoint()...)
 	timedOut := c.Free(func(k blame.Key) bool {
 		return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0
 	})

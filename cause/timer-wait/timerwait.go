@@ -34,7 +34,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	return &cause.Judgement{
 		Keys: keys, Where: c.PlaceOfKeys(keys),
 		Subject: fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site)),
-		Evidence: []cause.Evidence{
+		Evidence: append([]cause.Evidence{
 			{
 				Text:    fmt.Sprintf("%d waits in %s were ended by nothing but time, %d by somebody else", w.Timers, c.SiteName(site), w.Answered),
 				Holds:   cause.Of(w.Timers > w.Answered),
@@ -44,7 +44,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Text:  fmt.Sprintf("half of them took between %s and %s; lateness behind busy Ps is not counted", cause.Ms(float64(w.Low)), cause.Ms(float64(w.High))),
 				Holds: constant(w), Number: float64(w.High - w.Low),
 			},
-		},
+		}, c.OtherEndpoint()...),
 	}
 }
 
