@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
@@ -36,6 +37,10 @@ type Case struct {
 
 	// Allocated is the site that allocated most, nil if not recorded.
 	Allocated *Allocation
+	// Host is what the host's evidence says, nil if there is none.
+	Host *HostView
+	// Target is what the recording says of the process: its settings, its toolchain.
+	Target evidence.Target
 
 	taken   []bool
 	usual   []float64         // of NS, what a baseline spends too; already subtracted

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/evidence"
 )
 
 // The thresholds of the verdict. They are calibrated on the healthy controls;
@@ -64,6 +66,10 @@ type Settings struct {
 	BaselineName string
 	// Allocated is the site that allocated most, nil if not recorded.
 	Allocated *Allocation
+	// Host is the host's evidence, nil if not recorded.
+	Host *host.Recording
+	// Target is what the recording says of the process.
+	Target evidence.Target
 }
 
 // Baseline is what the typical requests of a recording spent, by leaf.
@@ -278,7 +284,8 @@ type outcome struct {
 
 // contrast tests every entry against one contrast and adds what it finds.
 func (v *Verdict) contrast(c *Case, s Settings) {
-	c.Allocated = s.Allocated
+	c.Allocated, c.Target = s.Allocated, s.Target
+	c.onHost(s.Host)
 	outcomes, ruledOut := c.test()
 	cols, names := c.columns(outcomes)
 	var t blame.Contrast

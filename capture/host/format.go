@@ -1,0 +1,189 @@
+// Package host records what the operating system knows about a local process
+// while its execution trace is taken: whether its threads got a CPU when they
+// wanted one, whether its cgroup was throttled, what the machine was doing.
+//
+// A [Recorder] writes the member host.jsonl of an incident; [Read] reads it back,
+// on any platform. Everything in the file is sampled: it supports shares over
+// many requests and their correlation with slow ones, never a statement about a
+// single request.
+package host
+
+// Schema names the format of host.jsonl: one JSON object per line, each with
+// exactly one of the fields of [Line]. The first line is static, the last after.
+const Schema = "whylate.host/1"
+
+// Line is one line of host.jsonl.
+type Line struct {
+	Static *Static `json:"static,omitempty"`
+	Sample *Sample `json:"sample,omitempty"`
+	After  *After  `json:"after,omitempty"`
+}
+
+// Static is what does not change while a recording runs.
+type Static struct {
+	Schema string `json:"schema"`
+	// PID is the process as whylate sees it, NSPID the ids it has in each of its
+	// own pid namespaces, outermost first; the last is what the process calls itself.
+	PID   int   `json:"pid"`
+	NSPID []int `json:"nspid,omitempty"`
+	// PeriodNS is the time between samples, chosen so that recording stays
+	// below a hundredth of a CPU.
+	PeriodNS int64 `json:"period_ns"`
+	// TickNS is the resolution of CPU times in jiffies (10 ms on most machines).
+	TickNS int64 `json:"tick_ns"`
+	// CPUs are online on the machine; Allowed is how many of them the process
+	// may use (its affinity), 0 if unknown.
+	CPUs    int `json:"cpus"`
+	Allowed int `json:"allowed,omitempty"`
+	// Clocksource is the kernel's current one.
+	Clocksource string `json:"clocksource,omitempty"`
+	// Groups are the cgroups that limit or account the CPU of the process, the
+	// leaf first, then its ancestors. Ancestors tells whether all of them up to
+	// the root could be seen; inside a cgroup namespace they cannot.
+	Groups    []Group `json:"groups,omitempty"`
+	Ancestors bool    `json:"ancestors"`
+	// Stdout and Stderr say what file descriptors 1 and 2 are: "pipe", "file",
+	// "tty", "socket", "null" or "" if unknown.
+	Stdout string `json:"stdout,omitempty"`
+	Stderr string `json:"stderr,omitempty"`
+	// Missing are the names of fields that could not be read, with the reason.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Group is one cgroup.
+type Group struct {
+	Path string `json:"path"`
+	// QuotaUS of CPU time in every PeriodUS, both in microseconds; QuotaUS 0 is
+	// no limit.
+	QuotaUS  int64 `json:"quota_us,omitempty"`
+	PeriodUS int64 `json:"period_us,omitempty"`
+	// MemoryLimit in bytes, 0 if there is none.
+	MemoryLimit int64 `json:"memory_limit,omitempty"`
+}
+
+// Missing is evidence that could not be had.
+type Missing struct {
+	What    string `json:"what"`
+	Why     string `json:"why"`
+	Command string `json:"command,omitempty"`
+}
+
+// Sample is one look at the process and its machine. Counters are absolute and
+// only grow. A field that could not be read is zero in every sample.
+type Sample struct {
+	// MonoNS is CLOCK_MONOTONIC, the clock of Go traces, in the middle of the
+	// look; TookNS how long it took.
+	MonoNS int64 `json:"mono_ns"`
+	TookNS int64 `json:"took_ns"`
+	// RunNS and DelayNS are the CPU time and the waiting for a CPU of all threads
+	// since the first sample, those that ended included.
+	RunNS   int64 `json:"run_ns"`
+	DelayNS int64 `json:"delay_ns"`
+	// Threads holds those that changed since the sample before, all of them in
+	// the first.
+	Threads []Thread `json:"threads,omitempty"`
+	// Gone are thread ids that ended.
+	Gone []int `json:"gone,omitempty"`
+	// Blocked are thread ids in uninterruptible sleep (state D) right now. In an
+	// incident with more than 1,000 threads only those that changed are looked at.
+	Blocked []int `json:"blocked,omitempty"`
+	// NumThreads of the process.
+	NumThreads int `json:"num_threads"`
+	// UserNS and SystemNS are CPU times of the process, in ticks; MinorFaults and
+	// MajorFaults its page faults; RSS its resident memory in bytes; IODelayNS
+	// what its threads waited for block I/O and swapping in, if the kernel accounts for it.
+	UserNS      int64 `json:"user_ns"`
+	SystemNS    int64 `json:"system_ns"`
+	MinorFaults int64 `json:"minor_faults"`
+	MajorFaults int64 `json:"major_faults"`
+	RSS         int64 `json:"rss"`
+	IODelayNS   int64 `json:"io_delay_ns,omitempty"`
+	// Voluntary and Involuntary context switches, summed over all threads; read
+	// in the first and the last sample only.
+	Voluntary   int64 `json:"voluntary,omitempty"`
+	Involuntary int64 `json:"involuntary,omitempty"`
+	// Groups are the counters of Static.Groups, in their order.
+	Groups []GroupCounters `json:"groups,omitempty"`
+	// Machine are the counters of the whole machine.
+	Machine Machine `json:"machine"`
+	// Net are counters of the process's network namespace; first and last sample.
+	Net *Net `json:"net,omitempty"`
+}
+
+// Thread is one thread's scheduling counters: CPU time, time in a run queue, and
+// how often it got a CPU (/proc/PID/task/TID/schedstat).
+type Thread struct {
+	TID     int   `json:"tid"`
+	RunNS   int64 `json:"run_ns"`
+	DelayNS int64 `json:"delay_ns"`
+	Slices  int64 `json:"slices"`
+}
+
+// GroupCounters are a cgroup's CPU counters. ThrottledNS is summed over CPUs.
+type GroupCounters struct {
+	Periods     int64 `json:"periods"`
+	Throttled   int64 `json:"throttled"`
+	ThrottledNS int64 `json:"throttled_ns"`
+	UsageNS     int64 `json:"usage_ns"`
+}
+
+// Machine are the machine's CPU times, summed over CPUs, and its pressure: the
+// time in which at least one (Some) or every (Full) task waited for a resource.
+type Machine struct {
+	BusyNS   int64 `json:"busy_ns"`
+	IdleNS   int64 `json:"idle_ns"`
+	IOWaitNS int64 `json:"iowait_ns"`
+	StealNS  int64 `json:"steal_ns"`
+	// CPUSomeNS and so on come from /proc/pressure; Pressure tells whether the
+	// kernel has it.
+	Pressure     bool  `json:"pressure"`
+	CPUSomeNS    int64 `json:"cpu_some_ns,omitempty"`
+	IOSomeNS     int64 `json:"io_some_ns,omitempty"`
+	IOFullNS     int64 `json:"io_full_ns,omitempty"`
+	MemorySomeNS int64 `json:"memory_some_ns,omitempty"`
+	MemoryFullNS int64 `json:"memory_full_ns,omitempty"`
+}
+
+// Net are counters of a network namespace.
+type Net struct {
+	RetransSegs     int64 `json:"retrans_segs"`
+	ListenOverflows int64 `json:"listen_overflows"`
+	ListenDrops     int64 `json:"listen_drops"`
+}
+
+// After is what is looked at once, when the trace is over.
+type After struct {
+	// Memory is the sum of /proc/PID/smaps, absent above 4 GB of resident memory.
+	Memory *Memory `json:"memory,omitempty"`
+	// Sockets are the process's own TCP connections and listeners, at most
+	// MaxSockets; SocketsCut tells that there were more.
+	Sockets    []Socket  `json:"sockets,omitempty"`
+	SocketsCut bool      `json:"sockets_cut,omitempty"`
+	Missing    []Missing `json:"missing,omitempty"`
+	// CPUNS is the CPU time that recording cost, WallNS how long it ran.
+	CPUNS  int64 `json:"cpu_ns"`
+	WallNS int64 `json:"wall_ns"`
+	// Ended says why recording ended early, "" if it did not.
+	Ended string `json:"ended,omitempty"`
+}
+
+// Memory is the process's memory in bytes.
+type Memory struct {
+	RSS           int64 `json:"rss"`
+	PSS           int64 `json:"pss"`
+	Swap          int64 `json:"swap"`
+	AnonHugePages int64 `json:"anon_huge_pages"`
+}
+
+// Socket is one TCP socket of the process.
+type Socket struct {
+	// Local and Remote are addresses as host:port; State is the kernel's word,
+	// such as LISTEN or ESTABLISHED.
+	Local  string `json:"local"`
+	Remote string `json:"remote,omitempty"`
+	State  string `json:"state"`
+	// Inbound marks connections to one of the process's own listening ports,
+	// Inside those whose other end belongs to the process too.
+	Inbound bool `json:"inbound,omitempty"`
+	Inside  bool `json:"inside,omitempty"`
+}

@@ -1,0 +1,99 @@
+package host
+
+import "sort"
+
+// Recording is what [Read] returns: a host.jsonl, its samples in order of time.
+type Recording struct {
+	Static  Static
+	Samples []Sample
+	// After is nil if the recording was cut.
+	After *After
+}
+
+// Usage is what happened in some stretches of time, in nanoseconds or counts. It
+// is interpolated between samples: right on average over many stretches, not in
+// a single one shorter than the sampling period.
+type Usage struct {
+	// WallNS is the length of the stretches that lies within the recording.
+	WallNS float64
+	// RunNS and DelayNS are CPU time and waiting for a CPU, summed over threads.
+	RunNS, DelayNS float64
+	// BlockedNS is the time that threads were seen in uninterruptible sleep,
+	// summed over threads.
+	BlockedNS float64
+	// UserNS and SystemNS are the process's CPU time in ticks.
+	UserNS, SystemNS         float64
+	MinorFaults, MajorFaults float64
+	IODelayNS                float64
+	// Groups are those of Static.Groups.
+	Groups []GroupUsage
+	// Of the machine: CPU time summed over CPUs, and pressure.
+	BusyNS, IdleNS, IOWaitNS, StealNS float64
+	CPUSomeNS, IOSomeNS, MemorySomeNS float64
+}
+
+// GroupUsage is what a cgroup used; see GroupCounters.
+type GroupUsage struct{ Periods, Throttled, ThrottledNS, UsageNS float64 }
+
+// Span is a stretch of time on CLOCK_MONOTONIC, in nanoseconds.
+type Span struct{ From, To int64 }
+
+// Span is the time between the first and the last sample; zero without two samples.
+func (r *Recording) Span() Span {
+	if len(r.Samples) < 2 {
+		return Span{}
+	}
+	return Span{r.Samples[0].MonoNS, r.Samples[len(r.Samples)-1].MonoNS}
+}
+
+// Over returns the usage in spans, which must not overlap each other.
+func (r *Recording) Over(spans []Span) Usage {
+	u := Usage{Groups: make([]GroupUsage, len(r.Static.Groups))}
+	for _, s := range spans {
+		i := sort.Search(len(r.Samples), func(i int) bool { return r.Samples[i].MonoNS > s.From })
+		for i = max(i, 1); i < len(r.Samples) && r.Samples[i-1].MonoNS < s.To; i++ {
+			a, b := &r.Samples[i-1], &r.Samples[i]
+			from, to := max(s.From, a.MonoNS), min(s.To, b.MonoNS)
+			if to <= from || b.MonoNS <= a.MonoNS {
+				continue
+			}
+			u.add(a, b, float64(to-from)/float64(b.MonoNS-a.MonoNS))
+			u.WallNS += float64(to - from)
+		}
+	}
+	return u
+}
+
+// add adds a fraction f of what happened between two consecutive samples.
+func (u *Usage) add(a, b *Sample, f float64) {
+	inc := func(sum *float64, x, y int64) {
+		if y > x { // counters only grow
+			*sum += f * float64(y-x)
+		}
+	}
+	inc(&u.RunNS, a.RunNS, b.RunNS)
+	inc(&u.DelayNS, a.DelayNS, b.DelayNS)
+	u.BlockedNS += f * float64(b.MonoNS-a.MonoNS) * float64(len(a.Blocked)+len(b.Blocked)) / 2
+	inc(&u.UserNS, a.UserNS, b.UserNS)
+	inc(&u.SystemNS, a.SystemNS, b.SystemNS)
+	inc(&u.MinorFaults, a.MinorFaults, b.MinorFaults)
+	inc(&u.MajorFaults, a.MajorFaults, b.MajorFaults)
+	inc(&u.IODelayNS, a.IODelayNS, b.IODelayNS)
+	for i := range u.Groups {
+		if i < len(a.Groups) && i < len(b.Groups) {
+			x, y, g := a.Groups[i], b.Groups[i], &u.Groups[i]
+			inc(&g.Periods, x.Periods, y.Periods)
+			inc(&g.Throttled, x.Throttled, y.Throttled)
+			inc(&g.ThrottledNS, x.ThrottledNS, y.ThrottledNS)
+			inc(&g.UsageNS, x.UsageNS, y.UsageNS)
+		}
+	}
+	x, y := &a.Machine, &b.Machine
+	inc(&u.BusyNS, x.BusyNS, y.BusyNS)
+	inc(&u.IdleNS, x.IdleNS, y.IdleNS)
+	inc(&u.IOWaitNS, x.IOWaitNS, y.IOWaitNS)
+	inc(&u.StealNS, x.StealNS, y.StealNS)
+	inc(&u.CPUSomeNS, x.CPUSomeNS, y.CPUSomeNS)
+	inc(&u.IOSomeNS, x.IOSomeNS, y.IOSomeNS)
+	inc(&u.MemorySomeNS, x.MemorySomeNS, y.MemorySomeNS)
+}
