@@ -68,7 +68,7 @@ func TestEveryEntryIsComplete(t *testing.T) {
 			}
 		})
 	}
-	for _, id := range cause.OffCPU {
+	for _, id := range cause.OffCPUCauses {
 		if !slices.Contains(known, id) {
 			t.Errorf("off-CPU cause %q", id)
 		}

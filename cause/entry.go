@@ -70,6 +70,16 @@ type Judgement struct {
 	Record string
 }
 
+// Untested is the judgement of an entry whose instrument is missing: neither
+// found nor ruled out.
+var Untested = &Judgement{}
+
+// With returns j with more evidence.
+func (j *Judgement) With(more ...Evidence) *Judgement {
+	j.Evidence = append(j.Evidence, more...)
+	return j
+}
+
 // holds combines the evidence: No beats Unknown beats Yes among what decides.
 func (j *Judgement) holds() Truth {
 	t := Yes
@@ -137,7 +147,8 @@ type Entry struct {
 	Fix    []string
 	Verify string
 	// Judge tests the entry against what is still free of the case. It returns
-	// nil when there is nothing to test.
+	// nil when the case has nothing of its kind, and Untested when an instrument
+	// is missing without which nothing can be said at all.
 	Judge func(c *Case) *Judgement
 }
 

@@ -1,12 +1,16 @@
 package cause
 
 import (
+	"fmt"
+	"math"
+
+	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/timeline"
 )
 
-// HostView is what the host's evidence says about a case; nil if there is none.
-// The trace's clock on Linux is CLOCK_MONOTONIC, the host evidence's too.
+// HostView is what the host's evidence says about a case. The trace's clock on
+// Linux is CLOCK_MONOTONIC, the host evidence's too.
 type HostView struct {
 	*host.Recording
 	// Whole, Tail and Rest are the usage over the part of the recording that the
@@ -20,15 +24,16 @@ func (c *Case) onHost(r *host.Recording) {
 		return
 	}
 	t := c.A.Timeline()
-	h := &HostView{Recording: r}
 	tail := c.tailSpans()
-	h.Whole = r.Over([]host.Span{{From: int64(t.Start), To: int64(t.End)}})
-	if h.Whole.WallNS == 0 {
-		return // another clock
+	h := &HostView{
+		Recording: r,
+		Whole:     r.Over([]host.Span{{From: int64(t.Start), To: int64(t.End)}}),
+		Tail:      r.Over(hostSpans(tail)),
+		Rest:      r.Over(hostSpans(outside(tail, t.Start, t.End))),
 	}
-	h.Tail = r.Over(hostSpans(tail))
-	h.Rest = r.Over(hostSpans(outside(tail, t.Start, t.End)))
-	c.Host = h
+	if h.Whole.WallNS > 0 { // else the trace has another clock
+		c.Host = h
+	}
 }
 
 func hostSpans(spans []timeline.Span) []host.Span {
@@ -55,6 +60,154 @@ func outside(spans []timeline.Span, from, to timeline.Time) (out []timeline.Span
 
 // Delayed returns the part of the time in which threads wanted a CPU, during the
 // slow requests, in which they waited for one.
-func (h *HostView) Delayed() float64 {
-	return h.Tail.DelayNS / max(1, h.Tail.DelayNS+h.Tail.RunNS)
+func (h *HostView) Delayed() float64 { return delayed(h.Tail) }
+
+func delayed(u host.Usage) float64 { return u.DelayNS / max(1, u.DelayNS+u.RunNS) }
+
+// Idle returns the part of the machine's CPU time that was idle during the slow
+// requests, Own the process's part of what was not.
+func (h *HostView) Idle() float64 {
+	return (h.Tail.IdleNS + h.Tail.IOWaitNS) / max(1, h.Tail.IdleNS+h.Tail.IOWaitNS+h.Tail.BusyNS+h.Tail.StealNS)
 }
+
+// Own returns the process's part of the machine's busy CPU time during the slow
+// requests, stolen time included.
+func (h *HostView) Own() float64 {
+	return h.Tail.RunNS / max(1, h.Tail.RunNS, h.Tail.BusyNS+h.Tail.StealNS)
+}
+
+// CPUs is how many CPUs the process may use.
+func (h *HostView) CPUs() int {
+	if h.Static.Allowed > 0 {
+		return h.Static.Allowed
+	}
+	return h.Static.CPUs
+}
+
+// Throttling is what a CPU quota did to the process.
+type Throttling struct {
+	Group host.Group
+	// Quota is in CPUs, Use the mean CPU use of the group over the recording as
+	// a part of it.
+	Quota, Use float64
+	// Periods is how many there were, Throttled in how many of them the group
+	// was stopped.
+	Periods, Throttled float64
+	// Tail and Rest are the part of the slow requests' time, and of the rest, in
+	// which it was stopped.
+	Tail, Rest float64
+}
+
+// Throttling returns the quota that stopped the process most; nil if there is no
+// quota or no host evidence.
+func (c *Case) Throttling() (worst *Throttling) {
+	if c.Host == nil {
+		return nil
+	}
+	for i, g := range c.Host.Static.Groups {
+		if g.QuotaUS <= 0 || g.PeriodUS <= 0 {
+			continue
+		}
+		whole := c.Host.Whole.Groups[i]
+		t := &Throttling{
+			Group: g, Quota: float64(g.QuotaUS) / float64(g.PeriodUS),
+			Periods: whole.Periods, Throttled: whole.Throttled,
+			Tail: min(1, c.Host.Tail.Groups[i].ThrottledNS/max(1, c.Host.Tail.WallNS)),
+			Rest: min(1, c.Host.Rest.Groups[i].ThrottledNS/max(1, c.Host.Rest.WallNS)),
+		}
+		t.Use = whole.UsageNS / max(1, c.Host.Whole.WallNS) / t.Quota
+		if worst == nil || t.Tail > worst.Tail {
+			worst = t
+		}
+	}
+	return worst
+}
+
+// Ps is how many Ps a Go program has by itself under the quota: at least two.
+// Source: runtime.adjustCgroupGOMAXPROCS (Go 1.25).
+func (t *Throttling) Ps() int { return max(2, int(math.Ceil(t.Quota))) }
+
+// The parts of the slow requests' time from which on host evidence means something.
+const (
+	// StoppedMin is the part in which a quota must have stopped the process.
+	StoppedMin = 0.2
+	// DelayedMin is the part of the time in which threads wanted a CPU in which
+	// they must have waited for it: the complement of OnCPUMin.
+	DelayedMin = 1 - OnCPUMin
+	// silentShare is the part of the slow requests' excess that must lie in
+	// silences of the whole process for everything in it to count as time off
+	// the CPU: when the operating system stops the process, its own CPU, its
+	// system calls and its pauses all grow.
+	silentShare = 0.5
+	// offShare is the same for host evidence.
+	offShare = 0.5
+)
+
+// OffCPU returns the pieces in which threads did not get a CPU when they wanted
+// one, as far as sampled evidence tells: what was late although a P was idle and
+// what lies in silences of the whole process. If most of the slow requests' time
+// was off the CPU, everything that a CPU has to do counts, because all of it grows.
+func (c *Case) OffCPU() []blame.KeyID {
+	all := c.Silent() >= silentShare
+	ran := false
+	if c.Host != nil {
+		t := c.Throttling()
+		all = all || t != nil && t.Tail >= offShare
+		ran = c.Host.Delayed() >= offShare
+	}
+	return c.Free(func(k blame.Key) bool {
+		switch k.Kind {
+		case blame.Unresolved, blame.UnknownHolder:
+			return false
+		case blame.LateWakeup:
+			return true
+		case blame.CPU, blame.Assist, blame.Behind, blame.Syscall, blame.STW, blame.GCWait:
+			return all || ran || k.Flags&blame.Silent != 0
+		}
+		return all || k.Flags&blame.Silent != 0
+	})
+}
+
+// ThrottledEvidence says whether a quota stopped the process while the slow
+// requests waited.
+func (c *Case) ThrottledEvidence() Evidence {
+	t := c.Throttling()
+	switch {
+	case c.Host == nil:
+		return Evidence{Text: "whether a CPU quota stopped the process is unknown: no host evidence was recorded", Holds: Unknown, Decides: true}
+	case t == nil && !c.Host.Static.Ancestors:
+		return Evidence{Text: "the process's own cgroup has no CPU quota; those above it could not be seen", Holds: Unknown, Decides: true, Record: "cpu.stat of the ancestor cgroups, on the node", Alike: []string{"host-contention"}}
+	case t == nil:
+		return Evidence{Text: "no cgroup of the process has a CPU quota", Holds: No, Decides: true}
+	}
+	return Evidence{
+		Text: fmt.Sprintf("the quota of %.2g CPUs of cgroup %s stopped the process in %.0f of %.0f periods: %s of the slow requests' time, %s of the rest",
+			t.Quota, t.Group.Path, t.Throttled, t.Periods, Pct(t.Tail), Pct(t.Rest)),
+		Holds: Of(t.Throttled > 0 && t.Tail >= StoppedMin), Decides: true, Number: t.Tail,
+	}
+}
+
+// hostCPU says, from host evidence, whether the process's threads got a CPU when
+// they wanted one while the slow requests waited.
+func (c *Case) hostCPU() (e Evidence, known bool) {
+	if c.Host == nil {
+		return e, false
+	}
+	d := c.Host.Delayed()
+	e = Evidence{
+		Text:  fmt.Sprintf("while the slow requests waited, the process's threads waited for a CPU in %s of the time in which they wanted one (schedstat)", Pct(d)),
+		Holds: Yes, Decides: true, Number: d,
+	}
+	t := c.Throttling()
+	if d >= DelayedMin || t != nil && t.Tail >= StoppedMin {
+		e.Holds = Unknown
+	}
+	return e, true
+}
+
+// BurstyUse is the mean use of a quota below which bursts are to blame, FullUse
+// the one from which on demand is; between them it may be both.
+const BurstyUse, FullUse = 0.8, 0.9
+
+// GOMAXPROCS is the number of Ps, at least 1.
+func (c *Case) GOMAXPROCS() int { return max(1, c.A.Timeline().GOMAXPROCS) }

@@ -349,16 +349,19 @@ func (c *Case) test() (out []outcome, ruledOut []RuledOut) {
 			continue
 		}
 		j := e.Judge(c)
+		if j == Untested {
+			continue
+		}
 		if j == nil {
 			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: "nothing of its kind in the slow requests"})
 			continue
 		}
 		j.Keys = c.stillFree(j.Keys)
-		if share := c.Share(j.Keys); share < TestedShare {
+		t := j.holds()
+		if share := c.Share(j.Keys); share < TestedShare && (t != No || len(j.Keys) > 0) {
 			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share})
 			continue
 		}
-		t := j.holds()
 		if t == No {
 			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: against(j), Number: number(j)})
 			continue

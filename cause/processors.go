@@ -231,6 +231,9 @@ func (c *Case) HolderEvidence(p *Processors, want Holder) []Evidence {
 // while the slow requests waited.
 func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 	name := c.A.Classes[class].Name
+	if e, known := c.hostCPU(); known && e.Holds == Yes {
+		return e
+	}
 	if f, doubt := c.Kept(class); doubt {
 		return Evidence{
 			Text:  fmt.Sprintf("while the slow requests waited, %s was on a CPU for only %s of its running time: its threads were kept from it", shortName(name), Pct(f.Value)),
@@ -242,7 +245,10 @@ func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 
 // CPUEvidence says whether something that ran was on a CPU while it did.
 func (c *Case) CPUEvidence(what string, f Fraction) Evidence {
+	e, known := c.hostCPU()
 	switch {
+	case known && (e.Holds == Yes || !f.Known):
+		return e
 	case !f.Known:
 		return Evidence{Text: fmt.Sprintf("whether %s was on a CPU while it ran is unknown: %.0f CPU samples to be expected, %d are needed", shortName(what), f.Expected, MinSamples), Holds: Unknown, Decides: true}
 	case f.Value < OnCPUMin:
@@ -251,8 +257,8 @@ func (c *Case) CPUEvidence(what string, f Fraction) Evidence {
 	return Evidence{Text: fmt.Sprintf("%s was on a CPU for %s of its running time (CPU samples inside the trace)", shortName(what), Pct(min(f.Value, 1))), Holds: Yes, Decides: true, Number: f.Value}
 }
 
-// OffCPU are the causes that a trace alone cannot tell from code that runs long.
-var OffCPU = []string{"quota-too-low", "gomaxprocs-over-quota", "host-contention"}
+// OffCPUCauses are the causes that a trace alone cannot tell from code that runs long.
+var OffCPUCauses = []string{"quota-too-low", "gomaxprocs-over-quota", "host-contention"}
 
 // RecordHost is how to get the evidence that would tell them apart.
-const RecordHost = "cpu.stat of the cgroup and schedstat of the threads, on the host of the process"
+const RecordHost = "cpu.stat of the cgroup and schedstat of the threads: run whylate on the machine of the process"

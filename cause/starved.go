@@ -13,7 +13,7 @@ func (c *Case) Starved(want Holder, blind bool) *Judgement {
 	}
 	j := &Judgement{
 		Keys: p.Claim, Where: c.ClassPlace(p.Class),
-		Alike: OffCPU, Record: RecordHost,
+		Alike: OffCPUCauses, Record: RecordHost,
 	}
 	j.Evidence = c.HolderEvidence(p, want)
 	e := Evidence{

@@ -10,6 +10,8 @@ import (
 	expensiverequest "github.com/whylate/whylate/cause/expensive-request"
 	gcassist "github.com/whylate/whylate/cause/gc-assist"
 	gcworkers "github.com/whylate/whylate/cause/gc-workers"
+	gomaxprocsoverquota "github.com/whylate/whylate/cause/gomaxprocs-over-quota"
+	gomaxprocstoolow "github.com/whylate/whylate/cause/gomaxprocs-too-low"
 	goroutineflood "github.com/whylate/whylate/cause/goroutine-flood"
 	hostcontention "github.com/whylate/whylate/cause/host-contention"
 	lockconvoy "github.com/whylate/whylate/cause/lock-convoy"
@@ -18,6 +20,7 @@ import (
 	netpollstarvation "github.com/whylate/whylate/cause/netpoll-starvation"
 	overload "github.com/whylate/whylate/cause/overload"
 	poolexhausted "github.com/whylate/whylate/cause/pool-exhausted"
+	quotatoolow "github.com/whylate/whylate/cause/quota-too-low"
 	singleworker "github.com/whylate/whylate/cause/single-worker"
 	slowdependency "github.com/whylate/whylate/cause/slow-dependency"
 	stoptheworld "github.com/whylate/whylate/cause/stop-the-world"
@@ -30,6 +33,8 @@ func init() {
 	cause.Register(expensiverequest.Entry)
 	cause.Register(gcassist.Entry)
 	cause.Register(gcworkers.Entry)
+	cause.Register(gomaxprocsoverquota.Entry)
+	cause.Register(gomaxprocstoolow.Entry)
 	cause.Register(goroutineflood.Entry)
 	cause.Register(hostcontention.Entry)
 	cause.Register(lockconvoy.Entry)
@@ -38,6 +43,7 @@ func init() {
 	cause.Register(netpollstarvation.Entry)
 	cause.Register(overload.Entry)
 	cause.Register(poolexhausted.Entry)
+	cause.Register(quotatoolow.Entry)
 	cause.Register(singleworker.Entry)
 	cause.Register(slowdependency.Entry)
 	cause.Register(stoptheworld.Entry)

@@ -39,7 +39,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		ev = append(ev, c.RunnerCPU(c.A.ClassAt(q.Worker, c.A.Timeline().End)))
 	}
 	return &cause.Judgement{
-		Alike: cause.OffCPU, Record: cause.RecordHost,
+		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 		Keys: l.Keys, Where: where, Evidence: ev,
 		Subject: fmt.Sprintf("they block in %s sending to a full channel; its consumer spends its time in %s", c.SiteName(l.Site), cause.PlaceName(where)),
 	}

@@ -59,6 +59,6 @@ func judge(c *cause.Case) *cause.Judgement {
 	return &cause.Judgement{
 		Keys: keys, Where: where, Evidence: ev,
 		Subject: fmt.Sprintf("they compute in %s", name),
-		Alike:   append([]string{"page-faults"}, cause.OffCPU...), Record: cause.RecordHost,
+		Alike:   append([]string{"page-faults"}, cause.OffCPUCauses...), Record: cause.RecordHost,
 	}
 }

@@ -47,7 +47,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			c.ClassCPU(class(c)),
 			alloc,
 		},
-		Alike: cause.OffCPU, Record: cause.RecordHost,
+		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 	}
 }
 

@@ -4,7 +4,6 @@ package hostcontention
 import (
 	"fmt"
 
-	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -23,39 +22,61 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// silentShare is the part of the slow requests' excess that must lie in silences
-// of the whole process for everything in it to count: when the operating system
-// stops the process, its own CPU, system calls and pauses all grow.
-const silentShare = 0.5
+// ownShare is the process's part of the machine's busy CPU time from which on it
+// stands in its own way, idle the machine's idle part above which nobody does.
+const ownShare, idle = 0.8, 0.25
 
 func judge(c *cause.Case) *cause.Judgement {
-	silent := c.Silent()
-	all := silent >= silentShare
-	keys := c.Free(func(k blame.Key) bool {
-		if k.Kind == blame.Unresolved || k.Kind == blame.UnknownHolder {
-			return false
-		}
-		return all || k.Kind == blame.LateWakeup || k.Flags&blame.Silent != 0
-	})
-	if len(keys) == 0 {
+	keys := c.OffCPU()
+	if len(keys) == 0 && c.Host == nil {
 		return nil
 	}
-	ev := []cause.Evidence{
-		{
-			Text:  fmt.Sprintf("ready goroutines waited although a P was idle, or the whole process fell silent although it had work: %s of the excess", cause.Pct(c.Share(keys))),
-			Holds: cause.Yes, Number: c.Share(keys),
-		},
-		{Text: "whether the threads waited for a CPU, and for whom, is unknown: no host evidence was recorded", Holds: cause.Unknown, Decides: true},
-	}
-	if f := c.OnCPUAll(); f.Known {
-		ev = append(ev, cause.Evidence{
-			Text:  fmt.Sprintf("running goroutines were on a CPU for %s of their time", cause.Pct(min(1, f.Value))),
-			Holds: cause.Of(f.Value < cause.OnCPUMin), Number: f.Value,
-		})
-	}
-	return &cause.Judgement{
-		Keys: keys, Evidence: ev,
+	j := &cause.Judgement{
+		Keys:    keys,
 		Subject: "their threads did not get a CPU when they wanted one",
 		Alike:   []string{"quota-too-low", "gomaxprocs-over-quota"}, Record: cause.RecordHost,
+		Evidence: []cause.Evidence{{
+			Text:  fmt.Sprintf("ready goroutines waited although a P was idle, or the process fell silent although it had work: %s of the excess", cause.Pct(c.Share(keys))),
+			Holds: cause.Yes, Number: c.Share(keys),
+		}},
+	}
+	if c.Host == nil {
+		j.Evidence = append(j.Evidence, cause.Evidence{Text: "whether the threads waited for a CPU, and for whom, is unknown: no host evidence was recorded", Holds: cause.Unknown, Decides: true})
+		if f := c.OnCPUAll(); f.Known {
+			j.Evidence = append(j.Evidence, cause.Evidence{
+				Text:  fmt.Sprintf("running goroutines were on a CPU for %s of their time", cause.Pct(min(1, f.Value))),
+				Holds: cause.Of(f.Value < cause.OnCPUMin), Number: f.Value,
+			})
+		}
+		return j
+	}
+	throttled := c.ThrottledEvidence()
+	throttled.Holds = -throttled.Holds
+	throttled.Alike = j.Alike
+	return j.With(delay(c), throttled, others(c))
+}
+
+// delay says whether threads waited for a CPU. Silences without any such wait are
+// stops that the machine itself does not see: the hypervisor's, or page faults.
+func delay(c *cause.Case) cause.Evidence {
+	d := c.Host.Delayed()
+	e := cause.Evidence{
+		Text:  fmt.Sprintf("threads waited for a CPU in %s of the time in which they wanted one during slow requests", cause.Pct(d)),
+		Holds: cause.Of(d >= cause.DelayedMin), Decides: true, Number: d,
+	}
+	if e.Holds == cause.No && c.Silent() > 0.2 {
+		e.Holds, e.Record, e.Alike = cause.Unknown, "the scheduler's events (needs root), and the hypervisor's steal time", []string{"page-faults"}
+	}
+	return e
+}
+
+// others says whether it was somebody else who had the CPUs.
+func others(c *cause.Case) cause.Evidence {
+	own, free := c.Host.Own(), c.Host.Idle()
+	steal := c.Host.Tail.StealNS / max(1, c.Host.Tail.BusyNS+c.Host.Tail.StealNS)
+	return cause.Evidence{
+		Text: fmt.Sprintf("meanwhile the process used %s of the machine's busy CPU time, %s of the CPUs were idle, %s stolen by the hypervisor",
+			cause.Pct(own), cause.Pct(free), cause.Pct(steal)),
+		Holds: cause.Of(own < ownShare && free < idle), Decides: true, Number: own,
 	}
 }

@@ -37,6 +37,6 @@ func judge(c *cause.Case) *cause.Judgement {
 			{Text: fmt.Sprintf("a slow request waits for %.1f holders one after the other", n), Holds: cause.Of(n > 1), Decides: true, Number: n},
 			c.HolderKept(l),
 		},
-		Alike: cause.OffCPU, Record: cause.RecordHost,
+		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 	}
 }

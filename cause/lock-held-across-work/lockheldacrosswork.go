@@ -39,6 +39,6 @@ func judge(c *cause.Case) *cause.Judgement {
 			},
 			l.HoldEvidence(true), c.HolderOnCPU(l),
 		},
-		Alike: cause.OffCPU, Record: cause.RecordHost,
+		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 	}
 }

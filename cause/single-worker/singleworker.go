@@ -40,7 +40,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		cpu = c.RunnerCPU(c.A.ClassAt(q.Worker, c.A.Timeline().End))
 	}
 	return &cause.Judgement{
-		Alike: cause.OffCPU, Record: cause.RecordHost,
+		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 		Keys: w.Keys, Where: where,
 		Subject: fmt.Sprintf("they wait in %s for one goroutine that serves everybody (%s in %s)", c.SiteName(w.Site), top.kind, cause.PlaceName(where)),
 		Evidence: []cause.Evidence{

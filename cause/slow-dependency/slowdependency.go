@@ -53,18 +53,20 @@ func judge(c *cause.Case) *cause.Judgement {
 	where := c.PlaceOf(site)
 	network := c.Sum(keys)
 	late := c.LateWakeup()
-	ev := []cause.Evidence{
-		{
-			Text:  fmt.Sprintf("%s of these waits are in %s", cause.Pct(most/max(network, 1)), c.SiteName(site)),
-			Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
-		},
-		{
+	ev := []cause.Evidence{{
+		Text:  fmt.Sprintf("%s of these waits are in %s", cause.Pct(most/max(network, 1)), c.SiteName(site)),
+		Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
+	}}
+	if c.Host != nil {
+		ev = append(ev, delayed(c, network))
+	} else {
+		ev = append(ev, cause.Evidence{
 			Text:    fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread (99th percentile over tenths of a second), the peer took %s", cause.Ms(late), cause.Ms(network)),
 			Holds:   small(late, lateRatio*network),
 			Decides: true, Number: late / max(network, 1),
-		},
+		})
 	}
-	if f := c.OnCPUAll(); f.Known {
+	if f := c.OnCPUAll(); c.Host == nil && f.Known {
 		ev = append(ev, cause.Evidence{
 			Text:    fmt.Sprintf("running goroutines were on a CPU for %s of their time", cause.Pct(min(1, f.Value))),
 			Holds:   unless(f.Value < cause.OnCPUMin),
@@ -83,6 +85,18 @@ func judge(c *cause.Case) *cause.Judgement {
 		Subject:  fmt.Sprintf("they wait in %s for a peer's answer", c.SiteName(site)),
 		Evidence: ev,
 		Alike:    []string{"host-contention"}, Record: cause.RecordHost,
+	}
+}
+
+// delayed says whether threads waited for a CPU for so long during the slow
+// requests that it may explain the waits for the peer.
+func delayed(c *cause.Case, network float64) cause.Evidence {
+	tail := c.Host.Tail
+	d := tail.DelayNS / max(1, tail.WallNS) * c.Excess
+	return cause.Evidence{
+		Text:    fmt.Sprintf("threads waited for a CPU for %s of a slow request, the peer took %s", cause.Ms(d), cause.Ms(network)),
+		Holds:   small(d, lateRatio*network),
+		Decides: true, Number: d / max(network, 1),
 	}
 }
 

@@ -1,0 +1,94 @@
+// Package gomaxprocsoverquota is the cause gomaxprocs-over-quota.
+package gomaxprocsoverquota
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "gomaxprocs-over-quota", Title: "GOMAXPROCS above the CPU quota", Rank: 110, Layer: cause.Host,
+	What:       "The process has more Ps than its CPU quota feeds: in a burst they use up the quota of a period at once, and the kernel stops every thread until the next. Or it has more Ps than CPUs, and its threads stand in each other's way.",
+	MustHold:   "the kernel's throttling counters grew while the slow requests waited, the mean use is far below the quota, and there are more Ps than max(2, quota); or, without a quota, more Ps than CPUs and threads that wait for a CPU behind the process's own",
+	MustNot:    "demand at the quota; slow requests while nothing is throttled",
+	LookAlikes: []string{"quota-too-low", "host-contention"},
+	Fix: []string{
+		"build with Go 1.25 or newer and go 1.25 in go.mod: GOMAXPROCS then follows the quota",
+		"drop explicit settings: GOMAXPROCS in the environment or in code, GODEBUG=containermaxprocs=0",
+		"set GOMAXPROCS to the quota, rounded up, if the limit sits on a parent cgroup (a pod), which Go does not look at",
+	},
+	Verify: "set GOMAXPROCS to the quota, rounded up, in an interleaved A/B: fewer throttled periods, p99 and this share fall together",
+	Judge:  judge,
+}
+
+// tooMany is how many Ps for every CPU are too many without a quota. With one
+// for every CPU threads only wait for each other after system calls.
+const tooMany = 2
+
+func judge(c *cause.Case) *cause.Judgement {
+	if c.Host == nil {
+		return cause.Untested // host-contention speaks for the three
+	}
+	j := &cause.Judgement{Keys: c.OffCPU()}
+	t := c.Throttling()
+	if t == nil && c.GOMAXPROCS() >= tooMany*c.Host.CPUs() {
+		return oversubscribed(c, j)
+	}
+	if j.With(c.ThrottledEvidence()); t == nil {
+		return j
+	}
+	j.Subject = fmt.Sprintf("bursts on %d Ps used up the quota of %.2g CPUs (cgroup %s), and the kernel stopped the process", c.GOMAXPROCS(), t.Quota, t.Group.Path)
+	j.Alike = []string{"quota-too-low"}
+	j.Record = "longer: the load's mean decides whether the quota or its use in bursts is to blame"
+	use := cause.Evidence{
+		Text:    fmt.Sprintf("on average the group used %s of its quota: the bursts used it up", cause.Pct(t.Use)),
+		Holds:   cause.Of(t.Use < cause.BurstyUse),
+		Decides: true, Number: t.Use,
+	}
+	if use.Holds == cause.No && t.Use < cause.FullUse {
+		use.Holds = cause.Unknown
+	}
+	return j.With(
+		cause.Evidence{
+			Text:    fmt.Sprintf("%d Ps, and %d are enough to use the quota", c.GOMAXPROCS(), t.Ps()),
+			Holds:   cause.Of(c.GOMAXPROCS() > t.Ps()),
+			Decides: true, Number: float64(c.GOMAXPROCS()),
+		}, use, why(c))
+}
+
+// oversubscribed judges more Ps than CPUs without a quota.
+func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
+	d, own := c.Host.Delayed(), c.Host.Own()
+	j.Subject = fmt.Sprintf("%d Ps share %d CPUs, and their threads stand in each other's way", c.GOMAXPROCS(), c.Host.CPUs())
+	return j.With(
+		cause.Evidence{
+			Text:    fmt.Sprintf("threads waited for a CPU in %s of the time in which they wanted one during slow requests", cause.Pct(d)),
+			Holds:   cause.Of(d >= cause.DelayedMin),
+			Decides: true, Number: d,
+		},
+		cause.Evidence{
+			Text:    fmt.Sprintf("%s of the machine's busy CPU time was the process's own", cause.Pct(own)),
+			Holds:   cause.Of(own >= 0.5),
+			Decides: true, Number: own,
+		}, why(c))
+}
+
+// why says which setting keeps GOMAXPROCS from following the quota, as far as
+// the recording tells.
+func why(c *cause.Case) cause.Evidence {
+	e := cause.Evidence{Holds: cause.Yes}
+	switch env := c.Target.Env; {
+	case env["GOMAXPROCS"] != "":
+		e.Text = fmt.Sprintf("GOMAXPROCS=%s is set in the environment", env["GOMAXPROCS"])
+	case strings.Contains(env["GODEBUG"]+","+c.Target.DefaultGODEBUG, "containermaxprocs=0"):
+		e.Text = "GODEBUG has containermaxprocs=0: from the environment, or from a go line below 1.25 in go.mod"
+	case c.Target.Go != "":
+		e.Text = fmt.Sprintf("built with %s; from 1.25 on GOMAXPROCS follows the quota of the innermost cgroup, unless it is set in code", c.Target.Go)
+	default:
+		e.Text, e.Holds = "why GOMAXPROCS does not follow the quota is unknown", cause.Unknown
+	}
+	return e
+}

@@ -1,0 +1,54 @@
+// Package quotatoolow is the cause quota-too-low.
+package quotatoolow
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "quota-too-low", Title: "CPU quota too low", Rank: 120, Layer: cause.Host,
+	What:       "The process needs more CPU than the quota of its cgroup grants: when it is used up, the kernel stops every thread until the next period.",
+	MustHold:   "the kernel's throttling counters grew while the slow requests waited; the process uses the quota up, or could not use less at a time with fewer Ps",
+	MustNot:    "more Ps than the quota needs, and a mean use far below it (then the bursts are the Ps' doing)",
+	LookAlikes: []string{"gomaxprocs-over-quota", "host-contention", "expensive-request", "cpu-hog"},
+	Fix: []string{
+		"raise the CPU limit of the container (the named cgroup), or remove it and keep the request",
+		"use less CPU: start with the functions that the CPU profile names",
+		"spread bursts: bound how much work runs at a time",
+	},
+	Verify: "double the quota in an interleaved A/B: the throttling counters stop growing, p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	if c.Host == nil {
+		return cause.Untested // host-contention speaks for the three
+	}
+	j := &cause.Judgement{
+		Keys:    c.OffCPU(),
+		Subject: "the CPU quota stopped the process",
+	}
+	t := c.Throttling()
+	if j.With(c.ThrottledEvidence()); t == nil {
+		return j
+	}
+	j.Subject = fmt.Sprintf("the quota of %.2g CPUs (cgroup %s) was used up, and the kernel stopped the process", t.Quota, t.Group.Path)
+	j.Alike = []string{"gomaxprocs-over-quota"}
+	j.Record = "longer: the load's mean decides whether the quota or its use in bursts is to blame"
+	e := cause.Evidence{
+		Text:    fmt.Sprintf("the group used %s of its quota on average; %d Ps, %d are needed to use it", cause.Pct(t.Use), c.GOMAXPROCS(), t.Ps()),
+		Decides: true, Number: t.Use, Holds: cause.Yes,
+	}
+	if c.GOMAXPROCS() > t.Ps() {
+		switch {
+		case t.Use < cause.BurstyUse:
+			e.Holds = cause.No
+		case t.Use < cause.FullUse:
+			e.Holds = cause.Unknown
+		}
+	}
+	return j.With(e)
+}
