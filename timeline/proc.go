@@ -1,7 +1,9 @@
 package timeline
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
@@ -227,6 +229,7 @@ func (b *builder) finish() {
 	}
 	byStart(t.STW)
 	byStart(t.GC)
+	t.Threads = slices.Sorted(maps.Keys(b.threads))
 	for _, task := range b.tasks {
 		task.End, task.Open = t.End, true
 		t.Tasks = append(t.Tasks, *task)

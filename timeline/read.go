@@ -38,6 +38,8 @@ func Read(src Source, o Options) (*Timeline, error) {
 		open:    map[rangeKey]Span{},
 		tasks:   map[gotrace.TaskID]*Task{},
 		wrapped: map[string]string{},
+		threads: map[gotrace.ThreadID]struct{}{},
+		thread:  gotrace.NoThread,
 	}
 	var ev gotrace.Event
 	for {
@@ -71,6 +73,8 @@ type builder struct {
 	wrapped map[string]string
 	segs    slab[Segment]
 	wakes   slab[Wake]
+	threads map[gotrace.ThreadID]struct{}
+	thread  gotrace.ThreadID // the last one seen
 	// regions holds each goroutine's open regions; only the outermost counts.
 	regions map[GID]*regionState
 
@@ -215,6 +219,10 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 	switch ev.To {
 	case gotrace.Running:
 		c.kind, c.stack, c.p, c.reason = Running, 0, int16(ev.P), ReasonNone
+		if ev.M != b.thread && ev.M != gotrace.NoThread {
+			b.thread = ev.M
+			b.threads[ev.M] = struct{}{}
+		}
 	case gotrace.Runnable:
 		c.kind = Runnable
 		if ev.From == gotrace.Waiting || ev.From == gotrace.NotExist {

@@ -201,6 +201,9 @@ type Timeline struct {
 
 	// GOMAXPROCS is the largest number of Ps seen, 0 if the trace does not say.
 	GOMAXPROCS int
+	// Threads are the operating system's ids of the threads that ran goroutines,
+	// as the process itself sees them, in ascending order.
+	Threads []gotrace.ThreadID
 
 	byID     map[gotrace.GoID]GID
 	runnable []toggle

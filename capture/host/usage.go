@@ -60,6 +60,7 @@ func (r *Recording) Over(spans []Span) Usage {
 			u.add(a, b, float64(to-from)/float64(b.MonoNS-a.MonoNS))
 			u.WallNS += float64(to - from)
 		}
+		u.throttled(r.Samples, s)
 	}
 	return u
 }
@@ -84,7 +85,6 @@ func (u *Usage) add(a, b *Sample, f float64) {
 			x, y, g := a.Groups[i], b.Groups[i], &u.Groups[i]
 			inc(&g.Periods, x.Periods, y.Periods)
 			inc(&g.Throttled, x.Throttled, y.Throttled)
-			inc(&g.ThrottledNS, x.ThrottledNS, y.ThrottledNS)
 			inc(&g.UsageNS, x.UsageNS, y.UsageNS)
 		}
 	}
@@ -97,3 +97,33 @@ func (u *Usage) add(a, b *Sample, f float64) {
 	inc(&u.IOSomeNS, x.IOSomeNS, y.IOSomeNS)
 	inc(&u.MemorySomeNS, x.MemorySomeNS, y.MemorySomeNS)
 }
+
+// throttled adds the throttled time of a span. The kernel counts a stop when it
+// ends: what a sample finds counted lies in the time before it, on one CPU or
+// more, even where that begins before the sample before.
+func (u *Usage) throttled(samples []Sample, s Span) {
+	i := sort.Search(len(samples), func(i int) bool { return samples[i].MonoNS > s.From })
+	for i = max(i, 1); i < len(samples); i++ {
+		a, b := &samples[i-1], &samples[i]
+		if b.MonoNS-maxStop >= s.To {
+			break
+		}
+		for k := range u.Groups {
+			if k >= len(a.Groups) || k >= len(b.Groups) {
+				continue
+			}
+			d := b.Groups[k].ThrottledNS - a.Groups[k].ThrottledNS
+			if d <= 0 {
+				continue
+			}
+			began := min(a.MonoNS, b.MonoNS-min(d, maxStop))
+			if in := min(s.To, b.MonoNS) - max(s.From, began); in > 0 {
+				u.Groups[k].ThrottledNS += float64(d) * float64(in) / float64(b.MonoNS-began)
+			}
+		}
+	}
+}
+
+// maxStop is the longest that a quota stops a group at a time, in nanoseconds:
+// the kernel's longest period (1 s; most use 100 ms).
+const maxStop = 1e9

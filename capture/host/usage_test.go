@@ -48,7 +48,7 @@ func TestUsageIsInterpolatedBetweenSamples(t *testing.T) {
 			}{
 				{"wall", u.WallNS, c.wall}, {"run", u.RunNS, c.n}, {"delay", u.DelayNS, 10 * c.n}, {"blocked", u.BlockedNS, c.blockedNanos},
 				{"user", u.UserNS, 100 * c.n}, {"faults", u.MajorFaults, c.n}, {"I/O delay", u.IODelayNS, 3 * c.n},
-				{"periods", u.Groups[0].Periods, c.n}, {"throttled", u.Groups[0].ThrottledNS, 5 * c.n}, {"usage", u.Groups[0].UsageNS, 7 * c.n},
+				{"periods", u.Groups[0].Periods, c.n}, {"usage", u.Groups[0].UsageNS, 7 * c.n},
 				{"busy", u.BusyNS, 20 * c.n}, {"idle", u.IdleNS, 30 * c.n}, {"steal", u.StealNS, 2 * c.n}, {"pressure", u.CPUSomeNS, 4 * c.n},
 			} {
 				if math.Abs(v.got-v.want) > 1e-9 {
@@ -77,5 +77,23 @@ func TestUsageNeedsTwoSamples(t *testing.T) {
 	r.Samples = r.Samples[:1]
 	if u := r.Over([]Span{{0, 1000}}); u.WallNS != 0 || u.RunNS != 0 || r.Span() != (Span{}) {
 		t.Errorf("one sample gives usage %+v over %v", u, r.Span())
+	}
+}
+
+func TestStopsLieBeforeTheirCount(t *testing.T) {
+	for _, c := range []struct {
+		span Span
+		want float64
+	}{
+		{Span{100, 130}, 35},
+		{Span{100, 110}, 5},
+		{Span{110, 120}, 10 + 10}, // the last stop, counted at 130, took 20
+		{Span{120, 130}, 10},
+		{Span{115, 125}, 5 + 10},
+		{Span{130, 140}, 0},
+	} {
+		if u := steps().Over([]Span{c.span}); math.Abs(u.Groups[0].ThrottledNS-c.want) > 1e-9 {
+			t.Errorf("%v: %g, want %g", c.span, u.Groups[0].ThrottledNS, c.want)
+		}
 	}
 }
