@@ -51,7 +51,8 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	f := request.Find(t, request.Options{Func: o.Request})
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards})
-	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in)}
+	hosts, hostErr := hostEvidence(in, t)
+	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Target: m.Target}
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
@@ -92,6 +93,9 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	for _, n := range m.NotRecorded {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})
+	}
+	if hostErr != nil {
+		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "host evidence", Why: hostErr.Error()})
 	}
 	notes(d, t, f, v)
 	lost(d, in, t)

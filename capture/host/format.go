@@ -113,10 +113,21 @@ type Sample struct {
 // Thread is one thread's scheduling counters: CPU time, time in a run queue, and
 // how often it got a CPU (/proc/PID/task/TID/schedstat).
 type Thread struct {
-	TID     int   `json:"tid"`
+	TID int `json:"tid"`
+	// NSTID is what the process itself calls it, if that differs: its id in the
+	// innermost pid namespace, which traces use.
+	NSTID   int   `json:"nstid,omitempty"`
 	RunNS   int64 `json:"run_ns"`
 	DelayNS int64 `json:"delay_ns"`
 	Slices  int64 `json:"slices"`
+}
+
+// Inner is the thread's id as the process itself knows it.
+func (t Thread) Inner() int {
+	if t.NSTID != 0 {
+		return t.NSTID
+	}
+	return t.TID
 }
 
 // GroupCounters are a cgroup's CPU counters. ThrottledNS is summed over CPUs.

@@ -37,7 +37,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	if t == nil && c.GOMAXPROCS() >= tooMany*c.Host.CPUs() {
 		return oversubscribed(c, j)
 	}
-	if j.With(c.ThrottledEvidence()); t == nil {
+	switch j.With(c.ThrottledEvidence()); {
+	case t == nil && !c.Host.Static.Ancestors:
+		return cause.Untested
+	case t == nil:
 		return j
 	}
 	j.Subject = fmt.Sprintf("bursts on %d Ps used up the quota of %.2g CPUs (cgroup %s), and the kernel stopped the process", c.GOMAXPROCS(), t.Quota, t.Group.Path)

@@ -51,9 +51,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		return j
 	}
 	throttled := c.ThrottledEvidence()
-	throttled.Holds = -throttled.Holds
-	throttled.Alike = j.Alike
-	return j.With(delay(c), throttled, others(c))
+	throttled.Holds, throttled.Alike = -throttled.Holds, j.Alike
+	late, who := delay(c), others(c)
+	if late.Holds == cause.Unknown {
+		who.Decides = false
+		if throttled.Holds == cause.Unknown {
+			late.Alike = append(late.Alike, j.Alike...)
+		}
+	}
+	throttled.Decides = throttled.Holds == cause.No // above a namespace: whoever has the CPUs decides
+	return j.With(late, throttled, who)
 }
 
 // delay says whether threads waited for a CPU. Silences without any such wait are

@@ -32,7 +32,10 @@ func judge(c *cause.Case) *cause.Judgement {
 		Subject: "the CPU quota stopped the process",
 	}
 	t := c.Throttling()
-	if j.With(c.ThrottledEvidence()); t == nil {
+	switch j.With(c.ThrottledEvidence()); {
+	case t == nil && !c.Host.Static.Ancestors:
+		return cause.Untested
+	case t == nil:
 		return j
 	}
 	j.Subject = fmt.Sprintf("the quota of %.2g CPUs (cgroup %s) was used up, and the kernel stopped the process", t.Quota, t.Group.Path)

@@ -1,0 +1,159 @@
+package cause_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/cause"
+)
+
+// machine is what the host's evidence says: parts of time during slow requests,
+// and the same all the time if always is set.
+type machine struct {
+	quota   float64 // CPUs; 0 is none
+	use     float64 // mean use of the quota
+	stopped float64 // part of the time in which the quota stopped the process
+	delayed float64 // of the time in which threads wanted a CPU
+	own     float64 // of the busy CPU time
+	idle    float64 // of the CPUs
+	cpus    int
+	hidden  bool // ancestors cannot be seen
+}
+
+// slowRequest is what the scenes' fast requests stay below.
+const slowRequest = 5 * ms
+
+// observe plays the host beside a scene.
+func observe(a *blame.Attribution, m machine) *host.Recording {
+	t := a.Timeline()
+	var slow []host.Span
+	for _, r := range a.Found().Requests {
+		if int64(r.Duration()) > slowRequest {
+			slow = append(slow, host.Span{From: int64(r.Start()), To: int64(r.End())})
+		}
+	}
+	r := &host.Recording{Static: host.Static{CPUs: m.cpus, Ancestors: !m.hidden, Groups: []host.Group{{Path: "/svc"}}}}
+	if m.quota > 0 {
+		r.Static.Groups[0].QuotaUS, r.Static.Groups[0].PeriodUS = int64(1e5*m.quota), 1e5
+	}
+	s := host.Sample{MonoNS: int64(t.Start), Groups: []host.GroupCounters{{}}}
+	const step = 5 * ms
+	for ; s.MonoNS < int64(t.End)+step; s.MonoNS += step {
+		r.Samples = append(r.Samples, s)
+		in := 0.0
+		for _, x := range slow {
+			in += float64(max(0, min(x.To, s.MonoNS+step)-max(x.From, s.MonoNS))) / float64(step)
+		}
+		g := s.Groups[0]
+		g.Periods++
+		if in > 0 && m.stopped > 0 {
+			g.Throttled++
+		}
+		g.ThrottledNS += int64(m.stopped * in * float64(step))
+		g.UsageNS += int64(m.use * m.quota * float64(step))
+		s.Groups = []host.GroupCounters{g}
+		wanted := float64(step)
+		s.DelayNS += int64(m.delayed * in * wanted)
+		s.RunNS += int64((1 - m.delayed*in) * wanted)
+		busy := (1 - m.delayed*in) * wanted / m.own
+		s.Machine.BusyNS += int64(busy)
+		s.Machine.IdleNS += int64(busy * m.idle / (1 - m.idle))
+	}
+	return r
+}
+
+// silent lets every tenth request fall silent, the whole process with it.
+var silent = every(10, func(p *play) { p.pass(60 * ms) })
+
+func TestTheHostDecides(t *testing.T) {
+	busy := machine{cpus: 2, own: 0.9, idle: 0.01}
+	with := func(f func(m *machine)) machine {
+		m := busy
+		f(&m)
+		return m
+	}
+	computes := every(10, func(p *play) { p.computes(serving, 0, 40*ms) })
+	asks := every(10, func(p *play) {
+		p.leaves(serving, 0, "network", reply...)
+		p.pass(20 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	})
+	for _, c := range []struct {
+		name    string
+		procs   int
+		in      func(*play, int)
+		host    machine
+		finding string
+		alike   []string
+	}{
+		{"a quota that is used up", 2, silent, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.97, 0.8 }), "quota-too-low", nil},
+		{"a quota that bursts on as many Ps as it needs use up", 2, silent, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.3, 0.8 }), "quota-too-low", nil},
+		{"a quota that bursts on many Ps use up", 8, silent, with(func(m *machine) { m.quota, m.use, m.stopped = 1, 0.4, 0.8 }), "gomaxprocs-over-quota", nil},
+		{"a quota that is used up on many Ps", 8, silent, with(func(m *machine) { m.quota, m.use, m.stopped = 1, 0.95, 0.8 }), "quota-too-low", nil},
+		{"a quota nearly used up on many Ps", 8, silent, with(func(m *machine) { m.quota, m.use, m.stopped = 1, 0.85, 0.8 }), "", []string{"gomaxprocs-over-quota", "quota-too-low"}},
+		{"stopped by a quota while it computes", 2, computes, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.95, 0.8 }), "quota-too-low", nil},
+		{"a neighbour has the CPUs", 2, silent, with(func(m *machine) { m.delayed, m.own = 0.8, 0.2 }), "host-contention", nil},
+		{"a neighbour has the CPUs, beside a quota that is never reached", 2, silent, with(func(m *machine) { m.delayed, m.own, m.quota, m.use = 0.8, 0.2, 2, 0.1 }), "host-contention", nil},
+		{"a neighbour has the CPUs, seen from inside a container", 2, silent, with(func(m *machine) { m.delayed, m.own, m.hidden = 0.8, 0.2, true }), "host-contention", nil},
+		{"silent inside a container, and nobody waited for a CPU", 2, silent, with(func(m *machine) { m.hidden = true }), "", []string{"host-contention", "page-faults", "quota-too-low", "gomaxprocs-over-quota"}},
+		{"more Ps than CPUs, in each other's way", 8, silent, with(func(m *machine) { m.delayed = 0.8 }), "gomaxprocs-over-quota", nil},
+		{"silent, and nobody waited for a CPU", 2, silent, with(func(m *machine) {}), "", []string{"host-contention", "page-faults"}},
+		{"computes on a CPU", 2, computes, busy, "expensive-request", nil},
+		{"computes, or waits for a CPU", 2, computes, with(func(m *machine) { m.delayed = 0.45 }), "", []string{"expensive-request"}},
+		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
+		{"a slow peer, or late threads", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.6, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: c.procs, in: c.in})
+			v := cause.Judge(a, cause.Settings{Host: observe(a, c.host)})
+			got := ""
+			if len(v.Findings) > 0 {
+				got = v.Findings[0].Cause
+			}
+			if got != c.finding {
+				t.Errorf("found %q, want %q: %s", got, c.finding, v.Sentence)
+			}
+			if c.alike != nil && (len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes[:min(len(c.alike), len(v.Consistent[0].Causes))], c.alike)) {
+				t.Errorf("consistent with %+v, want %v: %s", v.Consistent, c.alike, v.Sentence)
+			}
+		})
+	}
+}
+
+func TestQueueingWithIdleCPUsIsNoOverload(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		host machine
+		want string
+	}{
+		{"idle CPUs", machine{cpus: 4, own: 0.9, idle: 0.7}, "gomaxprocs-too-low"},
+		{"no idle CPUs", machine{cpus: 4, own: 0.3, idle: 0.05}, "overload"},
+		{"a P for every CPU", machine{cpus: 1, own: 0.9, idle: 0.3}, "overload"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, s := range scenes {
+				if s.finding != "overload" {
+					continue
+				}
+				a := attributed(t, s.scene)
+				v := cause.Judge(a, cause.Settings{Host: observe(a, c.host)})
+				if len(v.Findings) == 0 || v.Findings[0].Cause != c.want {
+					t.Errorf("%s: found %+v, want %s: %s", s.name, v.Findings, c.want, v.Sentence)
+				}
+			}
+		})
+	}
+}
+
+func TestWithoutTheHostItsCausesAreNotRuledOut(t *testing.T) {
+	a := attributed(t, scene{procs: 2, in: silent})
+	for _, r := range cause.Judge(a, cause.Settings{}).RuledOut {
+		switch r.Cause {
+		case "quota-too-low", "gomaxprocs-over-quota", "gomaxprocs-too-low", "host-contention":
+			t.Errorf("%s is ruled out: %s", r.Cause, r.Because)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/timeline"
+)
+
+// sameThreads is the part of the trace's threads that host evidence must know for
+// both to be of one process: a local port may be kubectl's, ssh's or a proxy's.
+// Threads that live shorter than a sample are missed.
+const sameThreads = 0.9
+
+// hostEvidence returns the host samples of an incident; nil without any, with a
+// reason if there are some that cannot be used.
+func hostEvidence(in *evidence.Incident, t *timeline.Timeline) (*host.Recording, error) {
+	if !in.Has(evidence.MemberHost) {
+		return nil, nil
+	}
+	r, err := in.Member(evidence.MemberHost)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	rec, err := host.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int64]bool{}
+	for i := range rec.Samples {
+		for _, th := range rec.Samples[i].Threads {
+			known[int64(th.Inner())] = true
+		}
+	}
+	n := 0
+	for _, id := range t.Threads {
+		if known[int64(id)] {
+			n++
+		}
+	}
+	if float64(n) < sameThreads*float64(len(t.Threads)) {
+		return nil, fmt.Errorf("only %d of the trace's %d threads belong to process %d: it only forwards the port", n, len(t.Threads), rec.Static.PID)
+	}
+	if s := rec.Span(); s.To <= int64(t.Start) || s.From >= int64(t.End) {
+		return nil, fmt.Errorf("the host samples were not taken while the trace ran")
+	}
+	return rec, nil
+}
