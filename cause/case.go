@@ -12,10 +12,12 @@ import (
 	"github.com/whylate/whylate/timeline"
 )
 
-// Contrasts.
+// Contrasts: slow requests against typical ones, the median request against zero
+// or a baseline, and what delays requests before the process sees them.
 const (
-	TailContrast  = "tail"
-	LevelContrast = "level"
+	TailContrast   = "tail"
+	LevelContrast  = "level"
+	BeforeContrast = "before"
 )
 
 // Case is one contrast of one role's requests: what entries judge. An entry

@@ -6,8 +6,9 @@ package cause
 type Finding struct {
 	// Cause is the id of the catalogue entry.
 	Cause string `json:"cause"`
-	// Contrast is "tail" (slow requests against typical ones) or "level"
-	// (the median request against zero or a baseline).
+	// Contrast is "tail" (slow requests against typical ones), "level" (the median
+	// request against zero or a baseline) or "before" (requests are late before
+	// the process sees them: not in its percentiles, and no part of an excess).
 	Contrast string `json:"contrast"`
 	// Share is the cause's part of the excess, with its 90 % block-bootstrap
 	// interval. The interval is absent (both nil) when the recording has too few

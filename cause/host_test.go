@@ -9,8 +9,7 @@ import (
 	"github.com/whylate/whylate/cause"
 )
 
-// machine is what the host's evidence says: parts of time during slow requests,
-// and the same all the time if always is set.
+// machine is what the host's evidence says: parts of the time of slow requests.
 type machine struct {
 	quota   float64 // CPUs; 0 is none
 	use     float64 // mean use of the quota
@@ -20,6 +19,7 @@ type machine struct {
 	idle    float64 // of the CPUs
 	cpus    int
 	hidden  bool // ancestors cannot be seen
+	always  bool // not only during slow requests
 }
 
 // slowRequest is what the scenes' fast requests stay below.
@@ -45,6 +45,9 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		in := 0.0
 		for _, x := range slow {
 			in += float64(max(0, min(x.To, s.MonoNS+step)-max(x.From, s.MonoNS))) / float64(step)
+		}
+		if m.always {
+			in = 1
 		}
 		g := s.Groups[0]
 		g.Periods++
@@ -155,5 +158,34 @@ func TestWithoutTheHostItsCausesAreNotRuledOut(t *testing.T) {
 		case "quota-too-low", "gomaxprocs-over-quota", "gomaxprocs-too-low", "host-contention":
 			t.Errorf("%s is ruled out: %s", r.Cause, r.Because)
 		}
+	}
+}
+
+func TestAStarvedServiceThatLooksFastIsNotHealthy(t *testing.T) {
+	starved := machine{cpus: 2, own: 0.2, idle: 0.01, delayed: 0.8, always: true}
+	for _, c := range []struct {
+		name    string
+		change  func(m *machine)
+		finding string
+	}{
+		{"starved", func(*machine) {}, "host-contention"},
+		{"on a CPU", func(m *machine) { m.delayed = 0.1 }, ""},
+		{"starved by itself", func(m *machine) { m.own = 0.95 }, ""},
+		{"CPUs are idle", func(m *machine) { m.idle = 0.6 }, ""},
+		{"throttled", func(m *machine) { m.quota, m.use, m.stopped = 0.5, 1, 0.5 }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := starved
+			c.change(&m)
+			a := attributed(t, scene{procs: 2})
+			v := cause.Judge(a, cause.Settings{Host: observe(a, m)})
+			got := ""
+			if len(v.Findings) > 0 {
+				got = v.Findings[0].Cause
+			}
+			if got != c.finding || (got == "") != (v.Verdict == "healthy") {
+				t.Errorf("%s, found %q, want %q: %s", v.Verdict, got, c.finding, v.Sentence)
+			}
+		})
 	}
 }

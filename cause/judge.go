@@ -231,6 +231,9 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		v.drop() // slow and fast requests do not differ: all are slow
 	}
 	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
+	if v.Verdict == "healthy" {
+		v.before(newCase(a, p, TailContrast), s)
+	}
 	return v
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
 )
@@ -18,9 +17,7 @@ import (
 // Options say how to record and analyse. The zero value is a useful default.
 type Options struct {
 	Analyse AnalyseOptions
-	Capture pprofhttp.Options
-	// Target holds credentials and TLS settings; its URL is replaced.
-	Target pprofhttp.Target
+	RecordOptions
 	// Save is where the incident is kept; "" means nowhere.
 	Save string
 	// Fixed says that the recording's duration is the user's choice: it is not
@@ -44,8 +41,8 @@ const (
 // incidents/cmd/perf): beyond 2 GiB that is more than 70 GB.
 const MaxTrace = 2 << 30
 
-// Run diagnoses a target: the URL of a service with net/http/pprof, or a file (an
-// incident or a bare trace). A live recording without a fixed duration that turns
+// Run diagnoses a target: the URL of a service with net/http/pprof, the id of a
+// local process, or a file (an incident or a bare trace). A live recording without a fixed duration that turns
 // out too short is made again, longer, once.
 func Run(ctx context.Context, target string, o Options) (*report.Diagnosis, error) {
 	if IsFile(target) {
@@ -98,9 +95,8 @@ func enough(d *report.Diagnosis, asked time.Duration) time.Duration {
 	return need.Round(time.Second)
 }
 
-func record(ctx context.Context, url, path string, o Options) (*report.Diagnosis, error) {
-	o.Target.URL = url
-	if _, err := pprofhttp.RecordFile(ctx, path, o.Target, o.Capture); err != nil {
+func record(ctx context.Context, target, path string, o Options) (*report.Diagnosis, error) {
+	if _, err := Record(ctx, target, path, o.RecordOptions); err != nil {
 		return nil, err
 	}
 	if o.Analysing != nil {

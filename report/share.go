@@ -39,8 +39,9 @@ type row struct {
 
 // The contrasts, as in cause.Finding.
 const (
-	tail  = "tail"
-	level = "level"
+	tail   = "tail"
+	level  = "level"
+	before = "before"
 )
 
 // maxUnnamed leaves are listed one by one; the others are summed. Five fit
@@ -73,8 +74,8 @@ func accounts(d *Diagnosis) []account {
 }
 
 func contrastOf(s string) string {
-	if s == level {
-		return level
+	if s == level || s == before {
+		return s
 	}
 	return tail
 }

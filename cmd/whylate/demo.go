@@ -117,8 +117,8 @@ func (d *demonstration) diagnose(ctx context.Context, s demo.Scenario) (*report.
 	}
 	begun := time.Now()
 	diag, err := diagnose.Run(ctx, r.PprofURL, diagnose.Options{
-		Capture: pprofhttp.Options{For: d.duration, Progress: d.progress.show},
-		Fixed:   true, Save: d.save,
+		RecordOptions: diagnose.RecordOptions{Capture: pprofhttp.Options{For: d.duration, Progress: d.progress.show}},
+		Fixed:         true, Save: d.save,
 		Analysing: func() { d.progress.say("analysing") },
 		Analyse:   diagnose.AnalyseOptions{Check: true},
 	})

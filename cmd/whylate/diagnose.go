@@ -29,6 +29,7 @@ type recordFlags struct {
 	insecure      bool
 	noCPUProfile  bool
 	allGoroutines bool
+	noHost        bool
 }
 
 func (f *recordFlags) register(fs *pflag.FlagSet) {
@@ -41,23 +42,24 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.key, "key", "", "PEM `file` of the client certificate's key")
 	fs.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
+	fs.BoolVar(&f.noHost, "no-host", false, "do not record what the machine knows of a local process (threads, cgroup, pressure)")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
-func (f *recordFlags) options(p *progress) (pprofhttp.Target, pprofhttp.Options, error) {
+func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error) {
 	t := pprofhttp.Target{CAFile: f.caFile, CertFile: f.cert, KeyFile: f.key, Insecure: f.insecure, Header: http.Header{}}
 	for _, h := range f.headers {
 		if err := t.AddHeader(h); err != nil {
-			return t, pprofhttp.Options{}, usageError{err}
+			return o, usageError{err}
 		}
 	}
 	if err := checkDuration(f.duration); err != nil {
-		return t, pprofhttp.Options{}, err
+		return o, err
 	}
-	return t, pprofhttp.Options{
+	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, Capture: pprofhttp.Options{
 		For: f.duration, MaxBytes: int64(f.maxBytes), NoCPUProfile: f.noCPUProfile,
 		AllGoroutines: f.allGoroutines, KeepOnCancel: true, Progress: p.show,
-	}, nil
+	}}, nil
 }
 
 // checkDuration and checkOutput check --for and -o.
@@ -115,7 +117,9 @@ func newDiagnose() *cobra.Command {
 		Long: `Record TARGET, if it is alive, and say why its slow requests are late.
 
 TARGET is the URL of a service with net/http/pprof (http://host:port[/prefix]),
-or a file: an incident (*.whylate) or a Go execution trace.
+the id of a local process that has one, or a file: an incident (*.whylate) or a
+Go execution trace. If the process runs on this machine, what the machine knows
+of it is recorded too: whether its threads got a CPU, its cgroup's quota, pressure.
 
 Without --for, a recording that holds too few requests is made again, longer.`,
 		Args: args(cobra.ExactArgs(1)),
@@ -126,7 +130,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				}
 			}
 			p := newProgress(cmd.ErrOrStderr())
-			target, capture, err := rec.options(p)
+			record, err := rec.options(p)
 			if err != nil {
 				return err
 			}
@@ -137,7 +141,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				return usageError{fmt.Errorf("--slo must not be negative")}
 			}
 			o := diagnose.Options{
-				Target: target, Capture: capture, Save: save, Fixed: cmd.Flags().Changed("for"),
+				RecordOptions: record, Save: save, Fixed: cmd.Flags().Changed("for"),
 				Analysing: func() { p.say("analysing") },
 				Analyse:   diagnose.AnalyseOptions{SLO: slo, Check: check},
 			}
@@ -217,26 +221,30 @@ func newRecord() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record TARGET",
 		Short: "Only record; diagnose the file later, or elsewhere",
-		Long: `Record TARGET, the URL of a service with net/http/pprof, into an incident file.
+		Long: `Record TARGET, the URL of a service with net/http/pprof or the id of a local
+process that has one, into an incident file.
 The file needs nothing else: record in the pod, diagnose on the laptop.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			p := newProgress(cmd.ErrOrStderr())
-			target, capture, err := rec.options(p)
+			record, err := rec.options(p)
 			if err != nil {
 				return err
 			}
 			if diagnose.IsFile(a[0]) {
-				return usageError{fmt.Errorf("%s is a file; record wants the URL of a live service", a[0])}
+				return usageError{fmt.Errorf("%s is a file; record wants the URL or the process id of a live service", a[0])}
 			}
 			if save == "" {
 				save = time.Now().Format("whylate-20060102-150405") + ".whylate"
 			}
-			target.URL = a[0]
-			r, err := pprofhttp.RecordFile(cmd.Context(), save, target, capture)
+			r, err := diagnose.Record(cmd.Context(), a[0], save, record)
 			p.clear()
 			if err != nil {
 				return err
+			}
+			if r == nil {
+				complain(cmd.ErrOrStderr(), "the process serves no net/http/pprof: only what the machine knows of it was recorded\n"+diagnose.AddEndpoint)
+				r = &pprofhttp.Result{Took: record.Capture.For}
 			}
 			if r.Lost != "" {
 				complain(cmd.ErrOrStderr(), strings.TrimSuffix(r.Lost+"\n"+r.Advice, "\n"))

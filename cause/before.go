@@ -1,0 +1,58 @@
+package cause
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/capture/host"
+)
+
+// StarvedDelay is how long threads must have waited for a CPU, per request and in
+// nanoseconds, for requests to be late that look fast: nobody feels less (see
+// HealthyMean). StarvedMin is the part of the time in which they wanted one.
+const (
+	StarvedDelay = HealthyMean
+	StarvedMin   = 0.5
+)
+
+// before looks at a service that is healthy by its own clock, which begins when
+// the runtime sees a request: if its threads wait for a CPU most of the time, its
+// clients have waited before that.
+func (v *Verdict) before(c *Case, s Settings) {
+	if c.onHost(s.Host); c.Host == nil {
+		return
+	}
+	whole := c.Host.Whole
+	c.Host.Tail = whole // there is no slow request to look at
+	delay := whole.DelayNS / max(1, v.Role.N)
+	if delay < StarvedDelay || delayed(whole) < StarvedMin || throttled(whole) {
+		return
+	}
+	e := Lookup("host-contention")
+	j := e.Judge(c)
+	if j == nil || j == Untested || j.holds() != Yes {
+		return
+	}
+	f := Finding{
+		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: "repeated", Confidence: "medium",
+		ExcessNS: int64(delay), Fix: e.Fix, Verify: e.Verify,
+		Summary: fmt.Sprintf("Requests are late before the process sees them: %s.", j.Subject),
+	}
+	f.Evidence = append(f.Evidence, fmt.Sprintf("threads waited for a CPU for %s per request, which the requests' own times do not contain", Ms(delay)))
+	for _, x := range j.Evidence {
+		if x.Decides {
+			f.Evidence = append(f.Evidence, x.Text)
+		}
+	}
+	v.Verdict, v.Findings = "cause", append(v.Findings, f)
+	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but its threads waited for a CPU in %s of the time in which they wanted one: clients wait before the process sees their requests.",
+		Ms(float64(v.Role.Quantile(0.99))), Pct(delayed(whole)))
+}
+
+func throttled(u host.Usage) bool {
+	for _, g := range u.Groups {
+		if g.ThrottledNS >= StoppedMin*u.WallNS {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,266 @@
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/pprofhttp"
+	"github.com/whylate/whylate/evidence"
+)
+
+// RecordOptions say what to record of a live target, and how.
+type RecordOptions struct {
+	Capture pprofhttp.Options
+	// Target holds credentials and TLS settings; its URL is replaced.
+	Target pprofhttp.Target
+	// NoHost leaves the host's evidence out.
+	NoHost bool
+}
+
+// Record records a live target into a new incident at path: the URL of a service
+// with net/http/pprof, or the id of a local process. After an error there is no
+// file. Of a process without such an endpoint only the host's evidence is
+// recorded; the result is nil then.
+func Record(ctx context.Context, target, path string, o RecordOptions) (*pprofhttp.Result, error) {
+	w, err := evidence.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Abort()
+	result, err := recordInto(ctx, w, target, o)
+	if err != nil {
+		return nil, err
+	}
+	return result, w.Close()
+}
+
+func recordInto(ctx context.Context, w *evidence.Writer, target string, o RecordOptions) (*pprofhttp.Result, error) {
+	pid, isPID := processID(target)
+	if isPID {
+		found, err := endpoint(ctx, pid)
+		switch {
+		case err != nil:
+			return nil, err
+		case found == "":
+			return nil, hostOnly(ctx, w, pid, o.Capture.For)
+		}
+		target = found
+	}
+	o.Target.URL = target
+	c, err := pprofhttp.Connect(ctx, o.Target, o.Capture)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	plan, err := c.Probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !isPID {
+		pid, err = localPID(ctx, c)
+	}
+	var beside *hostRecording
+	switch {
+	case o.NoHost:
+		err = errNotAsked
+	case err == nil:
+		beside, err = startHost(ctx, w, pid)
+	}
+	if err != nil {
+		notRecorded(w, "host evidence", err.Error(), hostCommand(err))
+	}
+	result, err := c.Record(ctx, w, plan)
+	beside.stop()
+	return result, err
+}
+
+// errNotAsked is why there is no host evidence if the user does not want it.
+var errNotAsked = errors.New("not asked for (--no-host)")
+
+func hostCommand(err error) string {
+	switch {
+	case errors.Is(err, errNotAsked):
+		return ""
+	case errors.Is(err, host.ErrUnsupported), errors.Is(err, host.ErrNotLocal), errors.Is(err, errRemote):
+		return "run whylate on the machine of the process: whylate diagnose PID"
+	case errors.Is(err, os.ErrPermission), errors.Is(err, host.ErrNoProcess):
+		return "run whylate as the process's user, or as root"
+	}
+	return ""
+}
+
+func notRecorded(w *evidence.Writer, what, why, command string) {
+	w.Edit(func(m *evidence.Manifest) {
+		m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: what, Why: why, Command: command})
+	})
+}
+
+// processID reads a target that is the id of a process.
+func processID(target string) (int, bool) {
+	pid, err := strconv.Atoi(target)
+	return pid, err == nil && pid > 0 && target[0] != '+'
+}
+
+// What is tried to find the endpoint of a process.
+const (
+	maxTries   = 8
+	tryTimeout = 300 * time.Millisecond
+	maxCmdline = 1 << 20
+)
+
+// endpoint returns the URL of a local process's net/http/pprof, "" if it has
+// none: each of its listeners is asked for its command line, once.
+func endpoint(ctx context.Context, pid int) (string, error) {
+	if _, err := host.Describe(pid); err != nil {
+		return "", err
+	}
+	client := &http.Client{Timeout: tryTimeout, Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}}
+	addrs := host.Listeners(pid)
+	for _, addr := range addrs[:min(maxTries, len(addrs))] {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/debug/pprof/cmdline", nil)
+		if err != nil {
+			return "", err
+		}
+		resp, err := client.Do(req)
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if err != nil {
+			continue
+		}
+		cmdline, err := io.ReadAll(io.LimitReader(resp.Body, maxCmdline))
+		resp.Body.Close()
+		if err == nil && resp.StatusCode == http.StatusOK && host.Same(pid, string(cmdline), nil) == nil {
+			return "http://" + addr, nil
+		}
+	}
+	return "", nil
+}
+
+var errRemote = errors.New("the target is not a process of this machine")
+
+// localPID returns the process behind an endpoint on this machine, if it is the
+// one that answers: a local port may be kubectl's, ssh's or a proxy's.
+func localPID(ctx context.Context, c *pprofhttp.Client) (int, error) {
+	u, err := url.Parse(c.URL())
+	if err != nil {
+		return 0, errRemote
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, u.Hostname())
+	if err != nil {
+		return 0, errRemote
+	}
+	for _, ip := range ips {
+		pid, err := host.ListenerPID(net.JoinHostPort(ip.String(), port))
+		if errors.Is(err, host.ErrNotLocal) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if len(c.Cmdline) == 0 {
+			return 0, errors.New("the endpoint does not serve its command line: whether the local process that listens there is the target is unknown")
+		}
+		return pid, host.Same(pid, strings.Join(c.Cmdline, "\x00"), nil)
+	}
+	return 0, errRemote
+}
+
+// hostRecording is the host's evidence being recorded beside a trace.
+type hostRecording struct {
+	w    *evidence.Writer
+	pid  int
+	mem  *evidence.MemberWriter
+	rec  *host.Recorder
+	desc host.Description
+}
+
+func startHost(ctx context.Context, w *evidence.Writer, pid int) (*hostRecording, error) {
+	desc, err := host.Describe(pid)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := w.Member(evidence.MemberHost)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := host.Start(ctx, pid, host.Options{W: mem})
+	if err != nil {
+		return nil, errors.Join(err, mem.Close())
+	}
+	return &hostRecording{w, pid, mem, rec, desc}, nil
+}
+
+// stop ends the recording and enters what it knows in the manifest. What fails is
+// noted there: a trace without the host's evidence is worth keeping.
+func (h *hostRecording) stop() {
+	if h == nil {
+		return
+	}
+	after, err := h.rec.Stop()
+	if err = errors.Join(err, h.mem.Close()); err != nil {
+		notRecorded(h.w, "host evidence", err.Error(), "")
+	}
+	h.w.Edit(func(m *evidence.Manifest) {
+		describe(m, h.desc)
+		for _, x := range append(h.desc.Static.Missing, after.Missing...) {
+			m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: x.What, Why: x.Why, Command: x.Command})
+		}
+		if after.Ended != "" {
+			m.Notes = append(m.Notes, "Recording the host ended early: "+after.Ended)
+		}
+	})
+}
+
+// describe fills what the trace's endpoint did not tell.
+func describe(m *evidence.Manifest, d host.Description) {
+	t, was := d.Target, m.Target
+	t.Kind, t.URL, t.TraceFormat, t.Goroutines = was.Kind, was.URL, was.TraceFormat, was.Goroutines
+	if t.Go == "" {
+		t.Go = was.Go
+	}
+	if len(t.Modules) == 0 {
+		t.Modules, t.ModulesFrom, t.Main = was.Modules, was.ModulesFrom, was.Main
+	}
+	if t.Program == "" {
+		t.Program = was.Program
+	}
+	if t.GOMAXPROCS == 0 {
+		t.GOMAXPROCS = was.GOMAXPROCS
+	}
+	m.Target, m.Host = t, d.Host
+}
+
+// hostOnly records the host's evidence of a process without an endpoint.
+func hostOnly(ctx context.Context, w *evidence.Writer, pid int, d time.Duration) error {
+	h, err := startHost(ctx, w, pid)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	h.stop()
+	w.Edit(func(m *evidence.Manifest) { m.Target.Kind, m.DurationNS = "pid", time.Since(begun).Nanoseconds() })
+	notRecorded(w, "trace", fmt.Sprintf("no listener of process %d serves net/http/pprof", pid), AddEndpoint)
+	return nil
+}
+
+// AddEndpoint is the Go that adds the endpoint whylate needs.
+const AddEndpoint = `import _ "net/http/pprof" and go http.ListenAndServe("localhost:6060", nil)`
