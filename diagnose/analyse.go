@@ -98,6 +98,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "host evidence", Why: hostErr.Error()})
 	}
 	notes(d, t, f, v)
+	pauses(d, m)
 	lost(d, in, t)
 	if o.Check {
 		c := a.Check()
@@ -193,6 +194,22 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 		d.Notes = append(d.Notes, fmt.Sprintf("Slow requests were probably late by another %.1f ms before the runtime saw them; that is not in these numbers.", float64(d.Requests.ArrivalNS)/1e6))
 	}
 }
+
+// pauses says what the target remembers of the time before the recording.
+func pauses(d *report.Diagnosis, m *evidence.Manifest) {
+	p := m.Pauses
+	if p == nil || p.Stops == 0 {
+		return
+	}
+	text := fmt.Sprintf("Before the recording the collector stopped the world %d times since %s, for %.1f ms at most (at %s)", p.Stops,
+		clock(p.FirstWallNS), float64(p.LongestNS)/1e6, clock(p.LongestWallNS))
+	if p.Forced > 0 {
+		text += fmt.Sprintf("; the program itself asked for %d of its %d collections", p.Forced, p.Cycles)
+	}
+	d.Notes = append(d.Notes, text+".")
+}
+
+func clock(wall int64) string { return time.Unix(0, wall).UTC().Format("15:04:05 UTC") }
 
 // lost says what of the trace could not be read.
 func lost(d *report.Diagnosis, in *evidence.Incident, t *timeline.Timeline) {

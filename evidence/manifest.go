@@ -47,6 +47,24 @@ type Manifest struct {
 	// Notes are sentences about how the recording went.
 	Notes []string `json:"notes,omitempty"`
 	Cost  Cost     `json:"cost"`
+	// Pauses are the collector's stops before the recording, nil if not known.
+	Pauses *Pauses `json:"pauses,omitempty"`
+}
+
+// Pauses sums up the stops of the garbage collector that a target remembers: at
+// most the last 256. Wall times are ns since 1970.
+type Pauses struct {
+	// Cycles and Forced count since the process started; forced ones were asked
+	// for by the program.
+	Cycles int64 `json:"cycles"`
+	Forced int64 `json:"forced"`
+	// Stops is how many are remembered, the first of them ended at FirstWallNS.
+	Stops         int   `json:"stops"`
+	FirstWallNS   int64 `json:"first_wall_ns,omitempty"`
+	LongestNS     int64 `json:"longest_ns"`
+	LongestWallNS int64 `json:"longest_wall_ns,omitempty"`
+	// CostNS is how long asking took; the target was stopped for a part of it.
+	CostNS int64 `json:"cost_ns"`
 }
 
 // Anchor ties the monotonic clock of a machine to its wall clock.
@@ -183,6 +201,10 @@ func (m *Manifest) clone() Manifest {
 	c.Recorded = slices.Clone(m.Recorded)
 	c.NotRecorded = slices.Clone(m.NotRecorded)
 	c.Notes = slices.Clone(m.Notes)
+	if m.Pauses != nil {
+		p := *m.Pauses
+		c.Pauses = &p
+	}
 	if m.Target.Env != nil {
 		c.Target.Env = make(map[string]string, len(m.Target.Env))
 		for k, v := range m.Target.Env {

@@ -88,6 +88,7 @@ func (c *Client) Record(ctx context.Context, w *evidence.Writer, plan Plan) (*Re
 	if err := r.profile(ctx, "allocs", evidence.MemberAllocsBefore); err != nil {
 		return nil, err
 	}
+	r.history(ctx)
 	cpu, longest := r.startCPU(ctx, plan.For)
 	defer cpu.cancel()
 	if err := r.trace(ctx, min(plan.For, longest)); err != nil {

@@ -397,3 +397,27 @@ func TestFileNamesInProfilesTellModulesAndGo(t *testing.T) {
 		t.Errorf("target %+v", got)
 	}
 }
+
+func TestThePauseHistoryIsTheTargetsOwn(t *testing.T) {
+	runtime.GC()
+	var m runtime.MemStats
+	s := httptest.NewServer(http.DefaultServeMux)
+	defer s.Close()
+	_, in := record(t, s.URL, short)
+	runtime.ReadMemStats(&m)
+	p := in.Manifest.Pauses
+	if p == nil || p.Stops == 0 || p.Forced == 0 || p.Cycles > int64(m.NumGC) || p.LongestNS <= 0 || p.CostNS <= 0 {
+		t.Fatalf("%+v", p)
+	}
+	if longest := slices.Max(m.PauseNs[:]); p.LongestNS > int64(longest) {
+		t.Errorf("longest stop %d, want at most %d", p.LongestNS, longest)
+	}
+}
+
+func TestAPauseHistoryThatIsNoneIsAnError(t *testing.T) {
+	for _, text := range []string{"", "heap profile: 0: 0", "# PauseNs = [1 2]\n", "# PauseNs = [1 x]\n# PauseEnd = [1 2]\n", "# PauseNs = [1 2]\n# PauseEnd = [1]\n"} {
+		if h, err := parseHistory(strings.NewReader(text)); err == nil {
+			t.Errorf("%q gives %+v", text, h)
+		}
+	}
+}
