@@ -1,0 +1,213 @@
+package host
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/whylate/whylate/evidence"
+)
+
+// What one host.jsonl may hold. A recorder stays far below; beyond them the file
+// is not its product. Together they bound the memory of reading to about 1 GB.
+const (
+	maxBytes = 256 << 20
+	// maxLine holds the first sample of 100,000 threads.
+	maxLine = 16 << 20
+	// maxSamples are more than an hour at the highest rate.
+	maxSamples = 200_000
+	// maxEntries bounds threads and thread ids, summed over all samples; a file of
+	// maxBytes cannot hold more of them as a recorder writes them.
+	maxEntries = 4 << 20
+	maxGroups  = 64
+	maxMissing = 1_000
+	// MaxSockets is how many sockets After lists at most.
+	MaxSockets = 10_000
+)
+
+// Read reads a host.jsonl. It trusts nothing in it: sizes and numbers are
+// bounded, counters are not negative and the samples in order of time. Strings
+// come from the file: quote them before printing.
+//
+// A file that was cut, even within a line, gives what precedes the cut, without
+// After; there has to be a first line. Fields and kinds of lines that this version does
+// not know are skipped. Errors wrap [evidence.ErrMalformed], [evidence.ErrTooLarge],
+// [evidence.ErrVersion] or that of r.
+func Read(r io.Reader) (*Recording, error) {
+	d := decoder{lines: bufio.NewReaderSize(io.LimitReader(r, maxBytes+1), 64<<10)}
+	for n := 1; ; n++ {
+		line, last, err := d.line()
+		if err != nil {
+			return nil, fmt.Errorf("read host samples, line %d: %w", n, err)
+		}
+		if last && !json.Valid(line) { // cut, or the empty rest behind the last line
+			break
+		}
+		if err := d.add(line); err != nil {
+			return nil, fmt.Errorf("read host samples, line %d: %w", n, err)
+		}
+		if last {
+			break
+		}
+	}
+	if !d.begun {
+		return nil, fmt.Errorf("read host samples: no complete first line, the file is empty, cut or something else: %w", evidence.ErrMalformed)
+	}
+	return &d.rec, nil
+}
+
+// decoder is the state of one Read.
+type decoder struct {
+	lines   *bufio.Reader
+	buf     []byte // of the line
+	bytes   int64
+	begun   bool
+	entries int
+	rec     Recording
+}
+
+// line returns the next line, valid until the one after it. It is the last one if
+// the file ends without its newline.
+func (d *decoder) line() (line []byte, last bool, err error) {
+	line = d.buf[:0]
+	for {
+		part, err := d.lines.ReadSlice('\n')
+		line = append(line, part...)
+		d.buf = line
+		d.bytes += int64(len(part))
+		switch {
+		case d.bytes > maxBytes:
+			return nil, false, fmt.Errorf("more than %d bytes: %w", maxBytes, evidence.ErrTooLarge)
+		case len(line) > maxLine:
+			return nil, false, fmt.Errorf("longer than %d bytes: %w", maxLine, evidence.ErrTooLarge)
+		case err == nil:
+			return line, false, nil
+		case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF): // the latter is of a cut compressed file
+			return line, true, nil
+		case err != bufio.ErrBufferFull:
+			return nil, false, err
+		}
+	}
+}
+
+// add takes one line.
+func (d *decoder) add(line []byte) error {
+	if !d.begun {
+		if err := checkSchema(line); err != nil {
+			return err
+		}
+	}
+	var l Line
+	if err := json.Unmarshal(line, &l); err != nil {
+		return fmt.Errorf("%w: %.200s", evidence.ErrMalformed, err)
+	}
+	switch {
+	case d.rec.After != nil:
+		return fmt.Errorf("%w: a line behind the last one", evidence.ErrMalformed)
+	case l.Static != nil && (l.Sample != nil || l.After != nil) || l.Sample != nil && l.After != nil:
+		return fmt.Errorf("%w: a line of two kinds", evidence.ErrMalformed)
+	case l.Static != nil && d.begun:
+		return fmt.Errorf("%w: static twice", evidence.ErrMalformed)
+	case l.Static != nil:
+		d.begun = true
+		d.rec.Static = *l.Static
+		return l.Static.check()
+	case l.Sample != nil:
+		return d.sample(l.Sample)
+	case l.After != nil:
+		d.rec.After = l.After
+		return l.After.check()
+	}
+	return nil // of a later version
+}
+
+// checkSchema looks at the schema alone, so that another major version is named
+// as such even if its fields have other types.
+func checkSchema(line []byte) error {
+	var head struct {
+		Static *struct {
+			Schema string `json:"schema"`
+		} `json:"static"`
+	}
+	if err := json.Unmarshal(line, &head); err != nil || head.Static == nil {
+		return fmt.Errorf("%w: it does not begin with a static line, these are no host samples", evidence.ErrMalformed)
+	}
+	name, version, _ := strings.Cut(head.Static.Schema, "/")
+	want, major, _ := strings.Cut(Schema, "/")
+	got, _, _ := strings.Cut(version, ".")
+	switch n, err := strconv.Atoi(got); {
+	case name != want || err != nil || n < 1:
+		return fmt.Errorf("%w: schema %.60q, want %q", evidence.ErrMalformed, head.Static.Schema, Schema)
+	case got != major:
+		return fmt.Errorf("%w: schema %.60q, this whylate reads %q: use a newer whylate", evidence.ErrVersion, head.Static.Schema, Schema)
+	}
+	return nil
+}
+
+func (s *Static) check() error {
+	if len(s.Groups) > maxGroups || len(s.Missing) > maxMissing || len(s.NSPID) > maxGroups {
+		return fmt.Errorf("static: more than %d cgroups or pid namespaces, or %d things missing: %w", maxGroups, maxMissing, evidence.ErrTooLarge)
+	}
+	negative := min(s.PeriodNS, s.TickNS, int64(s.CPUs), int64(s.Allowed)) < 0
+	for _, g := range s.Groups {
+		negative = negative || min(g.QuotaUS, g.PeriodUS, g.MemoryLimit) < 0
+	}
+	if negative {
+		return fmt.Errorf("%w: static: a negative number", evidence.ErrMalformed)
+	}
+	return nil
+}
+
+func (d *decoder) sample(s *Sample) error {
+	d.entries += len(s.Threads) + len(s.Gone) + len(s.Blocked)
+	if len(d.rec.Samples) >= maxSamples || d.entries > maxEntries {
+		return fmt.Errorf("more than %d samples or %d threads in them: %w", maxSamples, maxEntries, evidence.ErrTooLarge)
+	}
+	if n := len(s.Groups); n != 0 && n != len(d.rec.Static.Groups) {
+		return fmt.Errorf("%w: counters of %d cgroups, there are %d", evidence.ErrMalformed, n, len(d.rec.Static.Groups))
+	}
+	if n := len(d.rec.Samples); n > 0 && s.MonoNS <= d.rec.Samples[n-1].MonoNS {
+		return fmt.Errorf("%w: the samples are not in order of time", evidence.ErrMalformed)
+	}
+	if s.least() < 0 {
+		return fmt.Errorf("%w: a negative counter", evidence.ErrMalformed)
+	}
+	d.rec.Samples = append(d.rec.Samples, *s)
+	return nil
+}
+
+// least returns the smallest number in s.
+func (s *Sample) least() int64 {
+	m := &s.Machine
+	v := min(s.MonoNS, s.TookNS, s.RunNS, s.DelayNS, int64(s.NumThreads), s.UserNS, s.SystemNS, s.MinorFaults, s.MajorFaults,
+		s.RSS, s.IODelayNS, s.Voluntary, s.Involuntary, m.BusyNS, m.IdleNS, m.IOWaitNS, m.StealNS,
+		m.CPUSomeNS, m.IOSomeNS, m.IOFullNS, m.MemorySomeNS, m.MemoryFullNS)
+	for _, t := range s.Threads {
+		v = min(v, int64(t.TID), t.RunNS, t.DelayNS, t.Slices)
+	}
+	for _, g := range s.Groups {
+		v = min(v, g.Periods, g.Throttled, g.ThrottledNS, g.UsageNS)
+	}
+	if s.Net != nil {
+		v = min(v, s.Net.RetransSegs, s.Net.ListenOverflows, s.Net.ListenDrops)
+	}
+	return v
+}
+
+func (a *After) check() error {
+	if len(a.Sockets) > MaxSockets || len(a.Missing) > maxMissing {
+		return fmt.Errorf("after: more than %d sockets or %d things missing: %w", MaxSockets, maxMissing, evidence.ErrTooLarge)
+	}
+	least := min(a.CPUNS, a.WallNS)
+	if m := a.Memory; m != nil {
+		least = min(least, m.RSS, m.PSS, m.Swap, m.AnonHugePages)
+	}
+	if least < 0 {
+		return fmt.Errorf("%w: after: a negative number", evidence.ErrMalformed)
+	}
+	return nil
+}

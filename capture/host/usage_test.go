@@ -1,0 +1,81 @@
+package host
+
+import (
+	"math"
+	"testing"
+)
+
+// steps is a recording of four samples, 10 ns apart from time 100 on, in which
+// counters grow by 1, 2 and 4.
+func steps() *Recording {
+	at := func(t, n int64, blocked ...int) Sample {
+		return Sample{
+			MonoNS: t, RunNS: n, DelayNS: 10 * n, Blocked: blocked, UserNS: 100 * n, MajorFaults: n, IODelayNS: 3 * n,
+			Groups:  []GroupCounters{{Periods: n, Throttled: n, ThrottledNS: 5 * n, UsageNS: 7 * n}},
+			Machine: Machine{BusyNS: 20 * n, IdleNS: 30 * n, StealNS: 2 * n, CPUSomeNS: 4 * n},
+		}
+	}
+	return &Recording{
+		Static:  Static{Groups: []Group{{Path: "/"}}},
+		Samples: []Sample{at(100, 50), at(110, 51, 1), at(120, 53, 1, 2), at(130, 57)},
+	}
+}
+
+func TestUsageIsInterpolatedBetweenSamples(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		spans        []Span
+		wall, n      float64 // n: growth of RunNS
+		blockedNanos float64
+	}{
+		{"the whole recording", []Span{{100, 130}}, 30, 7, 5 + 15 + 10},
+		{"one period", []Span{{110, 120}}, 10, 2, 15},
+		{"a part of a period", []Span{{112, 117}}, 5, 1, 7.5},
+		{"parts of two periods", []Span{{115, 125}}, 10, 3, 7.5 + 5},
+		{"two stretches", []Span{{100, 110}, {120, 130}}, 20, 5, 5 + 10},
+		{"what lies outside of the recording does not count", []Span{{0, 105}, {125, 999}}, 10, 0.5 + 2, 2.5 + 5},
+		{"before the recording", []Span{{0, 100}}, 0, 0, 0},
+		{"behind the recording", []Span{{130, 140}}, 0, 0, 0},
+		{"an empty stretch", []Span{{115, 115}}, 0, 0, 0},
+		{"a reversed stretch", []Span{{120, 110}}, 0, 0, 0},
+		{"no stretch", nil, 0, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u := steps().Over(c.spans)
+			for _, v := range []struct {
+				name      string
+				got, want float64
+			}{
+				{"wall", u.WallNS, c.wall}, {"run", u.RunNS, c.n}, {"delay", u.DelayNS, 10 * c.n}, {"blocked", u.BlockedNS, c.blockedNanos},
+				{"user", u.UserNS, 100 * c.n}, {"faults", u.MajorFaults, c.n}, {"I/O delay", u.IODelayNS, 3 * c.n},
+				{"periods", u.Groups[0].Periods, c.n}, {"throttled", u.Groups[0].ThrottledNS, 5 * c.n}, {"usage", u.Groups[0].UsageNS, 7 * c.n},
+				{"busy", u.BusyNS, 20 * c.n}, {"idle", u.IdleNS, 30 * c.n}, {"steal", u.StealNS, 2 * c.n}, {"pressure", u.CPUSomeNS, 4 * c.n},
+			} {
+				if math.Abs(v.got-v.want) > 1e-9 {
+					t.Errorf("%s: %g, want %g", v.name, v.got, v.want)
+				}
+			}
+		})
+	}
+}
+
+func TestACounterThatFallsAddsNothing(t *testing.T) {
+	r := steps()
+	r.Samples[2].RunNS = 0
+	if u := r.Over([]Span{r.Span()}); u.RunNS != 1+57 {
+		t.Errorf("run %g, want 58: 1 before the fall, 57 after it", u.RunNS)
+	}
+	r = steps()
+	r.Samples[1].Groups = nil
+	if u := r.Over([]Span{r.Span()}); u.Groups[0].Periods != 4 {
+		t.Errorf("periods %g, want those between samples that have both", u.Groups[0].Periods)
+	}
+}
+
+func TestUsageNeedsTwoSamples(t *testing.T) {
+	r := steps()
+	r.Samples = r.Samples[:1]
+	if u := r.Over([]Span{{0, 1000}}); u.WallNS != 0 || u.RunNS != 0 || r.Span() != (Span{}) {
+		t.Errorf("one sample gives usage %+v over %v", u, r.Span())
+	}
+}
