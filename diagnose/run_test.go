@@ -66,8 +66,8 @@ func TestALiveTargetInWhichEveryRequestWaits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "live.whylate")
 	analysing := 0
 	d, err := Run(t.Context(), serveUnderLoad(t, 12), Options{
-		Capture: pprofhttp.Options{For: 2 * time.Second, NoProbe: true},
-		Fixed:   true, Save: file, Analysing: func() { analysing++ },
+		RecordOptions: RecordOptions{Capture: pprofhttp.Options{For: 2 * time.Second, NoProbe: true}},
+		Fixed:         true, Save: file, Analysing: func() { analysing++ },
 		Analyse: AnalyseOptions{Check: true},
 	})
 	if err != nil {
@@ -128,8 +128,8 @@ func TestALiveTargetInWhichEveryRequestWaits(t *testing.T) {
 func TestARecordingWithTooFewRequestsIsMadeAgainLonger(t *testing.T) {
 	analysed := 0
 	d, err := Run(t.Context(), serveUnderLoad(t, 5), Options{ // 5 x 20 a second
-		Capture:   pprofhttp.Options{For: time.Second, NoProbe: true, NoCPUProfile: true},
-		Analysing: func() { analysed++ },
+		RecordOptions: RecordOptions{Capture: pprofhttp.Options{For: time.Second, NoProbe: true, NoCPUProfile: true}},
+		Analysing:     func() { analysed++ },
 	})
 	if err != nil {
 		t.Fatal(err)
