@@ -38,10 +38,9 @@ func (w *walker) timedOut(at *where, g timeline.GID, s *timeline.Segment, k Key,
 		return
 	}
 	h := w.child(g, s, k.Site)
-	if h == timeline.NoG {
-		if h = a.worker(k.Site); h != timeline.NoG {
-			hop.WakerSite = a.answersFrom(k.Site, h, s.End)
-		}
+	serves := h == timeline.NoG
+	if serves {
+		h = a.worker(k.Site)
 	}
 	// A time-out does not order goroutines in time as a wake-up does: one may
 	// wait, in the end, for another whose wait it ends later. Nobody is walked
@@ -52,18 +51,31 @@ func (w *walker) timedOut(at *where, g timeline.GID, s *timeline.Segment, k Key,
 		return
 	}
 	hop.Waker = a.classAt(h, s.End)
+	if serves {
+		hop.WakerSite = a.answersFrom(k.Site, h, s.End)
+	}
 	next := a.queueAt(at, hop)
 	next.depth++
 	next.flags |= TimedOut
 	w.waiters = append(w.waiters, g)
-	if before := a.answeredBefore(hop, s, h); before > from && before < to {
-		ahead := next
+	if serves {
+		w.worker(&next, at, s, h, k, from, to)
+	} else {
+		w.walk(&next, h, from, to)
+	}
+	w.waiters = w.waiters[:len(w.waiters)-1]
+}
+
+// worker walks what a worker h did in [from, to] of the wait s: first, perhaps,
+// for others.
+func (w *walker) worker(next, at *where, s *timeline.Segment, h timeline.GID, k Key, from, to timeline.Time) {
+	if before := w.a.answeredBefore(next.last, s, h); before > from && before < to {
+		ahead := *next
 		ahead.flags |= Ahead
 		w.atWork(&ahead, at, h, k, from, before)
 		from = before
 	}
-	w.atWork(&next, at, h, k, from, to)
-	w.waiters = w.waiters[:len(w.waiters)-1]
+	w.atWork(next, at, h, k, from, to)
 }
 
 // atWork walks what h did in [from, to], reached by next. Its home waits, and the
@@ -109,8 +121,7 @@ func (w *walker) child(g timeline.GID, s *timeline.Segment, site SiteID) timelin
 		}
 		c := wakes[i].Whom
 		me := &a.t.Gs[c]
-		at := me.SegmentAt(s.End)
-		if me.Died && me.End() <= s.End || at < len(me.Segs) && a.f.Home(c, &me.Segs[at]) {
+		if me.Died && me.End() <= s.End {
 			continue
 		}
 		if !a.answers(site, me.Root) && !(unanswered && a.Sites[a.siteOf(wakes[i].Stack)].Func == a.Sites[site].Func) {
