@@ -9,6 +9,7 @@ import (
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
 	_ "github.com/whylate/whylate/cause/all"
+	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -481,6 +482,40 @@ func TestScenesGetTheirVerdict(t *testing.T) {
 			}
 			if sum := sum(v); v.Role != nil && v.Role.N >= cause.MinRequests && v.Tail.Excess > 0 && math.Abs(sum-1) > 1e-6 {
 				t.Errorf("shares add up to %v", sum)
+			}
+		})
+	}
+}
+
+// A load that is too much for the Ps need not be too much for the machine.
+func TestOverloadIsToldFromTooFewPsByTheMachinesCPUs(t *testing.T) {
+	var overload scene
+	for _, s := range scenes {
+		if s.finding == "overload" {
+			overload = s.scene
+		}
+	}
+	for _, c := range []struct {
+		name string
+		cpus int
+		want []string // nil if overload is sure
+		says string
+	}{
+		{"nobody knows the CPUs", 0, nil, "has more CPUs is unknown"},
+		{"a P for every CPU", 1, nil, "there are no more CPUs"},
+		{"fewer Ps than CPUs", 4, []string{"overload", "gomaxprocs-too-low"}, "is 1 on 4 CPUs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, overload), cause.Settings{Target: evidence.Target{NumCPU: c.cpus}})
+			var alike, said []string
+			if len(v.Findings) > 0 && v.Findings[0].Cause == "overload" {
+				said = v.Findings[0].Evidence
+			}
+			if len(v.Consistent) > 0 {
+				alike, said = v.Consistent[0].Causes, v.Consistent[0].Evidence
+			}
+			if !slices.Equal(alike, c.want) || !strings.Contains(strings.Join(said, "\n"), c.says) {
+				t.Errorf("%s: %q, %q", v.Sentence, alike, said)
 			}
 		})
 	}
