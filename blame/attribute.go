@@ -37,7 +37,9 @@ type Attribution struct {
 	siteByKey   map[string]SiteID
 	classByKey  map[classKey]ClassID
 	reasonID    map[string]uint16
-	releases    map[SiteID][]release
+	// releases are the waits at a site that a goroutine ended, by serving or by
+	// giving back; cancels counts those that a cancellation ended.
+	releases map[SiteID][]release
 	// timers are the lengths of the waits at a site that no goroutine ended.
 	timers       map[SiteID][]int64
 	timersSorted map[SiteID]bool
@@ -45,7 +47,9 @@ type Attribution struct {
 	networkHome  map[ClassID]bool
 	serves       map[string]bool
 	late         int64 // cache of LateWakeup, -1 when not computed
-	answers      map[timeline.GID]int
+	answered     map[timeline.GID]int
+	answerers    map[SiteID]map[string]bool
+	cancels      map[SiteID]int
 	queues       map[SiteID]*Queue
 	samples      map[timeline.GID][]timeline.Time
 	sections     map[gotrace.StackID]string
@@ -80,6 +84,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
 		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{},
+		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
 		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
 	}
 	a.findClasses()
@@ -177,8 +182,11 @@ func (a *Attribution) findReleases() {
 			s := &a.t.Gs[g].Segs[i]
 			if s.Kind == timeline.Waiting && s.Waker != timeline.NoG && s.Reason != timeline.ReasonNetwork {
 				site := a.siteOf(s.Stack)
-				a.siteOf(s.WakerStack)
 				a.classAt(s.Waker, s.End)
+				if a.cancelled(s) {
+					a.cancels[site]++
+					continue
+				}
 				a.releases[site] = append(a.releases[site], release{s.End, timeline.GID(g), int32(i)})
 			} else if s.Kind == timeline.Waiting && s.End < a.t.End {
 				site := a.siteOf(s.Stack)

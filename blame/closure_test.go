@@ -99,7 +99,7 @@ func FuzzClosure(f *testing.F) {
 		if len(data) > 6000 {
 			return
 		}
-		tl, err := timeline.Read(timelinetest.Random(data).Source(), timeline.Options{GCIdleBusy: seed&1 != 0, StoppedIdle: seed&2 != 0})
+		tl, err := timeline.Read(timelinetest.Random(data).Source(), timeline.Options{GCIdleBusy: seed&1 != 0, StoppedIdle: seed&2 != 0, GoneIdle: seed&4 != 0})
 		if err != nil {
 			t.Fatal(err)
 		}

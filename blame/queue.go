@@ -6,11 +6,23 @@ import (
 	"github.com/whylate/whylate/timeline"
 )
 
+// The structure that tells queues apart; ratios of the waits at one site.
+const (
+	// PeerRatio: above it, the waits at a site are ended by other requests, which
+	// give back what they used.
+	PeerRatio = 0.5
+	// ChildRatio: above it, they are ended by the waiters' own children.
+	ChildRatio = 0.5
+	// OneWorker: above it, one goroutine ends them.
+	OneWorker = 0.9
+)
+
 // Queue is what the waits at one site have in common: who ends them, and how
 // many hold at a time what is waited for.
 type Queue struct {
-	// Waits counts the waits there that a goroutine ended, Timers the others.
-	Waits, Timers int
+	// Waits counts the waits there that a goroutine ended, Cancelled those that
+	// the cancellation or the deadline of a context did, Timers the others.
+	Waits, Cancelled, Timers int
 	// Peers is the part of Waits that a goroutine ended which carried a request.
 	Peers float64
 	// Wakers is how many different goroutines ended waits, and Busiest the part
@@ -35,21 +47,21 @@ type Queue struct {
 // Answers reports whether a goroutine ends waits of others in receives: whoever
 // sends it work then waits for its answer.
 func (a *Attribution) Answers(g timeline.GID) bool {
-	if a.answers == nil {
-		a.answers = map[timeline.GID]int{}
+	if a.answered == nil {
+		a.answered = map[timeline.GID]int{}
 		for i := range a.f.Requests {
 			for _, p := range a.f.Requests[i].Parts {
 				me := &a.t.Gs[p.G]
 				for s := me.SegmentAt(p.Start + 1); s < len(me.Segs) && me.Segs[s].Start < p.End; s++ {
 					x := &me.Segs[s]
 					if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect) {
-						a.answers[x.Waker]++
+						a.answered[x.Waker]++
 					}
 				}
 			}
 		}
 	}
-	return a.answers[g] > 0
+	return a.answered[g] > 0
 }
 
 // maxHolds bounds the holds that are measured for one site.
@@ -60,7 +72,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	if q := a.queues[site]; q != nil {
 		return q
 	}
-	q := &Queue{Waits: len(a.releases[site]), Timers: len(a.timers[site])}
+	q := &Queue{Waits: len(a.releases[site]), Cancelled: a.cancels[site], Timers: len(a.timers[site])}
 	a.queues[site] = q
 	if q.Waits == 0 {
 		return q

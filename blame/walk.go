@@ -55,6 +55,9 @@ type walker struct {
 	nested     timeline.Time
 	hold, held timeline.Time
 	holders    int
+	// waiters are the goroutines whose waits are being replaced by what they
+	// awaited in vain.
+	waiters []timeline.GID
 }
 
 // where is the way from the request to the goroutine being walked.
@@ -62,6 +65,16 @@ type where struct {
 	first, queue, last Hop
 	flags              Flags
 	depth              int
+}
+
+// through returns the way on by one more hop.
+func (at *where) through(h Hop) where {
+	next := *at
+	if next.first.Site == 0 {
+		next.first = h
+	}
+	next.last = h
+	return next
 }
 
 func (w *walker) add(at *where, k Key, ns timeline.Time) {
@@ -316,8 +329,9 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		}
 		w.network(at, k, s, from, to)
 		return
-	case s.Waker != timeline.NoG && a.Sites[a.siteOf(s.WakerStack)].Cancel && !a.guards.NoTimeout:
-		k.Kind, k.Flags = a.awaited(k.Site), k.Flags|TimedOut
+	case a.cancelled(s) && !a.guards.NoTimeout:
+		w.timedOut(at, g, s, k, from, to)
+		return
 	case s.Waker != timeline.NoG:
 		w.waker(at, g, s, from, to)
 		return
@@ -331,7 +345,8 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 	case s.Reason == timeline.ReasonSystem:
 		k.Kind = Unresolved
 	case !a.guards.NoTimeout && a.usuallyAnswered(k.Site):
-		k.Kind, k.Flags = a.awaited(k.Site), k.Flags|TimedOut
+		w.timedOut(at, g, s, k, from, to)
+		return
 	default:
 		w.timer(at, k, s, from, to)
 		return
@@ -360,10 +375,21 @@ func (a *Attribution) awaited(site SiteID) LeafKind {
 	return Awaited
 }
 
+// cancelled reports whether a cancellation or an expired deadline of a context
+// ended a wait.
+func (a *Attribution) cancelled(s *timeline.Segment) bool {
+	return s.Waker != timeline.NoG && a.Sites[a.siteOf(s.WakerStack)].Cancel
+}
+
 // usuallyAnswered reports whether the waits at a site end by a goroutine at
 // least as often as by a timer: then a timer that ends one is a time-out, and
-// the time belongs to what was awaited. Calls of known clients always are.
+// the time belongs to what was awaited. Calls of known clients and waits at
+// known pools always are.
 func (a *Attribution) usuallyAnswered(site SiteID) bool {
+	switch a.Sites[site].Kind {
+	case SitePool, SitePermit:
+		return true
+	}
 	return a.awaited(site) == Network || len(a.releases[site]) > 0 && len(a.releases[site]) >= len(a.timers[site])
 }
 
@@ -375,13 +401,8 @@ func (w *walker) served(at *where, s *timeline.Segment, server timeline.GID, fro
 	if wrote <= from || at.depth > maxStitch {
 		return to
 	}
-	next := *at
+	next := at.through(Hop{Site: k.Site, Waker: w.a.classAt(server, wrote), Reason: s.Reason})
 	next.depth++
-	hop := Hop{Site: k.Site, Waker: w.a.classAt(server, wrote), Reason: s.Reason}
-	if next.first.Site == 0 {
-		next.first = hop
-	}
-	next.last = hop
 	w.walk(&next, server, from, wrote)
 	w.network(at, k, s, wrote, to)
 	return from
@@ -412,17 +433,10 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 	a := w.a
 	h := s.Waker
 	hop := Hop{Site: a.siteOf(s.Stack), WakerSite: a.siteOf(s.WakerStack), Waker: a.classAt(h, s.End), Reason: s.Reason}
-	next := *at
+	next := a.queueAt(at, hop)
 	next.depth++
-	if next.first.Site == 0 {
-		next.first = hop
-	}
 	if at.last.Site == hop.Site {
 		next.flags |= Ahead
-	}
-	next.last = hop
-	if !a.passing(hop) && (next.queue.Site == 0 || next.queue.Site == hop.Site) {
-		next.queue = hop
 	}
 	since := from
 	if !a.guards.NoWakerIdle {
@@ -471,6 +485,15 @@ func (w *walker) holder(at *where, h timeline.GID, from, to timeline.Time) {
 	if at.flags&Ahead != 0 {
 		w.nested += to - from
 	}
+}
+
+// queueAt returns the way on by a hop, which may be the request's queue.
+func (a *Attribution) queueAt(at *where, h Hop) where {
+	next := at.through(h)
+	if !a.passing(h) && (next.queue.Site == 0 || next.queue.Site == h.Site) {
+		next.queue = h
+	}
+	return next
 }
 
 // passing reports whether a hop is no queue: a wait for one's own children, for

@@ -9,6 +9,7 @@ import (
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
 	_ "github.com/whylate/whylate/cause/all"
+	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -21,6 +22,7 @@ var (
 	idle    = []string{"runtime.selectgo", "main.loop"}
 	receive = []string{"runtime.chanrecv1", "main.ask", "main.serve"}
 	send    = []string{"runtime.chansend1", "main.tell", "main.serve"}
+	choose  = []string{"runtime.selectgo", "main.ask", "main.serve"}
 	reply   = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.call", "main.serve"}
 )
 
@@ -95,6 +97,64 @@ var scenes = []struct {
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("chan send", send, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, naps(20*ms, "main.consume", "main.loop")))},
 		verdict: "cause", finding: "back-pressure", where: "main.consume",
+	},
+	{
+		name: "peers keep the permits for as long as usual, and requests give up",
+		scene: scene{procs: 2, cast: func(p *play) {
+			for g := range gotrace.GoID(4) {
+				p.waits(crowd0+g, "", home...)
+			}
+		}, in: every(10, outOfPermits)},
+		verdict: "cause", finding: "pool-exhausted", where: "main.take",
+	},
+	{
+		name: "nobody gives a connection back, and requests give up",
+		scene: scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
+			p.leaves(serving, 0, "select", "runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.list", "main.serve")
+			p.pass(20 * ms)
+			p.expires(serving)
+			p.runs(serving, 0)
+		})},
+		verdict: "inconclusive", reason: "look-alikes", alike: []string{"pool-exhausted", "pool-leak"},
+	},
+	{
+		name: "the one goroutine that serves everybody sleeps, and requests give up",
+		scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+			answer := []string{"runtime.chansend1", "main.answer", "main.loop"}
+			if i%10 != 9 {
+				behindHelper("select", choose, answer, func(p *play) { p.pass(ms / 10) })(p)
+				return
+			}
+			p.wakes(serving, helper, "main.start", "main.serve")
+			p.runs(helper, 1)
+			p.leaves(serving, 0, "select", choose...)
+			p.leaves(helper, 1, "sleep", "time.Sleep", "main.flush", "main.loop")
+			p.pass(15 * ms)
+			p.wakes(0, serving) // a timer's time
+			p.runs(serving, 0)
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+			p.leaves(helper, 1, "select", idle...)
+		}},
+		verdict: "cause", finding: "single-worker", where: "main.flush",
+	},
+	{
+		name: "a child calls a slow peer, and the request gives up",
+		scene: scene{procs: 2, in: func() func(*play, int) {
+			child := gotrace.GoID(1000)
+			return every(10, func(p *play) {
+				child++
+				p.do(p.b.Starts(serving, gotrace.NoProc, child, p.stack("main.ask", "main.serve"), p.stack("main.ask.func1")))
+				p.seen[child] = true
+				p.runs(child, 1)
+				p.leaves(child, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.supply", "main.ask.func1")
+				p.leaves(serving, 0, "select", choose...)
+				p.pass(20 * ms)
+				p.expires(serving)
+				p.runs(serving, 0)
+			})
+		}()},
+		verdict: "cause", finding: "slow-dependency", where: "main.supply",
 	},
 	{
 		name: "the request sleeps",
@@ -304,6 +364,37 @@ var scenes = []struct {
 	},
 }
 
+// outOfPermits lets two peers use what the request and two others wait for. They
+// give it back to the others; the request gives up.
+func outOfPermits(p *play) {
+	take := []string{"runtime.selectgo", "main.take", "main.serve"}
+	for g := range gotrace.GoID(4) {
+		p.wakes(0, crowd0+g)
+		p.runs(crowd0+g, 1)
+		p.do(p.b.Task(crowd0+g, "request"))
+		if g < 2 {
+			p.leaves(crowd0+g, 1, "sleep", "time.Sleep", "main.use", "main.serve")
+		} else {
+			p.leaves(crowd0+g, 1, "select", take...)
+		}
+	}
+	p.leaves(serving, 0, "select", take...)
+	p.pass(15 * ms)
+	for g := range gotrace.GoID(2) {
+		p.wakes(0, crowd0+g)
+		p.runs(crowd0+g, 1)
+		p.wakes(crowd0+g, crowd0+g+2, "runtime.chanrecv1", "main.give", "main.serve")
+		p.do(p.b.Done(crowd0 + g))
+		p.waits(crowd0+g, "network", home...)
+		p.runs(crowd0+g+2, 1)
+		p.do(p.b.Done(crowd0 + g + 2))
+		p.leaves(crowd0+g+2, 1, "network", home...)
+	}
+	p.pass(5 * ms)
+	p.wakes(0, serving) // a timer's time
+	p.runs(serving, 0)
+}
+
 // hogged takes the only P away from the request for the helper.
 func hogged(functions ...string) func(p *play) {
 	return func(p *play) {
@@ -391,6 +482,40 @@ func TestScenesGetTheirVerdict(t *testing.T) {
 			}
 			if sum := sum(v); v.Role != nil && v.Role.N >= cause.MinRequests && v.Tail.Excess > 0 && math.Abs(sum-1) > 1e-6 {
 				t.Errorf("shares add up to %v", sum)
+			}
+		})
+	}
+}
+
+// A load that is too much for the Ps need not be too much for the machine.
+func TestOverloadIsToldFromTooFewPsByTheMachinesCPUs(t *testing.T) {
+	var overload scene
+	for _, s := range scenes {
+		if s.finding == "overload" {
+			overload = s.scene
+		}
+	}
+	for _, c := range []struct {
+		name string
+		cpus int
+		want []string // nil if overload is sure
+		says string
+	}{
+		{"nobody knows the CPUs", 0, nil, "has more CPUs is unknown"},
+		{"a P for every CPU", 1, nil, "there are no more CPUs"},
+		{"fewer Ps than CPUs", 4, []string{"overload", "gomaxprocs-too-low"}, "is 1 on 4 CPUs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, overload), cause.Settings{Target: evidence.Target{NumCPU: c.cpus}})
+			var alike, said []string
+			if len(v.Findings) > 0 && v.Findings[0].Cause == "overload" {
+				said = v.Findings[0].Evidence
+			}
+			if len(v.Consistent) > 0 {
+				alike, said = v.Consistent[0].Causes, v.Consistent[0].Evidence
+			}
+			if !slices.Equal(alike, c.want) || !strings.Contains(strings.Join(said, "\n"), c.says) {
+				t.Errorf("%s: %q, %q", v.Sentence, alike, said)
 			}
 		})
 	}

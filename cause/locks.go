@@ -28,7 +28,7 @@ func (c *Case) Locks() *Locks {
 func (c *Case) queue(kind Serial) *Locks {
 	w := c.Processors().Winner
 	l := &Locks{Keys: c.Free(func(k blame.Key) bool {
-		if s, _ := c.Serial(k); s != kind && !(kind == Lock && k.Kind == blame.Open && c.lockSite(k.Site)) {
+		if s, _ := c.Serial(k); s != kind && !(k.Kind == blame.Open && c.knownQueue(k.Site) == kind) {
 			return false
 		}
 		return k.Kind != blame.Behind || w == Own || w == NoHolder
@@ -41,7 +41,7 @@ func (c *Case) queue(kind Serial) *Locks {
 		switch {
 		case k.Kind == blame.UnknownHolder || k.Kind == blame.Unresolved:
 			continue
-		case k.Kind == blame.Open && c.lockSite(k.Site):
+		case k.Kind == blame.Open && c.knownQueue(k.Site) == kind:
 			l.Open += c.NS[id]
 			continue
 		case Waits(k):
@@ -65,12 +65,16 @@ func (c *Case) queue(kind Serial) *Locks {
 	return l
 }
 
-func (c *Case) lockSite(s blame.SiteID) bool {
+// knownQueue is the queue that a site is by the library functions on its stack
+// alone, NoQueue if they do not tell.
+func (c *Case) knownQueue(s blame.SiteID) Serial {
 	switch c.A.Sites[s].Kind {
 	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock:
-		return true
+		return Lock
+	case blame.SitePool, blame.SitePermit:
+		return Pool
 	}
-	return false
+	return NoQueue
 }
 
 // OpenEvidence says whether the holders are known at all.
@@ -114,6 +118,19 @@ func (c *Case) Pools() *Locks { return c.queue(Pool) }
 
 // Sends sums up the waits for consumers of full channels.
 func (c *Case) Sends() *Locks { return c.queue(Send) }
+
+// TimedOut returns the part of the time under keys in waits that a deadline or a
+// cancellation ended.
+func (c *Case) TimedOut(keys []blame.KeyID) float64 {
+	var out, total float64
+	for _, id := range keys {
+		if c.Key(id).Flags&blame.TimedOut != 0 {
+			out += c.NS[id]
+		}
+		total += c.NS[id]
+	}
+	return out / max(total, 1)
+}
 
 // QueueRatio is how much more time than with the request itself a worker must
 // spend with others before it, for its own system calls to be the worker's fault.

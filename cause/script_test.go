@@ -22,10 +22,15 @@ type play struct {
 	now int64
 	// seen are goroutines that had their first event.
 	seen map[gotrace.GoID]bool
+	// deadlines counts the goroutines that expired deadlines have started.
+	deadlines gotrace.GoID
 }
 
 // serving is the goroutine that carries the requests.
 const serving = gotrace.GoID(1)
+
+// deadline0 is below the ids of goroutines that expired deadlines start.
+const deadline0 = gotrace.GoID(1_000_000)
 
 func (p *play) do(err error) {
 	p.tb.Helper()
@@ -76,6 +81,19 @@ func (p *play) wakes(by, whom gotrace.GoID, functions ...string) {
 		return
 	}
 	p.do(p.b.Wakes(by, gotrace.NoProc, whom, p.stack(functions...)))
+}
+
+// expires ends a wait by the deadline of its context, on P 1.
+func (p *play) expires(whom gotrace.GoID) {
+	p.tb.Helper()
+	p.deadlines++
+	by := deadline0 + p.deadlines
+	p.do(p.b.Busy(1))
+	p.do(p.b.Starts(gotrace.NoGoroutine, 1, by, 0, p.stack("time.goFunc")))
+	p.runs(by, 1)
+	p.wakes(by, whom, "context.(*cancelCtx).cancel", "context.(*timerCtx).cancel", "context.WithDeadlineCause.func1", "time.goFunc")
+	p.do(p.b.Ends(by))
+	p.do(p.b.Idle(1, gotrace.NoProc))
 }
 
 // computes lets a running goroutine run on. Every 10 ms it is sampled, if it is

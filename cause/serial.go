@@ -28,13 +28,7 @@ const (
 
 // The structure that tells queues apart; ratios of the waits at one site.
 const (
-	// PeerRatio: above it, the waits at a site are ended by other requests, which
-	// give back what they used.
-	PeerRatio = 0.5
-	// ChildRatio: above it, they are ended by the waiters' own children.
-	ChildRatio = 0.5
-	// OneWorker: above it, one goroutine ends them.
-	OneWorker = 0.9
+	PeerRatio, ChildRatio, OneWorker = blame.PeerRatio, blame.ChildRatio, blame.OneWorker
 	// ManyHolders is the mean number of holders at a time from which on it is not
 	// a lock; one holder measures exactly 1.
 	ManyHolders = 1.5
@@ -66,7 +60,7 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	switch {
 	case h.Reason == timeline.ReasonSync:
 		return Lock
-	case q.Children > ChildRatio:
+	case q.Children > ChildRatio, q.Waits == 0: // what nobody ever ended was walked for a child that was still at work
 		return Child
 	case q.Peers > PeerRatio:
 		return Pool

@@ -23,9 +23,8 @@ func (t *Timeline) findFree() {
 			n++
 			// A span that ended at this instant goes on.
 			if k := len(t.idle); n == 1 && k > 0 && t.idle[k-1].End == s.Start {
-				continue
-			}
-			if n == 1 {
+				t.idle[k-1].End = t.End
+			} else if n == 1 {
 				t.idle = append(t.idle, Span{Start: s.Start, End: t.End, G: NoG})
 			}
 		default:

@@ -33,6 +33,8 @@ const (
 	InSyscall
 	// Stopped: no goroutine because the world is stopped.
 	Stopped
+	// Gone: GOMAXPROCS is too low for the P to exist.
+	Gone
 )
 
 // Free reports whether a P that does this could take a goroutine at once.
@@ -59,6 +61,25 @@ const LateMin Time = 100e3
 // maxProcs bounds the P ids taken from a trace (an int16 in Segment); the
 // runtime itself has no limit below it that matters.
 const maxProcs = math.MaxInt16
+
+// maxResizes bounds the changes of GOMAXPROCS that are taken from a trace, each of
+// which stops the world; later ones are ignored.
+const maxResizes = 1024
+
+// resize is a change of GOMAXPROCS.
+type resize struct {
+	at    Time
+	procs int
+}
+
+// resized notes what GOMAXPROCS is from an instant on.
+func (b *builder) resized(at Time, procs int) {
+	b.t.GOMAXPROCS = max(b.t.GOMAXPROCS, procs)
+	n := len(b.resizes)
+	if n < maxResizes && (n == 0 || b.resizes[n-1].procs != procs) {
+		b.resizes = append(b.resizes, resize{at, procs})
+	}
+}
 
 // procState is the open stint of a P.
 type procState struct {
@@ -262,7 +283,10 @@ func (b *builder) finishProcs() {
 		p.endScheduler(t.End, never)
 		p.put(t.End, p.g, p.what)
 		if !b.o.StoppedIdle {
-			p.proc.Stints = stop(p.proc.Stints, t.STW)
+			p.proc.Stints = mark(p.proc.Stints, t.STW, Stopped, stopped)
+		}
+		if !b.o.GoneIdle {
+			p.proc.Stints = mark(p.proc.Stints, b.gone(p.proc.ID), Gone, func(s *Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
 		}
 		t.Procs = append(t.Procs, p.proc)
 	}
@@ -270,31 +294,54 @@ func (b *builder) finishProcs() {
 	sort.Slice(t.Procs, func(i, j int) bool { return t.Procs[i].ID < t.Procs[j].ID })
 }
 
-// stop marks the parts of stints that lie in a stop-the-world span and in which
-// the P was free, or ran who stopped the world: a P that was stopped looks idle
-// and is not.
-func stop(in []Stint, stw []Span) []Stint {
-	if len(stw) == 0 {
+// gone returns when GOMAXPROCS was too low for a P to exist. A P that it takes
+// away parks as an idle one does, and nothing more is heard of it. What a trace
+// says first of GOMAXPROCS has been so from its beginning.
+func (b *builder) gone(id gotrace.ProcID) (out []Span) {
+	from := b.t.Start
+	for i, r := range b.resizes {
+		to := b.t.End
+		if i+1 < len(b.resizes) {
+			to = b.resizes[i+1].at
+		}
+		if int(id) >= r.procs {
+			out = append(out, Span{Start: from, End: to, G: NoG})
+		}
+		from = to
+	}
+	return out
+}
+
+// stopped reports whether a P did nothing but wait for the end of a stop: it was
+// free, or it ran who stopped the world. It looks idle and is not.
+func stopped(s *Stint, stw *Span) bool {
+	return s.G != NoG && s.G == stw.G || s.What.Free() && s.What != GCIdle
+}
+
+// mark gives the parts of stints that lie in spans, and that takes accepts,
+// another activity.
+func mark(in []Stint, spans []Span, what Activity, takes func(*Stint, *Span) bool) []Stint {
+	if len(spans) == 0 {
 		return in
 	}
 	out := make([]Stint, 0, len(in))
 	i := 0
 	for _, s := range in {
-		for i < len(stw) && stw[i].End <= s.Start {
+		for i < len(spans) && spans[i].End <= s.Start {
 			i++
 		}
-		for j := i; j < len(stw) && stw[j].Start < s.End; j++ {
-			if stopper := s.G != NoG && s.G == stw[j].G; !stopper && (!s.What.Free() || s.What == GCIdle) {
+		for j := i; j < len(spans) && spans[j].Start < s.End; j++ {
+			if !takes(&s, &spans[j]) {
 				continue
 			}
-			a, e := max(stw[j].Start, s.Start), min(stw[j].End, s.End)
-			if e <= a { // within the stop before it: a damaged trace
+			a, e := max(spans[j].Start, s.Start), min(spans[j].End, s.End)
+			if e <= a { // within the span before it: a damaged trace
 				continue
 			}
 			if a > s.Start {
 				out = append(out, Stint{s.Start, a, s.G, s.What})
 			}
-			out = append(out, Stint{a, e, NoG, Stopped})
+			out = append(out, Stint{a, e, NoG, what})
 			s.Start = e
 		}
 		if s.End > s.Start {

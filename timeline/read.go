@@ -26,6 +26,8 @@ type Options struct {
 	GCIdleBusy bool
 	// StoppedIdle takes a P that stop-the-world stopped for an idle one.
 	StoppedIdle bool
+	// GoneIdle takes a P that GOMAXPROCS took away for an idle one.
+	GoneIdle bool
 }
 
 // Read builds the timeline of a trace. A damaged trace gives a timeline of what
@@ -67,8 +69,10 @@ type builder struct {
 	o     Options
 	cur   []goState // by GID
 	procs map[gotrace.ProcID]*procState
-	open  map[rangeKey]Span
-	tasks map[gotrace.TaskID]*Task
+	// resizes are the values of GOMAXPROCS, each different from the one before.
+	resizes []resize
+	open    map[rangeKey]Span
+	tasks   map[gotrace.TaskID]*Task
 	// wrapped maps compiler wrappers to the functions that they call.
 	wrapped map[string]string
 	segs    slab[Segment]
@@ -116,8 +120,8 @@ func (b *builder) add(ev *gotrace.Event) {
 		t.Start, b.last = ev.Time, ev.Time
 	}
 	if ev.Kind == gotrace.KindMetric {
-		if ev.Name == "/sched/gomaxprocs:threads" && ev.Value <= maxProcs {
-			t.GOMAXPROCS = max(t.GOMAXPROCS, int(ev.Value))
+		if ev.Name == "/sched/gomaxprocs:threads" && ev.Value > 0 && ev.Value <= maxProcs {
+			b.resized(ev.Time, int(ev.Value))
 		}
 		return
 	}

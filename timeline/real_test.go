@@ -131,3 +131,44 @@ func serve(t *testing.T) []byte {
 	trace.Stop()
 	return b.Bytes()
 }
+
+// A program that lowers GOMAXPROCS has no idle P while it keeps the one it has
+// left busy, and idle ones again when it raises it.
+func TestPsThatGOMAXPROCSTakesAwayAreNotIdle(t *testing.T) {
+	const procs = 3
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GOMAXPROCS(1)
+	for range 200 {
+		runtime.Gosched()
+	}
+	runtime.GOMAXPROCS(procs)
+	trace.Stop()
+	tl := read(t, &b)
+	var at []timeline.Time // both stops' ends
+	for _, s := range tl.STW {
+		if s.Name == "GOMAXPROCS" {
+			at = append(at, s.End)
+		}
+	}
+	if len(at) != 2 || tl.GOMAXPROCS != procs || len(tl.Procs) != procs {
+		t.Fatalf("%d stops for GOMAXPROCS, %d of %d Ps", len(at), len(tl.Procs), tl.GOMAXPROCS)
+	}
+	for _, p := range tl.Procs {
+		var gone timeline.Time
+		for _, s := range p.Stints {
+			switch {
+			case s.What == timeline.Gone:
+				gone += s.End - s.Start
+			case p.ID >= 1 && s.Start < at[1] && s.End > at[0] && s.What != timeline.Stopped:
+				t.Errorf("p%d does %d at %d", p.ID, s.What, s.Start-tl.Start)
+			}
+		}
+		if (gone > 0) != (p.ID >= 1) || gone > at[1]-at[0] {
+			t.Errorf("p%d is gone for %d of %d ns", p.ID, gone, at[1]-at[0])
+		}
+	}
+}

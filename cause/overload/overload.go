@@ -25,8 +25,29 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	j := c.Starved(cause.Own, false)
-	if j != nil {
-		j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit())
+	if j == nil {
+		return nil
 	}
-	return j
+	j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit())
+	if c.Host != nil { // gomaxprocs-too-low has decided
+		return j
+	}
+	return j.With(capacity(c.GOMAXPROCS(), c.Target.NumCPU))
+}
+
+// capacity says whether every CPU has a P: else the load may be too much for the
+// Ps only. cpus is 0 if not recorded.
+func capacity(ps, cpus int) cause.Evidence {
+	const alike, record = "gomaxprocs-too-low", "the machine's idle CPU time, on the host of the process"
+	switch {
+	case cpus == 0:
+		return cause.Evidence{Text: fmt.Sprintf("GOMAXPROCS is %d; whether the machine has more CPUs is unknown: if it has, and they are idle, it is %s", ps, alike), Holds: cause.Unknown}
+	case ps < cpus:
+		return cause.Evidence{
+			Text:  fmt.Sprintf("GOMAXPROCS is %d on %d CPUs; whether the others were idle is unknown", ps, cpus),
+			Holds: cause.Unknown, Decides: true, Number: float64(ps) / float64(cpus),
+			Alike: []string{alike}, Record: record,
+		}
+	}
+	return cause.Evidence{Text: fmt.Sprintf("GOMAXPROCS is %d, and there are no more CPUs", ps), Holds: cause.Yes, Number: float64(ps) / float64(cpus)}
 }

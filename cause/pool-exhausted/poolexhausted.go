@@ -28,14 +28,8 @@ var Entry = &cause.Entry{
 // own work is to blame and not the size of the pool (CAUSES, "Waits behind a holder").
 const grown = 1.5
 
-// usual says whether the tail's holds are as long as usual; unknown where no hold
-// could be measured.
-func usual(tail, median float64) cause.Truth {
-	if median == 0 {
-		return cause.Unknown
-	}
-	return cause.Of(tail <= grown*median)
-}
+// record is how to learn how many items are in use, and since when.
+const record = "the pool's own statistics (in use, wait count), or a user task around each use"
 
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Pools()
@@ -43,15 +37,40 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	q := c.A.Queue(l.Site)
-	site := c.A.Sites[l.Site]
-	known := site.Kind == blame.SitePool || site.Kind == blame.SitePermit
-	tail := c.MeanHold(l.Keys)
-	holds := cause.Evidence{
-		Text:    fmt.Sprintf("the holders used it for %s; %s is usual", cause.Ms(tail), cause.Ms(float64(q.Hold))),
-		Holds:   usual(tail, float64(q.Hold)),
-		Decides: true, Number: tail / max(float64(q.Hold), 1),
+	j := &cause.Judgement{
+		Keys: l.Keys, Where: c.PlaceOf(l.Site), Alike: []string{"slow-dependency"}, Record: record,
+		Subject: fmt.Sprintf("they wait in %s for a pool of which everything is in use", c.SiteName(l.Site)),
 	}
-	ev := []cause.Evidence{
+	if q.Waits == 0 {
+		j.Evidence = []cause.Evidence{neverReturned(c, l.Site, q)}
+	} else {
+		j.Evidence = returned(c, l, q)
+	}
+	if out := c.TimedOut(l.Keys); out > 0 {
+		j.Evidence = append(j.Evidence, cause.Evidence{
+			Text:  fmt.Sprintf("%s of that time are waits that a deadline or a cancellation ended before anything was given back to them", cause.Pct(out)),
+			Holds: cause.Yes, Number: out,
+		})
+	}
+	return j
+}
+
+// neverReturned is the evidence where no release was seen: the pool may be too
+// small for uses that outlast the recording, or nobody gives anything back.
+func neverReturned(c *cause.Case, site blame.SiteID, q *blame.Queue) cause.Evidence {
+	return cause.Evidence{
+		Text:  fmt.Sprintf("nobody gave anything back in %s in the whole recording: %d waits there ran into a time-out, none was served", c.SiteName(site), q.Cancelled+q.Timers),
+		Holds: cause.Unknown, Decides: true,
+		Alike:  []string{"pool-leak"},
+		Record: record + ": if as many stay in use when nobody calls, they leak",
+	}
+}
+
+// returned is the evidence from what the holders gave back.
+func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
+	kind := c.A.Sites[l.Site].Kind
+	known := kind == blame.SitePool || kind == blame.SitePermit
+	return []cause.Evidence{
 		{
 			Text:    fmt.Sprintf("requests wait in %s until another request gives back: %s of %d waits there, by %d different goroutines", c.SiteName(l.Site), cause.Pct(q.Peers), q.Waits, q.Wakers),
 			Holds:   cause.Of(known || q.Peers > cause.PeerRatio || q.Wakers > 1),
@@ -61,11 +80,26 @@ func judge(c *cause.Case) *cause.Judgement {
 			Text:  fmt.Sprintf("%.1f holders at a time", q.Holders),
 			Holds: cause.Of(known || q.Holders >= cause.ManyHolders), Decides: !known && q.Holders > 0, Number: q.Holders,
 		},
-		holds,
+		holds(c, l, float64(q.Hold)),
 	}
-	return &cause.Judgement{
-		Keys: l.Keys, Where: c.PlaceOf(l.Site), Evidence: ev,
-		Alike: []string{"slow-dependency"}, Record: "the pool's own statistics (in use, wait count), or a user task around each use",
-		Subject: fmt.Sprintf("they wait in %s for a pool of which everything is in use", c.SiteName(l.Site)),
+}
+
+// holds says whether the tail's holds are as long as usual; unknown where none
+// could be measured.
+func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
+	if c.MeanHolders(l.Keys) == 0 {
+		return cause.Evidence{
+			Text:  "how long it was held meanwhile is unknown: nothing was given back while the slow requests waited",
+			Holds: cause.Unknown, Decides: true,
+		}
 	}
+	tail := c.MeanHold(l.Keys)
+	e := cause.Evidence{
+		Text:    fmt.Sprintf("the holders used it for %s; %s is usual", cause.Ms(tail), cause.Ms(usual)),
+		Decides: true, Number: tail / max(usual, 1),
+	}
+	if usual > 0 {
+		e.Holds = cause.Of(tail <= grown*usual)
+	}
+	return e
 }

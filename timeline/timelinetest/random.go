@@ -147,6 +147,8 @@ func Random(data []byte) *Builder {
 				b.Sync()
 			case 1, 2:
 				b.Sample(pick(gotrace.Running), stack(places.releases))
+			case 3: // Ps beyond it may go on: a damaged trace says so
+				b.Procs(1 + x%4)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // Script is a parsed script: one event per line, behind the instant at which it
 // happens. In what follows NAME is a stack's.
 //
-//	procs 2                              GOMAXPROCS
+//	procs 2                              GOMAXPROCS, from the instant of the line before
 //	stack NAME = inner < middle < root   functions, innermost first
 //	home g1 at NAME                      where g1 waits for its next piece of work
 //	request /x g1 2ms-5ms g2 5ms-7ms     parts of a request; "open" behind them: in flight

@@ -1,0 +1,201 @@
+package blame
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// A wait that a deadline or a cancellation ended belongs to what was awaited. Who
+// that was is told by the waits of the same place that ended otherwise, and by
+// whom the waiter had started: a peer, a child, the worker that answers there.
+
+// minAnswers is how many waits at a place one goroutine must have ended to be
+// taken for the worker that serves it: a single one tells nothing about others.
+const minAnswers = 2
+
+// maxTimeouts bounds how many time-outs lie within each other on one chain.
+const maxTimeouts = 64
+
+// timedOut handles a wait of g that ran into a time-out: what was awaited is
+// walked over the same interval. What cannot be walked stays a leaf.
+func (w *walker) timedOut(at *where, g timeline.GID, s *timeline.Segment, k Key, from, to timeline.Time) {
+	a := w.a
+	k.Kind = a.awaited(k.Site)
+	k.Flags |= TimedOut
+	if k.Kind == Network {
+		w.add(at, k, to-from)
+		return
+	}
+	hop := Hop{Site: k.Site, Reason: s.Reason}
+	if a.pooled(k.Site) {
+		next := a.queueAt(at, hop)
+		if next.queue == hop {
+			w.returned(s, k.Site)
+		}
+		w.add(&next, k, to-from)
+		return
+	}
+	h := w.child(g, s, k.Site)
+	serves := h == timeline.NoG
+	if serves {
+		h = a.worker(k.Site)
+	}
+	// A time-out does not order goroutines in time as a wake-up does: one may
+	// wait, in the end, for another whose wait it ends later. Nobody is walked
+	// for a wait of its own.
+	circular := h == g || slices.Contains(w.waiters, g) || slices.Contains(w.waiters, h)
+	if h == timeline.NoG || circular || len(w.waiters) >= maxTimeouts {
+		w.add(at, k, to-from)
+		return
+	}
+	hop.Waker = a.classAt(h, s.End)
+	if serves {
+		hop.WakerSite = a.answersFrom(k.Site, h, s.End)
+	}
+	next := a.queueAt(at, hop)
+	next.depth++
+	next.flags |= TimedOut
+	w.waiters = append(w.waiters, g)
+	if serves {
+		w.worker(&next, at, s, h, k, from, to)
+	} else {
+		w.walk(&next, h, from, to)
+	}
+	w.waiters = w.waiters[:len(w.waiters)-1]
+}
+
+// worker walks what a worker h did in [from, to] of the wait s: first, perhaps,
+// for others.
+func (w *walker) worker(next, at *where, s *timeline.Segment, h timeline.GID, k Key, from, to timeline.Time) {
+	if before := w.a.answeredBefore(next.last, s, h); before > from && before < to {
+		ahead := *next
+		ahead.flags |= Ahead
+		w.atWork(&ahead, at, h, k, from, before)
+		from = before
+	}
+	w.atWork(next, at, h, k, from, to)
+}
+
+// atWork walks what h did in [from, to], reached by next. Its home waits, and the
+// time after its death, stay the leaf k of the waiter at: it was not at work on
+// what was awaited.
+func (w *walker) atWork(next, at *where, h timeline.GID, k Key, from, to timeline.Time) {
+	me := &w.a.t.Gs[h]
+	for i := me.SegmentAt(from + 1); i < len(me.Segs) && me.Segs[i].Start < to; i++ {
+		x := &me.Segs[i]
+		w.steps++
+		if !w.a.f.Home(h, x) {
+			continue
+		}
+		w.walk(next, h, from, x.Start)
+		from = max(from, x.Start)
+		end := min(to, x.End)
+		w.add(at, k, end-from)
+		from = end
+	}
+	if end := me.End(); me.Died && end < to {
+		end = max(from, end)
+		w.walk(next, h, from, end)
+		w.add(at, k, to-end)
+		return
+	}
+	w.walk(next, h, from, to)
+}
+
+// child returns the goroutine that the wait s of g, at a site, was for: one that
+// g gave birth to within the request and that was still at work when the time
+// was out. It is of a root function that ends waits at this site; where nothing
+// ever did, it was started in the function that waits. Of several it is the one
+// that worked longest: the others are done when it is.
+func (w *walker) child(g timeline.GID, s *timeline.Segment, site SiteID) timeline.GID {
+	a := w.a
+	best := timeline.NoG
+	unanswered := len(a.releases[site])+len(a.timers[site]) == 0
+	wakes := a.t.Gs[g].Wakes
+	for i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= w.begun }); i < len(wakes) && wakes[i].Time <= s.Start && w.steps <= maxSteps; i++ {
+		w.steps++
+		if !wakes[i].Birth {
+			continue
+		}
+		c := wakes[i].Whom
+		me := &a.t.Gs[c]
+		if me.Died && me.End() <= s.End {
+			continue
+		}
+		if !a.answers(site, me.Root) && !(unanswered && a.Sites[a.siteOf(wakes[i].Stack)].Func == a.Sites[site].Func) {
+			continue
+		}
+		if best == timeline.NoG || me.End() > a.t.Gs[best].End() {
+			best = c
+		}
+	}
+	return best
+}
+
+// answers reports whether goroutines of a root function end waits at a site.
+func (a *Attribution) answers(site SiteID, root string) bool {
+	roots := a.answerers[site]
+	if roots == nil {
+		roots = map[string]bool{}
+		for _, r := range a.releases[site] {
+			roots[a.t.Gs[a.t.Gs[r.g].Segs[r.seg].Waker].Root] = true
+		}
+		a.answerers[site] = roots
+	}
+	return roots[root]
+}
+
+// worker returns the one goroutine that ends the waits at a site by serving
+// everybody, NoG if there is none.
+func (a *Attribution) worker(site SiteID) timeline.GID {
+	if len(a.releases[site]) < minAnswers {
+		return timeline.NoG
+	}
+	if q := a.Queue(site); q.Busiest > OneWorker && q.Children <= ChildRatio && q.Peers <= PeerRatio {
+		return q.Worker
+	}
+	return timeline.NoG
+}
+
+// answersFrom returns where h stood when it ended a wait at a site, the last time
+// before an instant or else the first time after it, 0 if it never did.
+func (a *Attribution) answersFrom(site SiteID, h timeline.GID, at timeline.Time) SiteID {
+	rs := a.releases[site]
+	from := sort.Search(len(rs), func(i int) bool { return rs[i].at > at })
+	for i := range rs {
+		if i < from {
+			i = from - 1 - i
+		}
+		if s := &a.t.Gs[rs[i].g].Segs[rs[i].seg]; s.Waker == h {
+			return a.siteOf(s.WakerStack)
+		}
+	}
+	return 0
+}
+
+// pooled reports whether what is awaited at a site is something that others use
+// and give back: a connection of a pool, a permit.
+func (a *Attribution) pooled(site SiteID) bool {
+	switch a.Sites[site].Kind {
+	case SitePool, SitePermit:
+		return true
+	}
+	return len(a.releases[site]) > 0 && a.Queue(site).Peers > PeerRatio
+}
+
+// returned measures the holds that ended at a site during a wait s that timed
+// out: what was given back meanwhile went to others.
+func (w *walker) returned(s *timeline.Segment, site SiteID) {
+	rs := w.a.releases[site]
+	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > s.Start }); i < len(rs) && rs[i].at <= s.End && w.steps <= maxSteps; i++ {
+		w.steps++
+		h := w.a.t.Gs[rs[i].g].Segs[rs[i].seg].Waker
+		if held := rs[i].at - w.a.passed(h, site, rs[i].at); held > 0 {
+			w.hold = max(w.hold, held)
+			w.held += held
+			w.holders++
+		}
+	}
+}
