@@ -47,9 +47,14 @@ type Attribution struct {
 	late         int64 // cache of LateWakeup, -1 when not computed
 	answers      map[timeline.GID]int
 	queues       map[SiteID]*Queue
-	samples      map[timeline.GID][]timeline.Time
-	sections     map[gotrace.StackID]string
-	blocking     map[string]bool
+	// samples are the instants of the goroutines' CPU samples, clocks of those that
+	// read the clock; clockStacks caches which stacks do.
+	samples, clocks map[timeline.GID][]timeline.Time
+	clockStacks     map[gotrace.StackID]bool
+	// cycles are the mark phases by who started them.
+	cycles   [timeline.Starters][]timeline.Span
+	sections map[gotrace.StackID]string
+	blocking map[string]bool
 }
 
 // release is a wake-up of a waiter at a site: the waiter's segment says by whom.
@@ -81,7 +86,12 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{},
 		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
+		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 	}
+	for s := range a.cycles {
+		a.cycles[s] = t.StartedBy(timeline.Starter(s))
+	}
+	a.findSamples()
 	a.findClasses()
 	a.classStats()
 	a.findReleases()
