@@ -48,6 +48,7 @@ var clockScenes = []told{
 	{name: "the clock is read very often, without the kernel", scene: computing(clock, clock, clock, clock), set: onHost(0.05), finding: "expensive-request"},
 	{name: "half of it reads the clock", scene: computing(clock, code, clock, code), set: onHost(0.4), finding: "slow-clock", where: "main.stamp", share: 0.5, second: "expensive-request"},
 	{name: "a seventh of it reads the clock", scene: computing(clock, code, code, code, code, code, code), set: onHost(0.6), finding: "expensive-request", where: "main.scale"},
+	{name: "a seventh of it reads the clock, and nobody knows where", scene: computing(clock, code, code, code, code, code, code), finding: "expensive-request", where: "main.scale"},
 	{name: "other system calls explain the kernel's time", scene: computing(clock, kernel, kernel, code), set: onHost(0.5), finding: "expensive-request", where: "main.scan"},
 	{name: "other system calls do not explain the kernel's time", scene: computing(clock, clock, kernel, kernel), set: onHost(0.9), finding: "slow-clock", where: "main.stamp", second: "expensive-request"},
 }

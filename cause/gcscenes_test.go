@@ -74,7 +74,7 @@ func stopped(reason string, at []string, stopping, rest int64) scene {
 		p.runs(helper, 1)
 		p.runs(other, 2)
 		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
-		p.do(p.b.Range(gotrace.KindRangeBegin, gotrace.NoGoroutine, markPhase, 0))
+		p.do(p.b.Range(gotrace.KindRangeBegin, helper, markPhase, p.stack(at...)))
 		p.do(p.b.Range(gotrace.KindRangeBegin, helper, reason, p.stack(at...)))
 		p.pass(stopping)
 		p.leaves(other, 2, "select", idle...)
@@ -115,8 +115,15 @@ var gcScenes = []told{
 		finding: "forced-gc", where: "main.tidy", share: 2. / 3, second: "gc-workers",
 	},
 	{name: "the collector stops the world", scene: stopped(sweepTerm, byHeap, ms, 19*ms), finding: "gc-pause"},
-	{name: "somebody delays the collector's stop", scene: stopped(sweepTerm, byHeap, 19*ms, ms), not: "gc-pause"},
+	{name: "somebody delays the collector's stop", scene: stopped(sweepTerm, byHeap, 19*ms, ms)},
 	{name: "the stop is as long as the stopping", scene: stopped(sweepTerm, byHeap, 10*ms, 10*ms), alike: []string{"gc-pause", "slow-to-stop"}},
+	{name: "a forced cycle stops the world", scene: stopped(sweepTerm, byCall, ms, 19*ms), finding: "forced-gc", where: "main.tidy"},
+	{name: "the stops are the smaller part of what a cycle takes", scene: scene{procs: 1, cast: worker, in: every(10, func(p *play) {
+		p.do(p.b.Range(gotrace.KindRangeBegin, serving, sweepTerm, p.stack(byHeap...)))
+		p.pass(4 * ms)
+		p.do(p.b.Range(gotrace.KindRangeEnd, serving, sweepTerm, 0))
+		cycle(p, 20*ms, heapSizes{}, byHeap)
+	})}, finding: "gc-workers", share: 1},
 	{name: "memory statistics stop the world", scene: stopped("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms, 19*ms), finding: "stop-the-world", where: "main.watch"},
 	{name: "the trace stops the world", scene: stopped("stop-the-world (start trace)", []string{"runtime.StartTrace", "runtime/trace.Start", "net/http/pprof.Trace"}, ms, 19*ms), finding: "observer"},
 	{name: "somebody's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), finding: "stop-the-world"},

@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
@@ -14,7 +15,12 @@ var polling = []string{"runtime.selectgo", "main.poll"}
 type leaving struct {
 	alive []gotrace.GoID
 	next  gotrace.GoID
+	// reason and at are how they wait again.
+	reason string
+	at     []string
 }
+
+var reads = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.conn"}
 
 // newborn lets a goroutine that runs start another, which then waits, or ends.
 func (l *leaving) newborn(p *play, by gotrace.GoID, at, root []string, ends bool) gotrace.GoID {
@@ -40,26 +46,31 @@ func (l *leaving) busy(p *play, ns int64) {
 	for _, g := range l.alive {
 		p.wakes(0, g)
 	}
+	at := polling
+	if l.at != nil {
+		at = l.at
+	}
 	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
 	for i, g := range l.alive {
 		p.runs(g, 0)
 		p.pass(ns)
 		if i%100 == 99 {
-			p.b.Sample(g, p.stack(polling[1:]...))
+			p.b.Sample(g, p.stack(at[len(at)-1]))
 		}
-		p.waits(g, "select", polling...)
+		p.waits(g, cmp.Or(l.reason, "select"), at...)
 	}
 	p.runs(serving, 0)
 }
 
 var startsPoll = []string{"main.watch", "main.serve"}
 
-// leaks is such a service: births says how many each request starts.
-func leaks(births func(i int) int, ends bool) scene {
+// leaks is such a service: births says how many each request starts, and ends how
+// many of these end.
+func leaks(births func(i int) int, ends int) scene {
 	l := &leaving{}
 	return scene{procs: 1, in: func(p *play, i int) {
-		for range births(i) {
-			if g := l.newborn(p, serving, startsPoll, polling[1:], ends); !ends {
+		for b := range births(i) {
+			if g := l.newborn(p, serving, startsPoll, polling[1:], b < ends); b >= ends {
 				l.alive = append(l.alive, g)
 			}
 		}
@@ -72,19 +83,19 @@ func leaks(births func(i int) int, ends bool) scene {
 // always is n for every request.
 func always(n int) func(int) int { return func(int) int { return n } }
 
-// first is n for the first requests and 0 for later ones.
-func first(requests, n int) func(int) int {
+// first is n for the first requests and rest for later ones.
+func first(requests, n, rest int) func(int) int {
 	return func(i int) int {
 		if i < requests {
 			return n
 		}
-		return 0
+		return rest
 	}
 }
 
 // connections is a service with a growing number of connections, each of which has a
-// goroutine beside it that polls.
-func connections() scene {
+// goroutine beside it that polls; the connections themselves are busy if set.
+func connections(themselves bool) scene {
 	const acceptor = helper
 	l := &leaving{}
 	return scene{procs: 1, cast: waitingHelper, in: func(p *play, i int) {
@@ -95,9 +106,13 @@ func connections() scene {
 		p.waits(acceptor, "select", idle...)
 		p.wakes(0, conn)
 		p.runs(conn, 0)
-		l.alive = append(l.alive, l.newborn(p, conn, []string{"main.conn"}, polling[1:], false))
-		p.waits(conn, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.conn")
+		beside := l.newborn(p, conn, []string{"main.conn"}, polling[1:], false)
+		p.waits(conn, "network", reads...)
 		p.runs(serving, 0)
+		if l.alive = append(l.alive, beside); themselves {
+			l.alive[len(l.alive)-1] = conn
+			l.reason, l.at = "network", reads
+		}
 		if i%10 == 9 {
 			l.busy(p, ms/10)
 		}
@@ -133,11 +148,15 @@ func harmless() scene {
 }
 
 var leakScenes = []told{
-	{name: "every request leaves a goroutine behind", scene: leaks(always(1), false), finding: "goroutine-leak", where: "main.watch"},
-	{name: "the service warms up", scene: leaks(first(100, 4), false), finding: "goroutine-flood"},
-	{name: "the service ramps up for half of the time", scene: leaks(first(200, 2), false), finding: "goroutine-flood"},
+	{name: "every request leaves a goroutine behind", scene: leaks(always(1), 0), finding: "goroutine-leak", where: "main.watch"},
+	{name: "of three goroutines one ends", scene: leaks(always(3), 1), finding: "goroutine-leak", where: "main.watch"},
+	{name: "of three goroutines two end", scene: leaks(always(3), 2), finding: "goroutine-flood"},
+	{name: "the service warms up", scene: leaks(first(100, 4, 0), 0), finding: "goroutine-flood"},
+	{name: "the service ramps up for half of the time", scene: leaks(first(200, 2, 0), 0), finding: "goroutine-flood"},
+	{name: "the growth slows down", scene: leaks(first(300, 4, 1), 0), finding: "goroutine-flood"},
 	{name: "goroutines end", scene: short(), finding: "goroutine-flood"},
-	{name: "every connection has one", scene: connections(), finding: "goroutine-flood"},
+	{name: "every connection has one", scene: connections(false), finding: "goroutine-flood"},
+	{name: "they are connections", scene: connections(true), finding: "overload"},
 	{name: "they do no harm", scene: harmless(), finding: "timer-wait", where: "main.retry"},
 }
 

@@ -19,8 +19,6 @@ type told struct {
 	finding, where, second string
 	share                  float64
 	alike                  []string
-	// not is a cause that must not be named, nor be suspected.
-	not string
 }
 
 // tell judges scenes.
@@ -52,9 +50,6 @@ func tell(t *testing.T, scenes []told) {
 			}
 			if s.alike == nil && suspects != nil {
 				t.Errorf("undecided between %q", suspects)
-			}
-			if s.not != "" && slices.Contains(append(named, suspects...), s.not) {
-				t.Errorf("%s", s.not)
 			}
 			if x := sum(v); math.Abs(x-1) > 1e-6 {
 				t.Errorf("shares add up to %v", x)
