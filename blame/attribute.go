@@ -51,9 +51,14 @@ type Attribution struct {
 	answerers    map[SiteID]map[string]bool
 	cancels      map[SiteID]int
 	queues       map[SiteID]*Queue
-	samples      map[timeline.GID][]timeline.Time
-	sections     map[gotrace.StackID]string
-	blocking     map[string]bool
+	// samples are the instants of the goroutines' CPU samples, clocks of those that
+	// read the clock; clockStacks caches which stacks do.
+	samples, clocks map[timeline.GID][]timeline.Time
+	clockStacks     map[gotrace.StackID]bool
+	// cycles are the mark phases by who started them.
+	cycles   [timeline.Starters][]timeline.Span
+	sections map[gotrace.StackID]string
+	blocking map[string]bool
 }
 
 // release is a wake-up of a waiter at a site: the waiter's segment says by whom.
@@ -86,7 +91,12 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
 		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
+		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 	}
+	for s := range a.cycles {
+		a.cycles[s] = t.StartedBy(timeline.Starter(s))
+	}
+	a.findSamples()
 	a.findClasses()
 	a.classStats()
 	a.findReleases()

@@ -142,7 +142,7 @@ func sound(t *testing.T, a *Attribution) {
 	}
 }
 
-var flagNames = []string{"self", "blind", "timed-out", "ahead", "lost-p", "silent", "birth"}
+var flagNames = []string{"self", "blind", "timed-out", "ahead", "lost-p", "silent", "birth", "due", "inbound", "clock"}
 
 // tell renders the attribution of a script as far as want speaks of it.
 func tell(t *testing.T, script, off, want string) string {
@@ -182,6 +182,9 @@ func leaf(s *timelinetest.Script, a *Attribution, k Key) string {
 	text := k.Kind.String()
 	if k.Reason != 0 {
 		text += " (" + a.Reasons[k.Reason] + ")"
+	}
+	if k.Starter != timeline.Paced {
+		text += [...]string{"", " (forced)", " (tracer)"}[k.Starter]
 	}
 	if k.Class != 0 {
 		text += " by " + a.Classes[k.Class].Name

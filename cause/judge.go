@@ -8,6 +8,7 @@ import (
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/timeline"
 )
 
 // The thresholds of the verdict. They are calibrated on the healthy controls;
@@ -70,6 +71,9 @@ type Settings struct {
 	Host *host.Recording
 	// Target is what the recording says of the process.
 	Target evidence.Target
+	// Own are the spans of the trace's clock, in order, in which whylate waited for
+	// profiles other than the CPU's and the trace.
+	Own []timeline.Span
 }
 
 // Baseline is what the typical requests of a recording spent, by leaf.
@@ -287,7 +291,7 @@ type outcome struct {
 
 // contrast tests every entry against one contrast and adds what it finds.
 func (v *Verdict) contrast(c *Case, s Settings) {
-	c.Allocated, c.Target = s.Allocated, s.Target
+	c.Allocated, c.Target, c.Own = s.Allocated, s.Target, s.Own
 	c.onHost(s.Host)
 	outcomes, ruledOut := c.test()
 	cols, names := c.columns(outcomes)
