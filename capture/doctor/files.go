@@ -117,8 +117,7 @@ func listLen(list string) int {
 
 // distinct joins words, each once and in order.
 func distinct(words []string) string {
-	slices.Sort(words)
-	return strings.Join(slices.Compact(words), ", ")
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(words))), ", ")
 }
 
 // because is a short reason for an error of reading.

@@ -38,10 +38,11 @@ func governor(f files) Row {
 		return Row{ID: "governor", State: Absent, Why: "the machine does not scale frequencies, or a hypervisor does it out of sight"}
 	}
 	row.Value = distinct(governors)
+	steady := row.Value == "performance"
 	if len(preferences) > 0 {
 		row.Value += ", preference " + distinct(preferences)
 	}
-	if distinct(governors) != "performance" {
+	if !steady {
 		row.State = Look
 		row.Why = "a CPU that idled runs slowly at first: requests after a pause take longer"
 		row.Advice = "sudo cpupower frequency-set -g performance, A/B"
