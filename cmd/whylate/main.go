@@ -117,7 +117,7 @@ Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconc
 		}
 		return cmd.Help()
 	}
-	root.AddCommand(newDiagnose(), newRecord(), newCauses(), newDemo(), newVersion())
+	root.AddCommand(newDiagnose(), newRecord(), newCauses(), newDoctor(), newDemo(), newVersion())
 	return root
 }
 
