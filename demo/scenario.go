@@ -133,6 +133,12 @@ var scenarios = []Scenario{
 	gomaxprocsOverQuota,   // routes.go
 	hostContention,        // weather.go
 	syncLogging,           // payments.go
+	forcedGC,              // documents.go
+	memoryLimitThrash,     // photos.go
+	slowDNS,               // delivery.go
+	dialPerRequest,        // exchange.go
+	coldStart,             // shops.go
+	goroutineLeak,         // alerts.go
 	controlSteady,         // profiles.go
 	controlBursts,         // profiles.go
 	controlGC,             // news.go
