@@ -98,3 +98,14 @@ func route(path string, h http.HandlerFunc) http.Handler {
 	mux.HandleFunc("GET "+path, h)
 	return mux
 }
+
+// fetch reads the answer of a peer.
+func fetch(c *http.Client, url string) (answer []line, err error) {
+	resp, err := c.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	err = json.NewDecoder(resp.Body).Decode(&answer)
+	return answer, err
+}

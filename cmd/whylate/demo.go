@@ -41,7 +41,7 @@ of the planted verdict) if it is right, 1 if it is not.`,
 			}
 			if list {
 				for _, s := range demo.All() {
-					fmt.Fprintf(out, "%-18s %-24s %s\n", s.Name, planted(s), s.Title)
+					fmt.Fprintf(out, "%-21s %-24s %s\n", s.Name, planted(s), s.Title)
 				}
 				return nil
 			}
@@ -151,16 +151,20 @@ func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
 // all runs every scenario and prints a table.
 func (d *demonstration) all(ctx context.Context, times int) error {
 	wrong := 0
-	fmt.Fprintf(d.out, "%-18s %-22s %-5s %-34s %6s %14s %8s %8s %8s %6s %8s %5s\n", "scenario", "planted", "right", "found", "share", "interval", "p99", "without", "requests", "sent", "client", "s")
+	fmt.Fprintf(d.out, "%-21s %-22s %-5s %-34s %6s %14s %8s %8s %8s %6s %8s %5s\n", "scenario", "planted", "right", "found", "share", "interval", "p99", "without", "requests", "sent", "client", "s")
 	for _, s := range demo.All() {
 		for range times {
 			diag, res, err := d.diagnose(ctx, s)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			if errors.Is(err, demo.ErrNotPossible) {
+				fmt.Fprintf(d.out, "%-21s %-22s %-5s %v\n", s.Name, planted(s), "-", err)
+				break
+			}
 			if err != nil {
 				wrong++
-				fmt.Fprintf(d.out, "%-18s %-22s %-5s %v\n", s.Name, planted(s), "no", err)
+				fmt.Fprintf(d.out, "%-21s %-22s %-5s %v\n", s.Name, planted(s), "no", err)
 				continue
 			}
 			ok, why := judge(s, diag)
@@ -170,7 +174,7 @@ func (d *demonstration) all(ctx context.Context, times int) error {
 				mark = "NO"
 			}
 			share, interval, without := first(diag)
-			fmt.Fprintf(d.out, "%-18s %-22s %-5s %-34s %6s %14s %8.1f %8s %8d %6d %8.1f %5.1f  %s\n", s.Name, planted(s), mark, found(diag), share, interval,
+			fmt.Fprintf(d.out, "%-21s %-22s %-5s %-34s %6s %14s %8.1f %8s %8d %6d %8.1f %5.1f  %s\n", s.Name, planted(s), mark, found(diag), share, interval,
 				float64(diag.Requests.P99NS)/1e6, without, diag.Requests.Count, res.sentIn(diag), float64(res.seen.Latency.Quantile(0.99))/1e6, res.took.Seconds(), why)
 		}
 	}
