@@ -139,6 +139,11 @@ var scenarios = []Scenario{
 	dialPerRequest,        // exchange.go
 	coldStart,             // shops.go
 	goroutineLeak,         // alerts.go
+	gcPause,               // billing.go
+	slowClock,             // timesheets.go
+	syscallHandoff,        // vault.go
+	slowDisk,              // statements.go
+	pageFaults,            // maps.go
 	controlSteady,         // profiles.go
 	controlBursts,         // profiles.go
 	controlGC,             // news.go
