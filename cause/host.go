@@ -115,7 +115,11 @@ func (c *Case) Throttling() (worst *Throttling) {
 			Tail: min(1, c.Host.Tail.Groups[i].ThrottledNS/max(1, c.Host.Tail.WallNS)),
 			Rest: min(1, c.Host.Rest.Groups[i].ThrottledNS/max(1, c.Host.Rest.WallNS)),
 		}
-		t.Use = whole.UsageNS / max(1, c.Host.Whole.WallNS) / t.Quota
+		used := whole.UsageNS
+		if used == 0 { // CPU accounting is in another hierarchy: the process's own use, a lower bound
+			used = c.Host.Whole.RunNS
+		}
+		t.Use = used / max(1, c.Host.Whole.WallNS) / t.Quota
 		if worst == nil || t.Tail > worst.Tail {
 			worst = t
 		}

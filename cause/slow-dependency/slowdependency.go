@@ -97,6 +97,7 @@ func delayed(c *cause.Case, network float64) cause.Evidence {
 		Text:    fmt.Sprintf("threads waited for a CPU for %s of a slow request, the peer took %s", cause.Ms(d), cause.Ms(network)),
 		Holds:   small(d, lateRatio*network),
 		Decides: true, Number: d / max(network, 1),
+		Record: "the peer's own times for these calls, or the kernel's scheduling events (needs root)", Alike: []string{"host-contention"},
 	}
 }
 
