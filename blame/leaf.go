@@ -141,6 +141,8 @@ type Attributed struct {
 	Hold, Held int64
 	Holders    int
 	Pieces     []Piece
+	// FanIns are the waits in Pieces for one of several children.
+	FanIns []FanIn
 }
 
 func compareKeys(x, y Key) int {

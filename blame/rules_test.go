@@ -123,7 +123,8 @@ func sound(t *testing.T, a *Attribution) {
 	if c := a.Check(); c.WorstNS != 0 || c.Requests != len(a.Requests) {
 		t.Errorf("leaves do not add up: %+v", c)
 	}
-	for _, r := range a.Requests {
+	for i, r := range a.Requests {
+		fanInsAreParts(t, &a.Requests[i])
 		var sum int64
 		for i, p := range r.Pieces {
 			if sum += p.NS; p.NS <= 0 {

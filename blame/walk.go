@@ -50,6 +50,9 @@ type walker struct {
 	begun timeline.Time
 	reads bool
 	keys  []Key
+	// ends is the end of that part, fanIns are the waits for one of several children.
+	ends   timeline.Time
+	fanIns []fanIn
 	// nested is the time that the holder being walked itself spent waiting at
 	// the site it will release; hold is the longest single hold at the request's
 	// first queue, held the sum and holders the number of all of them.
@@ -369,6 +372,12 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		w.timedOut(at, g, s, k, from, to)
 		return
 	case s.Waker != timeline.NoG:
+		if at.depth == 0 && len(w.fanIns) < maxFanIns {
+			if rival, done := w.rival(g, s, from, to); rival != timeline.NoG {
+				w.forOneOf(at, g, s, from, to, rival, done)
+				return
+			}
+		}
 		w.waker(at, g, s, from, to)
 		return
 	case s.Reason == timeline.ReasonSleep && !open:

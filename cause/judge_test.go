@@ -521,6 +521,43 @@ func TestOverloadIsToldFromTooFewPsByTheMachinesCPUs(t *testing.T) {
 	}
 }
 
+// Without the peer of one child, requests still wait for the timer of the other.
+func TestP99WithoutACauseIsBoundedByOtherChildren(t *testing.T) {
+	child := gotrace.GoID(1000)
+	a := attributed(t, scene{procs: 3, in: every(10, func(p *play) {
+		sleeper, caller := child, child+1
+		child += 2
+		for _, c := range []gotrace.GoID{sleeper, caller} {
+			p.do(p.b.Starts(serving, gotrace.NoProc, c, p.stack("main.gather", "main.serve"), p.stack("main.part")))
+			p.seen[c] = true
+		}
+		p.runs(sleeper, 1)
+		p.leaves(sleeper, 1, "sleep", "time.Sleep", "main.throttle", "main.part")
+		p.runs(caller, 2)
+		p.leaves(caller, 2, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.supply", "main.part")
+		p.leaves(serving, 0, "sync", "sync.runtime_SemacquireWaitGroup", "sync.(*WaitGroup).Wait", "main.gather", "main.serve")
+		p.pass(12 * ms)
+		p.wakes(0, sleeper)
+		p.runs(sleeper, 1)
+		p.do(p.b.Ends(sleeper))
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.pass(6 * ms)
+		p.wakes(0, caller)
+		p.runs(caller, 2)
+		p.wakes(caller, serving, "sync.(*WaitGroup).Done", "main.part")
+		p.do(p.b.Ends(caller))
+		p.do(p.b.Idle(2, gotrace.NoProc))
+		p.runs(serving, 0)
+	})})
+	v := cause.Judge(a, cause.Settings{})
+	if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" || v.Findings[0].Share < 0.9 {
+		t.Fatalf("%s: %+v", v.Sentence, v.Findings)
+	}
+	if got := v.Findings[0].P99WithoutNS; got < 13*ms || got > 13*ms+ms/10 { // the sleep, and a millisecond of its own
+		t.Errorf("p99 without the peer %d ns", got)
+	}
+}
+
 // sum adds up what the tail's excess was split into.
 func sum(v *cause.Verdict) float64 {
 	all := v.Mix + v.Unresolved

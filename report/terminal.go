@@ -201,7 +201,7 @@ func (p *page) sentence(d *Diagnosis, terminal bool) {
 var reasons = map[string]string{
 	"few-requests": "too few finished requests for a tail; record longer (--for) or under load",
 	"no-requests":  "no request was found; say which function is one: --request func=REGEXP",
-	"no-trace":     "there is no execution trace, only evidence about the host",
+	"no-trace":     "no execution trace was recorded; what to add to the program stands below",
 	"level":        "every request waits alike; say whether that is too long: --slo 10ms, or --baseline FILE of a good time",
 	"look-alikes":  "several causes fit; what to record to separate them stands below",
 	"unexplained":  "the causes that hold explain too little of the excess",

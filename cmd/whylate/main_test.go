@@ -18,6 +18,7 @@ import (
 
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
 )
@@ -203,7 +204,7 @@ func TestFailuresExitWith1AndSayWhatToDo(t *testing.T) {
 		{"an empty file", []string{"diagnose", file("empty.trace", "")}, "empty", "whylate record"},
 		{"a directory", []string{"diagnose", dir}, "not a regular file", "whylate record"},
 		{"a broken incident", []string{"diagnose", file("cut.whylate", "PK\x03\x04")}, "cut short", "whylate record"},
-		{"an incident without a trace", []string{"diagnose", emptyIncident(t)}, "no execution trace", "whylate record"},
+		{"a baseline without a trace", []string{"diagnose", healthyTrace, "--baseline", emptyIncident(t)}, "no execution trace", "whylate record"},
 		{"an old trace", []string{"diagnose", file("old.trace", "go 1.21 trace\x00\x00\x00")}, "newer Go", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -280,6 +281,13 @@ func decode(t *testing.T, stdout string) *report.Diagnosis {
 		t.Errorf("after the document: %q, %v", rest, err)
 	}
 	return d
+}
+
+func TestAnIncidentWithoutATraceIsInconclusiveAndSaysWhatToDo(t *testing.T) {
+	code, stdout, stderr := whylate(t, "diagnose", emptyIncident(t))
+	if code != exitInconclusive || stderr != "" || !strings.Contains(stdout, diagnose.AddEndpoint) || !strings.Contains(stdout, "(no-trace)") {
+		t.Errorf("exit %d, stderr %q, stdout\n%s", code, stderr, stdout)
+	}
 }
 
 func TestALostPartIsOneLineOnStandardError(t *testing.T) {
