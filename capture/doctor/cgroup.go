@@ -10,10 +10,11 @@ import (
 
 // initCgroup is the initial cgroup namespace as a link in /proc/PID/ns shows it;
 // its number is a constant of the kernel (PROC_CGROUP_INIT_INO in
-// include/linux/proc_ns.h), like that of the initial pid namespace.
+// include/linux/proc_ns.h), like those of the initial pid and user namespaces.
 const (
 	initCgroup = "cgroup:[4026531835]"
 	initPID    = "pid:[4026531836]"
+	initUser   = "user:[4026531837]"
 )
 
 // Group is a cgroup on the way from a process to the root.

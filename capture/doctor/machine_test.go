@@ -248,7 +248,9 @@ func TestWhatMayBeRecorded(t *testing.T) {
 		advice string // a part of it
 	}{
 		{"no capabilities, no eBPF", refusing, map[string]string{"proc/self/status": status(none)}, "ebpf", No, "CAP_BPF and CAP_PERFMON"},
-		{"capabilities of a user namespace do not help", refusing, map[string]string{"proc/self/status": status(all)}, "ebpf", No, "on the host"},
+		{"capabilities of a user namespace do not help", refusing, map[string]string{"proc/self/status": status(all), "proc/self/ns/user": "->user:[4026532000]"}, "ebpf", No, "on the host, as root"},
+		{"nor do they with perf", healthyKernel, map[string]string{"proc/self/status": status(all), "proc/self/ns/user": "->user:[4026532000]", "proc/sys/kernel/perf_event_paranoid": "2"}, "perf", Partly, "sysctl"},
+		{"a seccomp filter", refusing, map[string]string{"proc/self/status": status(all), "proc/self/ns/user": "->" + initUser}, "ebpf", No, "on the host, or"},
 		{"two capabilities are enough", healthyKernel, map[string]string{"proc/self/status": status(bpfOnly), "sys/kernel/btf/vmlinux": "x", "sys/kernel/tracing/events/header_page": "x"}, "ebpf", Yes, ""},
 		{"no types", healthyKernel, map[string]string{"proc/self/status": status(bpfOnly)}, "ebpf", Partly, "BTF"},
 		{"no tracefs", healthyKernel, map[string]string{"proc/self/status": status(bpfOnly), "sys/kernel/btf/vmlinux": "x"}, "ebpf", Partly, "mount -t tracefs"},

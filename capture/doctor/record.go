@@ -21,8 +21,7 @@ const (
 
 // recordable says what this user may record.
 func recordable(f files, k kernel, p *process) []Row {
-	status := fields(f.value("proc/self/status"))
-	caps, _ := strconv.ParseUint(status["CapEff"], 16, 64)
+	r := rightsOf(f)
 	rows := []Row{
 		{ID: "trace", State: Yes, Why: "needs no right here: the service has to import net/http/pprof and be reachable", Advice: "whylate diagnose http://HOST:PORT"},
 	}
@@ -31,19 +30,37 @@ func recordable(f files, k kernel, p *process) []Row {
 	}
 	return append(rows,
 		Row{ID: "own-processes", State: Yes, Why: "CPU time and waiting of threads, environment and program of processes of the same user"},
-		othersRow(f, caps),
-		memoryRow(f, caps),
+		othersRow(f, r),
+		memoryRow(f, r),
 		groupsRow(f, p),
 		pressureRow(f),
 		schedstatRow(f),
 		delayRow(f),
-		bpfRow(f, k, caps),
+		bpfRow(f, k, r),
 		packetRow(k),
-		perfRow(f, caps),
+		perfRow(f, r),
 	)
 }
 
-func has(caps uint64, bit int) bool { return caps>>bit&1 == 1 }
+// rights are the effective capabilities of this process. Those of a user
+// namespace of its own are not counted: they hold for what was made inside only.
+type rights struct {
+	caps   uint64
+	nested bool
+}
+
+func rightsOf(f files) rights {
+	if ns := f.link("proc/self/ns/user"); ns != "" && ns != initUser {
+		return rights{nested: true}
+	}
+	caps, err := strconv.ParseUint(fields(f.value("proc/self/status"))["CapEff"], 16, 64)
+	if err != nil {
+		return rights{}
+	}
+	return rights{caps: caps}
+}
+
+func (r rights) has(bit int) bool { return r.caps>>bit&1 == 1 }
 
 // targetFiles of a process need different rights: the first two are open to
 // everyone, the others to those who may trace it.
@@ -93,7 +110,7 @@ func targetRow(f files, p *process) Row {
 }
 
 // othersRow tries a process of another user, if one can be seen.
-func othersRow(f files, caps uint64) Row {
+func othersRow(f files, r rights) Row {
 	own := strings.Fields(fields(f.value("proc/self/status"))["Uid"])
 	entries, err := fs.ReadDir(f.fs, "proc")
 	if err == nil && len(own) > 1 {
@@ -112,7 +129,7 @@ func othersRow(f files, caps uint64) Row {
 	}
 	row := Row{ID: "other-users", State: Unknown, Why: "no process of another user can be seen"}
 	switch h := hidepid(f); {
-	case has(caps, capPtrace):
+	case r.has(capPtrace):
 		row.State, row.Why = Yes, "CAP_SYS_PTRACE"
 	case h != "":
 		row.State, row.Why, row.Advice = No, "/proc is mounted with hidepid="+h, rootOnly
@@ -122,7 +139,7 @@ func othersRow(f files, caps uint64) Row {
 
 // memoryRow is about /proc/PID/mem, from which doctor reads GOMAXPROCS. Yama's
 // ptrace_scope limits it beyond the user's id (Documentation/admin-guide/LSM/Yama.rst).
-func memoryRow(f files, caps uint64) Row {
+func memoryRow(f files, r rights) Row {
 	row := Row{ID: "process-memory", State: Yes}
 	scope := f.value("proc/sys/kernel/yama/ptrace_scope")
 	row.Value = "ptrace_scope " + scope
@@ -134,7 +151,7 @@ func memoryRow(f files, caps uint64) Row {
 		}
 	case scope == "3":
 		row.State, row.Why = No, "the kernel lets nobody trace until it is booted again"
-	case has(caps, capPtrace):
+	case r.has(capPtrace):
 		row.Why = "CAP_SYS_PTRACE"
 	default:
 		row.State, row.Why, row.Advice = No, "GOMAXPROCS of a running process is then computed, not read", rootOnly
@@ -207,28 +224,30 @@ func delayRow(f files) Row {
 // bpfRow loads a program that does nothing: that is what decides, not the
 // kernel's version and not the capabilities, which a user namespace gives for
 // nothing.
-func bpfRow(f files, k kernel, caps uint64) Row {
+func bpfRow(f files, k kernel, r rights) Row {
 	row := Row{ID: "ebpf", State: Yes, Why: "a tracing program loads"}
 	var lack []string
-	if !has(caps, capAdmin) {
+	if !r.has(capAdmin) {
 		for _, c := range []struct {
 			bit  int
 			name string
 		}{{capBPF, "CAP_BPF"}, {capPerfmon, "CAP_PERFMON"}} {
-			if !has(caps, c.bit) {
+			if !r.has(c.bit) {
 				lack = append(lack, c.name)
 			}
 		}
 	}
 	err := k.bpf()
 	switch {
-	case err != nil && len(lack) > 0:
-		row.State, row.Why, row.Advice = No, "not permitted", "root, or "+strings.Join(lack, " and ")
 	case errors.Is(err, syscall.ENOSYS):
 		row.State, row.Why = No, "the kernel has no bpf(2), or it is not tried on this architecture"
+	case err != nil && r.nested:
+		row.State, row.Why, row.Advice = No, "the capabilities of a user namespace do not count", "run it on the host, as root"
+	case err != nil && len(lack) > 0:
+		row.State, row.Why, row.Advice = No, "not permitted", "root, or "+strings.Join(lack, " and ")
 	case err != nil:
 		row.State = No
-		row.Why = fmt.Sprintf("refused (%s) although the capabilities are there: a user namespace, a seccomp filter of the container, or kernel lockdown", because(err))
+		row.Why = fmt.Sprintf("refused (%s) although the capabilities are there: a seccomp filter of the container, or kernel lockdown", because(err))
 		row.Advice = "run it on the host, or in a privileged container"
 	case !f.exists("sys/kernel/btf/vmlinux"):
 		row.State, row.Why, row.Advice = Partly, "programs load, but the kernel does not describe its types", "CONFIG_DEBUG_INFO_BTF=y"
@@ -251,7 +270,7 @@ func packetRow(k kernel) Row {
 
 // perfRow judges perf_event_paranoid (Documentation/admin-guide/sysctl/kernel.rst):
 // above 2, a patch of Debian's and Ubuntu's kernels, nothing is left to users.
-func perfRow(f files, caps uint64) Row {
+func perfRow(f files, r rights) Row {
 	n, err := f.number("proc/sys/kernel/perf_event_paranoid")
 	if err != nil {
 		return Row{ID: "perf", State: No, Why: "perf_event_paranoid: " + because(err)}
@@ -259,7 +278,7 @@ func perfRow(f files, caps uint64) Row {
 	row := Row{ID: "perf", State: Yes, Value: fmt.Sprintf("perf_event_paranoid %d", n)}
 	const advice = "sudo sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON"
 	switch {
-	case has(caps, capPerfmon) || has(caps, capAdmin):
+	case r.has(capPerfmon) || r.has(capAdmin):
 		row.Why = "CAP_PERFMON"
 	case n <= 1:
 		row.Why = "own processes, kernel included"
