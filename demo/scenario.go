@@ -92,11 +92,15 @@ var scenarios = []Scenario{
 	timerWait,             // checkout.go
 	gcAssist,              // feed.go
 	gcWorkers,             // graph.go
+	forcedGC,              // archive.go
+	memoryLimitThrash,     // offers.go
+	gcPause,               // tickets.go
 	stopTheWorld,          // sessions.go
 	expensiveRequest,      // thumbnails.go
 	slowDependency,        // ratings.go
 	cpuHog,                // forecast.go
 	goroutineFlood,        // presence.go
+	goroutineLeak,         // alerts.go
 	netpollStarvation,     // shipping.go
 	overload,              // render.go
 	gomaxprocsTooLow,      // render.go

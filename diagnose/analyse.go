@@ -51,7 +51,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	f := request.Find(t, request.Options{Func: o.Request})
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards})
-	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in)}
+	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Target: m.Target, Own: own(m, t)}
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
