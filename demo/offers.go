@@ -37,11 +37,11 @@ func newOffers(ctx context.Context, _ map[string]string) (http.Handler, error) {
 // edit is what fills the memory.
 func (o *offers) edit(ctx context.Context) {
 	for interval(ctx, 700*time.Millisecond) {
-		edition := make([][]byte, 60)
+		edition := make([][]byte, 75)
 		for i := range edition {
 			edition[i] = make([]byte, 1<<20)
 		}
-		interval(ctx, 150*time.Millisecond)
+		interval(ctx, 250*time.Millisecond)
 		clear(edition)
 	}
 }
