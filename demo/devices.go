@@ -30,3 +30,21 @@ func newDevices(context.Context, map[string]string) (http.Handler, error) {
 func (d *devices) listen() { <-d.reports }
 
 func (d *devices) handle(w http.ResponseWriter, r *http.Request) { reply(w, lines(40)) }
+
+var observer = Scenario{
+	Name:  "observer",
+	Title: "30,000 idle goroutines and no room in the heap: a trace makes the collector run",
+	Cause: "observer", Contrast: "tail", Verdicts: []string{"cause", "healthy"},
+	Rate:      100,
+	Endpoints: []Endpoint{{Path: "/device"}},
+	Env:       []string{"GOMAXPROCS=1", "GOGC=3"},
+	New:       newFewDevices,
+}
+
+func newFewDevices(context.Context, map[string]string) (http.Handler, error) {
+	d := &devices{reports: make(chan struct{})}
+	for range 30_000 {
+		go d.listen()
+	}
+	return route("/device", d.handle), nil
+}

@@ -95,13 +95,17 @@ func (r *Running) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c, err := r.spawn(ctx, exe, peerName, []string{"GOMAXPROCS=1"}, string(settings))
+		c, err := r.spawn(ctx, (*exec.Cmd).Start, exe, peerName, []string{"GOMAXPROCS=1"}, string(settings))
 		if err != nil {
 			return fmt.Errorf("peer %s: %w", p.Name, err)
 		}
 		args = append(args, p.Name+"=http://"+c.app)
 	}
-	c, err := r.spawn(ctx, exe, r.Scenario.Name, r.Scenario.Env, args...)
+	start := (*exec.Cmd).Start
+	if r.Scenario.NoVDSO {
+		start = startWithoutVDSO
+	}
+	c, err := r.spawn(ctx, start, exe, r.Scenario.Name, r.Scenario.Env, args...)
 	if err != nil {
 		return err
 	}
@@ -197,7 +201,7 @@ type child struct {
 }
 
 // spawn starts a child and waits for its two addresses.
-func (r *Running) spawn(ctx context.Context, exe, name string, env []string, args ...string) (*child, error) {
+func (r *Running) spawn(ctx context.Context, start func(*exec.Cmd) error, exe, name string, env []string, args ...string) (*child, error) {
 	c := &child{cmd: exec.Command(exe, args...), exited: make(chan struct{})}
 	c.cmd.Env = append(environ(), append(env, VictimEnv+"="+name)...)
 	c.cmd.Stderr = &c.stderr
@@ -212,7 +216,7 @@ func (r *Running) spawn(ctx context.Context, exe, name string, env []string, arg
 	}
 	defer stdout.Close()
 	c.cmd.Stdout = w
-	err = c.cmd.Start()
+	err = start(c.cmd)
 	w.Close()
 	if err != nil {
 		return nil, err

@@ -44,6 +44,8 @@ type Scenario struct {
 	Endpoints []Endpoint
 	// Env is added to the service's environment, Go runtime settings only.
 	Env []string
+	// NoVDSO hides the vDSO from the service, so that reading the clock is a system call.
+	NoVDSO bool
 	// Peers are the other processes that the service calls.
 	Peers []Peer
 
@@ -97,10 +99,12 @@ var scenarios = []Scenario{
 	gcPause,               // tickets.go
 	stopTheWorld,          // sessions.go
 	expensiveRequest,      // thumbnails.go
+	slowClock,             // events.go
 	slowDependency,        // ratings.go
 	cpuHog,                // forecast.go
 	goroutineFlood,        // presence.go
 	goroutineLeak,         // alerts.go
+	observer,              // devices.go
 	netpollStarvation,     // shipping.go
 	overload,              // render.go
 	gomaxprocsTooLow,      // render.go
