@@ -2,6 +2,7 @@ package cause_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/cause"
@@ -139,3 +140,31 @@ func TestTheCollectorsCausesAreToldApart(t *testing.T) { tell(t, gcScenes) }
 
 // ownProfiles say that whylate asked for profiles all the time.
 var ownProfiles = cause.Settings{Own: []timeline.Span{{Start: 0, End: math.MaxInt64}}}
+
+// What the recording cost is not held against the service, even where it is too
+// little to be named; what others cost is.
+func TestTheRecordingsOwnCostIsNotTheServices(t *testing.T) {
+	costs := func(at []string) scene {
+		return scene{procs: 1, cast: worker, in: every(10, func(p *play) {
+			cycle(p, 900*ms/1000, heapSizes{}, at)
+			slow(1600*ms/1000).in(p, 0)
+		})}
+	}
+	for _, c := range []struct {
+		name    string
+		at      []string
+		slo     int64
+		verdict string
+	}{
+		{"the recording's", byTracer, 0, "healthy"},
+		{"the heap's", byHeap, 0, "cause"},
+		{"the recording's, and an objective that holds without it", byTracer, 3 * ms, "healthy"},
+		{"the recording's, and an objective that does not", byTracer, 2 * ms, "cause"},
+		{"the heap's, and the same objective", byHeap, 3 * ms, "cause"},
+	} {
+		v := cause.Judge(attributed(t, costs(c.at)), cause.Settings{SLO: c.slo})
+		if v.Verdict != c.verdict || strings.Contains(v.Sentence, "The recording itself") != (v.Verdict == "healthy") {
+			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	f := request.Find(t, request.Options{Func: o.Request})
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards})
 	hosts, hostErr := hostEvidence(in, t)
-	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Target: m.Target}
+	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Target: m.Target, Own: own(m, t)}
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
