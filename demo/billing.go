@@ -10,12 +10,12 @@ import (
 
 var gcPause = Scenario{
 	Name:  "gc-pause",
-	Title: "600,000 pools in use, which each collection empties while the world stands still",
+	Title: "800,000 pools in use, which each collection empties while the world stands still",
 	Cause: "gc-pause", Contrast: "tail", Verdicts: []string{"cause"},
 	Rate:      300,
 	Endpoints: []Endpoint{{Path: "/bill"}},
-	Env:       []string{twoPs, "GOGC=50"},
-	Peers:     []Peer{{Name: "tariffs", Reply: 4 * time.Millisecond}},
+	Env:       []string{twoPs},
+	Peers:     []Peer{{Name: "tariffs", Reply: 2 * time.Millisecond}},
 	New:       newBilling,
 }
 
@@ -34,7 +34,7 @@ type customer struct {
 }
 
 func newBilling(ctx context.Context, peers map[string]string) (http.Handler, error) {
-	b := &billing{client: newClient(), peer: peers["tariffs"], customers: make([]*customer, 600_000)}
+	b := &billing{client: newClient(), peer: peers["tariffs"], customers: make([]*customer, 800_000)}
 	for i := range b.customers {
 		b.customers[i] = &customer{}
 	}
@@ -46,9 +46,9 @@ func newBilling(ctx context.Context, peers map[string]string) (http.Handler, err
 	return route("/bill", b.handle), nil
 }
 
-// meterAll goes round all customers, some hundreds at a time.
+// meterAll goes round all customers, some at a time.
 func (b *billing) meterAll(ctx context.Context) {
-	const group = 600
+	const group = 800
 	for ctx.Err() == nil {
 		for i := 0; i < len(b.customers); i += group {
 			for _, c := range b.customers[i : i+group] {

@@ -23,11 +23,15 @@ var slowDNS = Scenario{
 type delivery struct{ resolver net.Resolver }
 
 func newDelivery(_ context.Context, peers map[string]string) (http.Handler, error) {
-	var d delivery
-	d.resolver = net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", peers["names"])
-	}}
+	d := &delivery{resolverAt(peers["names"])}
 	return route("/deliver", d.handle), nil
+}
+
+// resolverAt asks one name server, whatever the system is set to.
+func resolverAt(address string) net.Resolver {
+	return net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", address)
+	}}
 }
 
 // locate is where it waits. The dot at the end keeps search domains away.

@@ -30,10 +30,10 @@ func newMapping(size int) (m mapping, err error) {
 	return m, os.NewSyscallError("madvise", syscall.Madvise(m.bytes, syscall.MADV_RANDOM))
 }
 
-// evict lets go of the pages, here and in the page cache, as happens to the cold
+// forget lets go of the pages, here and in the page cache, as happens to the cold
 // part of a file when memory is short. It is advice, and has no errors that
 // matter.
-func (m mapping) evict() {
+func (m mapping) forget() {
 	const dontNeed = 4 // POSIX_FADV_DONTNEED, <linux/fadvise.h>
 	syscall.Madvise(m.bytes, syscall.MADV_DONTNEED)
 	syscall.Syscall6(syscall.SYS_FADVISE64, m.file.Fd(), 0, 0, dontNeed, 0, 0)

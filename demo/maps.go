@@ -46,7 +46,7 @@ func newMaps(context.Context, map[string]string) (http.Handler, error) {
 
 // tile is the fault: each page it looks at has to come from the disk first.
 func (m *maps) tile() (sum int) {
-	m.archive.evict()
+	m.archive.forget()
 	for range m.reads {
 		sum += int(m.archive.bytes[rand.IntN(len(m.archive.bytes))])
 	}

@@ -149,6 +149,10 @@ var scenarios = []Scenario{
 	controlGC,             // news.go
 	controlMixture,        // reports.go
 	controlIdleGoroutines, // devices.go
+	controlSaturated,      // ticker.go
+	controlSyscalls,       // files.go
+	controlLog,            // files.go
+	controlUploads,        // files.go
 }
 
 // All returns the scenarios, the default first. Changing the slice changes
