@@ -55,7 +55,7 @@ type Recorder struct {
 type source struct {
 	what string
 	read func() error
-	due  int64 // ns on CLOCK_MONOTONIC
+	due  int64 // ns on CLOCK_MONOTONIC, 0 is now
 	err  error // the first one
 }
 
@@ -146,7 +146,7 @@ func (r *Recorder) measured() (end func()) {
 
 func (r *Recorder) miss(list *[]Missing, what string, err error) {
 	if err != nil {
-		*list = append(*list, Missing{What: what, Why: why(err), Command: asRoot(err, r.pid)})
+		*list = append(*list, Missing{What: what, Why: err.Error(), Command: asRoot(err, r.pid)})
 	}
 }
 
@@ -279,8 +279,7 @@ func (r *Recorder) ends(missing *[]Missing) {
 	}
 }
 
-// look takes one sample, with at most so many threads that ran lately and that did
-// not, and plans the next one.
+// look takes one sample, with at most so many of the active and of the quiet threads.
 func (r *Recorder) look(active, quiet int) error {
 	from, cpu := monotonic(), threadCPU()
 	s := &r.last
@@ -293,9 +292,9 @@ func (r *Recorder) look(active, quiet int) error {
 	}
 	r.list()
 	before := threadCPU()
-	active = r.threads.look(&r.threads.active, min(active, len(r.threads.active.list)), int64(endsCost), s)
+	active = r.threads.look(&r.threads.active, active, int64(endsCost), s)
 	between := threadCPU()
-	quiet = r.threads.look(&r.threads.quiet, min(quiet, len(r.threads.quiet.list)), int64(endsCost), s)
+	quiet = r.threads.look(&r.threads.quiet, quiet, int64(endsCost), s)
 	after := threadCPU()
 	s.DelayNS, s.IODelayNS, s.Blocked = r.threads.delay, r.threads.io, r.threads.inSleep()
 	s.TookNS = monotonic() - from
@@ -304,8 +303,9 @@ func (r *Recorder) look(active, quiet int) error {
 		return err
 	}
 	s.Net, s.Voluntary, s.Involuntary = nil, 0, 0
-	r.samples++
-	r.pace.learn(before-cpu+threadCPU()-after, between-before, after-between, active, quiet)
+	if r.samples++; r.samples > 2 { // the first ones open files and fill caches
+		r.pace.learn(before-cpu+threadCPU()-after, between-before, after-between, active, quiet)
+	}
 	return nil
 }
 
@@ -316,7 +316,7 @@ const relist = int64(time.Second)
 // list looks for threads that began or ended.
 func (r *Recorder) list() {
 	ts := r.threads
-	if r.last.NumThreads == len(ts.all) && monotonic() < r.listing.due+relist {
+	if r.last.NumThreads == len(ts.all) && r.listing.due > 0 && monotonic() < r.listing.due+relist {
 		return
 	}
 	n := ts.lists
@@ -365,6 +365,9 @@ func (r *Recorder) finish(cause error) {
 	end := r.measured()
 	if cause == nil || !errors.Is(cause, errEnded) && !errors.Is(cause, errFull) {
 		r.ends(missing)
+		for _, s := range append(r.sources, &r.listing) {
+			s.due = 0 // whatever it costs
+		}
 		if err := r.look(math.MaxInt, math.MaxInt); err != nil {
 			cause = err
 		}

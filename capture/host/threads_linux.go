@@ -168,8 +168,9 @@ func (ts *threads) end(t *thread, s *Sample) {
 // It returns how many it read.
 func (ts *threads) look(r *ring, n int, most int64, s *Sample) int {
 	from := threadCPU()
+	n = min(n, len(r.list))
 	for i := range n {
-		if len(r.list) == 0 || i%16 == 15 && threadCPU()-from > most {
+		if i%16 == 15 && threadCPU()-from > most {
 			return i
 		}
 		t := r.current()
