@@ -64,10 +64,14 @@ type Consistent struct {
 	Evidence []string `json:"evidence,omitempty"`
 }
 
-// RuledOut is a catalogue entry whose deciding evidence says no.
+// RuledOut is a catalogue entry whose deciding evidence says no, or whose share is
+// too small or too uncertain to be named.
 type RuledOut struct {
 	Cause   string `json:"cause"`
 	Because string `json:"because"`
+	// Fits marks an entry that nothing speaks against and that has a share of at
+	// least a tenth: it is not named, but it is not excluded either.
+	Fits bool `json:"fits,omitempty"`
 	// Number is the value of the deciding evidence, most often a share.
 	Number float64 `json:"number"`
 }

@@ -322,7 +322,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	for i, o := range outcomes {
 		share := t.Columns[i]
 		if why := unmaterial(share, t.Excess, s, o.holds); why != "" {
-			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Number: share.Share})
+			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare, Number: share.Share})
 			if o.entry.ID == observer && c.Contrast == TailContrast {
 				v.own = share
 			}

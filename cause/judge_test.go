@@ -521,6 +521,30 @@ func TestOverloadIsToldFromTooFewPsByTheMachinesCPUs(t *testing.T) {
 	}
 }
 
+// What fits, but is too small to be named, is not ruled out.
+func TestASmallCauseThatFitsIsNotExcluded(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, in: every(10, func(p *play) {
+		for _, wait := range []struct {
+			ns     int64
+			reason string
+			at     []string
+		}{{17 * ms, "network", reply}, {3 * ms, "sleep", []string{"time.Sleep", "main.retry", "main.serve"}}} {
+			p.leaves(serving, 0, wait.reason, wait.at...)
+			p.pass(wait.ns)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		}
+	})}), cause.Settings{})
+	if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" {
+		t.Fatalf("%s: %+v", v.Sentence, v.Findings)
+	}
+	for _, r := range v.RuledOut {
+		if r.Fits != (r.Cause == "timer-wait") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // Without the peer of one child, requests still wait for the timer of the other.
 func TestP99WithoutACauseIsBoundedByOtherChildren(t *testing.T) {
 	child := gotrace.GoID(1000)

@@ -53,7 +53,11 @@ of the planted verdict) if it is right, 1 if it is not.`,
 			if len(a) == 1 {
 				var ok bool
 				if s, ok = demo.Lookup(a[0]); !ok {
-					return usageError{fmt.Errorf("there is no demo %q; whylate demo --list names them", a[0])}
+					var names []string
+					for _, s := range demo.All() {
+						names = append(names, s.Name)
+					}
+					return usageError{fmt.Errorf("there is no demo %q%s; whylate demo --list names them", a[0], didYouMean(a[0], names))}
 				}
 			}
 			return d.one(cmd.Context(), s)
