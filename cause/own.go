@@ -26,7 +26,10 @@ func (c *Case) ownCPU(requests []int) float64 {
 
 // HottestOfTail returns where the tail requests burn their CPU time and the part
 // of their CPU samples there; without samples, where most of it ended.
-func (c *Case) HottestOfTail() (*Place, float64) {
+func (c *Case) HottestOfTail() (*Place, float64) { return c.hottest(c.inTail()) }
+
+// inTail returns a test for samples of goroutines that carry a tail request.
+func (c *Case) inTail() func(s timeline.Sample) bool {
 	type part struct{ from, to timeline.Time }
 	spans := map[timeline.GID][]part{}
 	for _, i := range c.Tail {
@@ -37,11 +40,11 @@ func (c *Case) HottestOfTail() (*Place, float64) {
 	for _, s := range spans {
 		sort.Slice(s, func(i, j int) bool { return s[i].from < s[j].from })
 	}
-	return c.hottest(func(s timeline.Sample) bool {
+	return func(s timeline.Sample) bool {
 		ps := spans[s.G]
 		i := sort.Search(len(ps), func(i int) bool { return ps[i].to >= s.Time })
 		return i < len(ps) && ps[i].from <= s.Time
-	})
+	}
 }
 
 // Kept says whether the goroutines of a class were kept from a CPU while the tail

@@ -24,17 +24,13 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// grown is the ratio of the tail's holds to usual ones from which on the holders'
-// own work is to blame and not the size of the pool (CAUSES, "Waits behind a holder").
-const grown = 1.5
-
 // usual says whether the tail's holds are as long as usual; unknown where no hold
 // could be measured.
 func usual(tail, median float64) cause.Truth {
 	if median == 0 {
 		return cause.Unknown
 	}
-	return cause.Of(tail <= grown*median)
+	return cause.Of(tail <= cause.GrownHold*median)
 }
 
 func judge(c *cause.Case) *cause.Judgement {
