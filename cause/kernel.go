@@ -17,12 +17,16 @@ const LateRatio = 0.25
 // where they did not.
 func (c *Case) Punctual(what string, ns float64) Evidence {
 	if c.Host != nil {
-		d := c.Host.Tail.DelayNS / max(1, c.Host.Tail.WallNS) * c.Excess
-		return Evidence{
-			Text:  fmt.Sprintf("threads waited for a CPU for %s of a slow request, %s took %s", Ms(d), what, Ms(ns)),
-			Holds: unless(d > LateRatio*ns), Decides: true, Number: d / max(ns, 1),
-			Alike: []string{"host-contention"}, Record: "the other side's own times, or the kernel's scheduling events (needs root)",
+		e := Evidence{Decides: true, Record: "the other side's own times, or the kernel's scheduling events (needs root)", Alike: []string{"host-contention"}}
+		d := c.Lateness()
+		e.Text = fmt.Sprintf("threads waited for a CPU for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
+		if t := c.Throttling(); t != nil && t.Tail*c.mean(c.Tail) > d {
+			d = t.Tail * c.mean(c.Tail)
+			e.Text = fmt.Sprintf("a CPU quota stopped the process for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
+			e.Alike = []string{"quota-too-low"}
 		}
+		e.Holds, e.Number = unless(d > LateRatio*ns), d/max(ns, 1)
+		return e
 	}
 	late := c.LateWakeup()
 	return Evidence{
