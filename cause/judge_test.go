@@ -18,12 +18,13 @@ const helper = gotrace.GoID(2)
 
 // The stacks of the plays.
 var (
-	mutex   = []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).lockSlow", "sync.(*Mutex).Lock", "main.get", "main.serve"}
-	idle    = []string{"runtime.selectgo", "main.loop"}
-	receive = []string{"runtime.chanrecv1", "main.ask", "main.serve"}
-	send    = []string{"runtime.chansend1", "main.tell", "main.serve"}
-	choose  = []string{"runtime.selectgo", "main.ask", "main.serve"}
-	reply   = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.call", "main.serve"}
+	mutex    = []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).lockSlow", "sync.(*Mutex).Lock", "main.get", "main.serve"}
+	idle     = []string{"runtime.selectgo", "main.loop"}
+	receive  = []string{"runtime.chanrecv1", "main.ask", "main.serve"}
+	send     = []string{"runtime.chansend1", "main.tell", "main.serve"}
+	readLoop = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop"}
+	choose   = []string{"runtime.selectgo", "main.ask", "main.serve"}
+	reply    = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.call", "main.serve"}
 )
 
 // waitingHelper waits for work all the time.
@@ -152,6 +153,32 @@ var scenes = []struct {
 				p.pass(20 * ms)
 				p.expires(serving)
 				p.runs(serving, 0)
+			})
+		}()},
+		verdict: "cause", finding: "slow-dependency", where: "main.supply",
+	},
+	{
+		name: "a child waits for the reader of its connection, and the request gives up",
+		scene: scene{procs: 2, cast: func(p *play) { p.waits(helper, "", readLoop...) }, in: func() func(*play, int) {
+			child := gotrace.GoID(1000)
+			return every(10, func(p *play) {
+				child++
+				p.do(p.b.Starts(serving, gotrace.NoProc, child, p.stack("main.ask", "main.serve"), p.stack("main.ask.func1")))
+				p.seen[child] = true
+				p.runs(child, 1)
+				p.leaves(child, 1, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.supply", "main.ask.func1")
+				p.leaves(serving, 0, "select", choose...)
+				p.pass(15 * ms)
+				p.expires(serving)
+				p.runs(serving, 0)
+				p.pass(ms / 10)
+				p.wakes(0, helper)
+				p.runs(helper, 1)
+				p.wakes(helper, child, readLoop[1:]...)
+				p.leaves(helper, 1, "network", readLoop...)
+				p.runs(child, 1)
+				p.do(p.b.Ends(child))
+				p.do(p.b.Idle(1, gotrace.NoProc))
 			})
 		}()},
 		verdict: "cause", finding: "slow-dependency", where: "main.supply",

@@ -2,6 +2,7 @@
 package slowdependency
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/whylate/whylate/blame"
@@ -39,10 +40,14 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	call := func(k blame.Key) blame.SiteID {
-		if p := c.PlaceOf(k.Site); p != nil || k.First.Site == 0 {
-			return k.Site
+		// The goroutine that reads a connection has nothing of the program's own on
+		// its stack; who waits for it has.
+		for _, s := range []blame.SiteID{k.Site, k.Last.Site} {
+			if c.PlaceOf(s) != nil {
+				return s
+			}
 		}
-		return k.First.Site
+		return cmp.Or(k.First.Site, k.Site)
 	}
 	site, most := cause.TopBy(c, keys, call)
 	where := c.PlaceOf(site)
