@@ -127,10 +127,21 @@ var gcScenes = []told{
 	})}, finding: "gc-workers", share: 1},
 	{name: "memory statistics stop the world", scene: stopped("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms, 19*ms), finding: "stop-the-world", where: "main.watch"},
 	{name: "the trace stops the world", scene: stopped("stop-the-world (start trace)", []string{"runtime.StartTrace", "runtime/trace.Start", "net/http/pprof.Trace"}, ms, 19*ms), finding: "observer"},
+	{name: "the tracer's own goroutine has the only P", scene: scene{procs: 1, cast: func(p *play) { p.waits(helper, "", advances...) }, in: every(10, func(p *play) {
+		p.wakes(0, helper)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 20*ms, "runtime.traceAdvance", advances[1])
+		p.waits(helper, "system goroutine wait", advances...)
+		p.runs(serving, 0)
+	})}, finding: "observer"},
 	{name: "somebody's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), finding: "stop-the-world"},
 	{name: "whylate's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), set: ownProfiles, finding: "observer"},
 	{name: "whylate asked for profiles while the service asked for its statistics", scene: stopped("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms, 19*ms), set: ownProfiles, finding: "stop-the-world"},
 }
+
+// advances is where the goroutine that ends generations waits.
+var advances = []string{"runtime.gopark", "runtime.(*traceAdvancerState).start.func1"}
 
 const profileStop = "stop-the-world (goroutine profile)"
 

@@ -83,7 +83,6 @@ func (c *Case) Growing() []Growth {
 			classes[cl.Root] = blame.ClassID(i)
 		}
 	}
-	timers := c.timerRoot()
 	var out []Growth
 	for k, s := range found {
 		for _, at := range before[k.root] { // whoever started them
@@ -94,8 +93,14 @@ func (c *Case) Growing() []Growth {
 		if !ok || !s.grows() || c.A.Serves(class) {
 			continue
 		}
-		s.Class, s.Timers = class, timers == k.root
+		s.Class = class
 		out = append(out, *s)
+	}
+	if len(out) > 0 {
+		timers := c.timerRoot()
+		for i := range out {
+			out[i].Timers = c.A.Classes[out[i].Class].Root == timers
+		}
 	}
 	sort.Slice(out, func(i, j int) bool {
 		a, b := &out[i], &out[j]

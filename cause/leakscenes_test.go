@@ -64,6 +64,20 @@ func (l *leaving) busy(p *play, ns int64) {
 
 var startsPoll = []string{"main.watch", "main.serve"}
 
+// ticks lets the scheduler fire the timers of all of them in front of the request.
+func (l *leaving) ticks(p *play, ns int64) {
+	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+	for _, g := range l.alive {
+		p.pass(ns)
+		p.do(p.b.Wakes(gotrace.NoGoroutine, 0, g, 0))
+	}
+	for _, g := range l.alive {
+		p.runs(g, 0)
+		p.waits(g, "select", polling...)
+	}
+	p.runs(serving, 0)
+}
+
 // leaks is such a service: births says how many each request starts, and ends how
 // many of these end.
 func leaks(births func(i int) int, ends int) scene {
@@ -76,6 +90,20 @@ func leaks(births func(i int) int, ends int) scene {
 		}
 		if i%10 == 9 {
 			l.busy(p, ms/10)
+		}
+	}}
+}
+
+// ticking is a service whose first requests each leave a goroutine behind of which
+// nothing but its timer costs anything.
+func ticking(requests int) scene {
+	l := &leaving{}
+	return scene{procs: 1, in: func(p *play, i int) {
+		if i < requests {
+			l.alive = append(l.alive, l.newborn(p, serving, startsPoll, polling[1:], false))
+		}
+		if i%10 == 9 {
+			l.ticks(p, ms/10)
 		}
 	}}
 }
@@ -149,6 +177,8 @@ func harmless() scene {
 
 var leakScenes = []told{
 	{name: "every request leaves a goroutine behind", scene: leaks(always(1), 0), finding: "goroutine-leak", where: "main.watch"},
+	{name: "the timers of what every request leaves behind", scene: ticking(400), finding: "goroutine-leak", where: "main.watch"},
+	{name: "the timers of what the first requests left behind", scene: ticking(200), alike: []string{"goroutine-flood"}},
 	{name: "of three goroutines one ends", scene: leaks(always(3), 1), finding: "goroutine-leak", where: "main.watch"},
 	{name: "of three goroutines two end", scene: leaks(always(3), 2), finding: "goroutine-flood"},
 	{name: "the service warms up", scene: leaks(first(100, 4, 0), 0), finding: "goroutine-flood"},

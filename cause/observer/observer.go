@@ -36,7 +36,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		return k.Kind == blame.STW && own[c.A.Reasons[k.Reason]] || mostly && k.Kind == blame.Behind && k.Class == timeline.ClassStopped
 	})
 	behind := c.Free(func(k blame.Key) bool {
-		return k.Kind == blame.Behind && records(c.A.Classes[k.Class].Root)
+		return (k.Kind == blame.Behind || k.Kind == blame.CPU) && records(c.A.Classes[k.Class].Root)
 	})
 	collected := c.Free(func(k blame.Key) bool { return k.Starter == timeline.Tracer })
 	keys := slices.Concat(stopped, behind, collected)
