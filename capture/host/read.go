@@ -37,8 +37,10 @@ const (
 // After; there has to be a first line. Fields and kinds of lines that this version does
 // not know are skipped. Errors wrap [evidence.ErrMalformed], [evidence.ErrTooLarge],
 // [evidence.ErrVersion] or that of r.
-func Read(r io.Reader) (*Recording, error) {
-	d := decoder{lines: bufio.NewReaderSize(io.LimitReader(r, maxBytes+1), 64<<10)}
+func Read(r io.Reader) (*Recording, error) { return read(r, maxBytes) }
+
+func read(r io.Reader, most int64) (*Recording, error) {
+	d := decoder{lines: bufio.NewReaderSize(io.LimitReader(r, most+1), 64<<10), left: most}
 	for n := 1; ; n++ {
 		line, last, err := d.line()
 		if err != nil {
@@ -64,7 +66,7 @@ func Read(r io.Reader) (*Recording, error) {
 type decoder struct {
 	lines   *bufio.Reader
 	buf     []byte // of the line
-	bytes   int64
+	left    int64  // bytes
 	begun   bool
 	entries int
 	rec     Recording
@@ -78,10 +80,10 @@ func (d *decoder) line() (line []byte, last bool, err error) {
 		part, err := d.lines.ReadSlice('\n')
 		line = append(line, part...)
 		d.buf = line
-		d.bytes += int64(len(part))
+		d.left -= int64(len(part))
 		switch {
-		case d.bytes > maxBytes:
-			return nil, false, fmt.Errorf("more than %d bytes: %w", maxBytes, evidence.ErrTooLarge)
+		case d.left < 0:
+			return nil, false, fmt.Errorf("more bytes than any recording has: %w", evidence.ErrTooLarge)
 		case len(line) > maxLine:
 			return nil, false, fmt.Errorf("longer than %d bytes: %w", maxLine, evidence.ErrTooLarge)
 		case err == nil:
@@ -202,7 +204,7 @@ func (a *After) check() error {
 	if len(a.Sockets) > MaxSockets || len(a.Missing) > maxMissing {
 		return fmt.Errorf("after: more than %d sockets or %d things missing: %w", MaxSockets, maxMissing, evidence.ErrTooLarge)
 	}
-	least := min(a.CPUNS, a.WallNS)
+	least := min(a.CPUNS, a.WallNS, int64(a.Samples), a.PeriodNS)
 	if m := a.Memory; m != nil {
 		least = min(least, m.RSS, m.PSS, m.Swap, m.AnonHugePages)
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/whylate/whylate/evidence"
 )
 
-// file is a small recording: two samples 20 ms apart.
-const file = `{"static":{"schema":"whylate.host/1","pid":7,"nspid":[7,1],"period_ns":20000000,"tick_ns":10000000,"cpus":2,"groups":[{"path":"/a","quota_us":50000,"period_us":100000},{"path":"/"}],"ancestors":true}}
+// recorded is a small recording: two samples 20 ms apart.
+const recorded = `{"static":{"schema":"whylate.host/1","pid":7,"nspid":[7,1],"period_ns":20000000,"tick_ns":10000000,"cpus":2,"groups":[{"path":"/a","quota_us":50000,"period_us":100000},{"path":"/"}],"ancestors":true}}
 {"sample":{"mono_ns":1000000000,"took_ns":90000,"run_ns":0,"delay_ns":0,"threads":[{"tid":7,"run_ns":5,"delay_ns":6,"slices":7}],"num_threads":1,"user_ns":0,"system_ns":0,"minor_faults":1,"major_faults":0,"rss":4096,"groups":[{"periods":1,"throttled":1,"throttled_ns":5,"usage_ns":9},{"periods":0,"throttled":0,"throttled_ns":0,"usage_ns":9}],"machine":{"busy_ns":1,"idle_ns":1,"iowait_ns":0,"steal_ns":0,"pressure":true}}}
 {"sample":{"mono_ns":1020000000,"took_ns":90000,"run_ns":10,"delay_ns":3,"gone":[7],"blocked":[9],"num_threads":1,"user_ns":0,"system_ns":0,"minor_faults":1,"major_faults":0,"rss":4096,"machine":{"busy_ns":1,"idle_ns":1,"iowait_ns":0,"steal_ns":0,"pressure":true}}}
 {"after":{"memory":{"rss":4096,"pss":4096,"swap":0,"anon_huge_pages":0},"cpu_ns":5,"wall_ns":20000000}}
 `
 
 func TestReadGivesWhatWasWritten(t *testing.T) {
-	rec, err := Read(strings.NewReader(file))
+	rec, err := Read(strings.NewReader(recorded))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,22 +36,22 @@ func TestReadGivesWhatWasWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if again.String() != file {
+	if again.String() != recorded {
 		t.Errorf("read and written again:\n%s", &again)
 	}
 }
 
 // Whatever the place of the cut, what precedes it is there and nothing else.
 func TestReadOfACutFileGivesWhatPrecedesTheCut(t *testing.T) {
-	first := strings.IndexByte(file, '\n')
+	first := strings.IndexByte(recorded, '\n')
 	ends := []int{} // of lines, without their newlines
-	for i := range file {
-		if file[i] == '\n' {
+	for i := range recorded {
+		if recorded[i] == '\n' {
 			ends = append(ends, i)
 		}
 	}
-	for cut := range file {
-		rec, err := Read(strings.NewReader(file[:cut]))
+	for cut := range recorded {
+		rec, err := Read(strings.NewReader(recorded[:cut]))
 		if cut < first {
 			if !errors.Is(err, evidence.ErrMalformed) {
 				t.Fatalf("cut at %d, in the first line: %v", cut, err)
@@ -71,7 +71,7 @@ func TestReadOfACutFileGivesWhatPrecedesTheCut(t *testing.T) {
 			t.Fatalf("cut at %d: %d samples, want %d; after: %v", cut, len(rec.Samples), samples, rec.After != nil)
 		}
 	}
-	torn := io.MultiReader(strings.NewReader(file[:first+9]), failing{io.ErrUnexpectedEOF})
+	torn := io.MultiReader(strings.NewReader(recorded[:first+9]), failing{io.ErrUnexpectedEOF})
 	if rec, err := Read(torn); err != nil || len(rec.Samples) != 0 {
 		t.Errorf("a cut compressed file: %v", err)
 	}
@@ -84,14 +84,14 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // with returns the file with one piece of text replaced.
 func with(t *testing.T, old, new string) string {
 	t.Helper()
-	if !strings.Contains(file, old) {
+	if !strings.Contains(recorded, old) {
 		t.Fatalf("the file has no %s", old)
 	}
-	return strings.Replace(file, old, new, 1)
+	return strings.Replace(recorded, old, new, 1)
 }
 
 func TestReadRefusesWhatNoRecorderWrites(t *testing.T) {
-	lines := strings.SplitAfter(file, "\n")
+	lines := strings.SplitAfter(recorded, "\n")
 	static, sample := lines[0], lines[1]
 	many := func(n int, item string) string { return strings.Repeat(item+",", n-1) + item }
 	damaged := errors.New("the disk")
@@ -111,7 +111,7 @@ func TestReadRefusesWhatNoRecorderWrites(t *testing.T) {
 		{"no version", with(t, "whylate.host/1", "whylate.host"), evidence.ErrMalformed, "schema"},
 		{"a later version", with(t, "whylate.host/1", "whylate.host/2"), evidence.ErrVersion, "newer whylate"},
 		{"static twice", static + static, evidence.ErrMalformed, "twice"},
-		{"a line behind the last", file + sample, evidence.ErrMalformed, "behind"},
+		{"a line behind the last", recorded + sample, evidence.ErrMalformed, "behind"},
 		{"a line of two kinds", with(t, `{"sample":{`, `{"after":{},"sample":{`), evidence.ErrMalformed, "two kinds"},
 		{"samples out of order", with(t, "1020000000", "1000000000"), evidence.ErrMalformed, "order of time"},
 		{"counters of a cgroup that does not exist", with(t, `,{"path":"/"}`, ""), evidence.ErrMalformed, "cgroups"},
@@ -137,15 +137,15 @@ func TestReadRefusesWhatNoRecorderWrites(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Read(io.MultiReader(strings.NewReader(file), failing{damaged})); !errors.Is(err, damaged) {
+	if _, err := Read(io.MultiReader(strings.NewReader(recorded), failing{damaged})); !errors.Is(err, damaged) {
 		t.Errorf("a reader that fails: %v", err)
 	}
 }
 
 func TestReadSkipsWhatALaterVersionAdds(t *testing.T) {
-	later := strings.Replace(file, `"pid":7`, `"pid":7,"unheard_of":{"a":[1]}`, 1)
+	later := strings.Replace(recorded, `"pid":7`, `"pid":7,"unheard_of":{"a":[1]}`, 1)
 	later = strings.Replace(later, "\n{\"after\"", "\n{\"unheard_of\":1}\n{\"after\"", 1)
-	want, _ := Read(strings.NewReader(file))
+	want, _ := Read(strings.NewReader(recorded))
 	if got, err := Read(strings.NewReader(later)); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -164,21 +164,26 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestReadEndsOnAFileWithoutEnd(t *testing.T) {
-	static, _, _ := strings.Cut(file, "\n")
-	pad := strings.Repeat(" ", 1<<20)
-	_, err := Read(io.MultiReader(strings.NewReader(static+"\n"), &endless{line: "{" + pad + "}\n"}))
+	static, _, _ := strings.Cut(recorded, "\n")
+	_, err := read(io.MultiReader(strings.NewReader(static+"\n"), &endless{line: "{}\n"}), 1<<20)
 	if !errors.Is(err, evidence.ErrTooLarge) {
 		t.Errorf("got %v", err)
+	}
+	if _, err := read(strings.NewReader(recorded), int64(len(recorded))); err != nil {
+		t.Errorf("a file that just fits: %v", err)
+	}
+	if _, err := read(strings.NewReader(recorded), int64(len(recorded))-1); !errors.Is(err, evidence.ErrTooLarge) {
+		t.Errorf("a file with one byte too many: %v", err)
 	}
 }
 
 // FuzzRead: whatever is read holds what Read promises, and can be asked for the
 // usage of any stretch of it.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(file))
-	f.Add([]byte(file[:len(file)/2]))
-	f.Add([]byte(strings.ReplaceAll(file, "1020000000", "9223372036854775807")))
-	f.Add([]byte(strings.ReplaceAll(file, `"run_ns":10`, `"run_ns":9223372036854775807`)))
+	f.Add([]byte(recorded))
+	f.Add([]byte(recorded[:len(recorded)/2]))
+	f.Add([]byte(strings.ReplaceAll(recorded, "1020000000", "9223372036854775807")))
+	f.Add([]byte(strings.ReplaceAll(recorded, `"run_ns":10`, `"run_ns":9223372036854775807`)))
 	f.Add([]byte(`{"static":{"schema":"whylate.host/1"}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		rec, err := Read(bytes.NewReader(b))
