@@ -26,8 +26,8 @@ type Static struct {
 	// own pid namespaces, outermost first; the last is what the process calls itself.
 	PID   int   `json:"pid"`
 	NSPID []int `json:"nspid,omitempty"`
-	// PeriodNS is the time between samples, chosen so that recording stays
-	// below a hundredth of a CPU.
+	// PeriodNS is the time between the first samples. It is chosen so that recording
+	// stays below a hundredth of a CPU, and follows what looking costs.
 	PeriodNS int64 `json:"period_ns"`
 	// TickNS is the resolution of CPU times in jiffies (10 ms on most machines).
 	TickNS int64 `json:"tick_ns"`
@@ -38,8 +38,9 @@ type Static struct {
 	// Clocksource is the kernel's current one.
 	Clocksource string `json:"clocksource,omitempty"`
 	// Groups are the cgroups that limit or account the CPU of the process, the
-	// leaf first, then its ancestors. Ancestors tells whether all of them up to
-	// the root could be seen; inside a cgroup namespace they cannot.
+	// leaf first, then its ancestors without the root. Ancestors tells whether all of them up to
+	// the root could be seen; inside a cgroup namespace they cannot. With cgroup v1, groups of the
+	// memory hierarchy alone come last; their counters are zero.
 	Groups    []Group `json:"groups,omitempty"`
 	Ancestors bool    `json:"ancestors"`
 	// Stdout and Stderr say what file descriptors 1 and 2 are: "pipe", "file",
@@ -69,23 +70,25 @@ type Missing struct {
 }
 
 // Sample is one look at the process and its machine. Counters are absolute and
-// only grow. A field that could not be read is zero in every sample.
+// only grow. A field that could not be read is zero in every sample. What is costly to read, such
+// as the CPU time of a process with 10,000 threads, is read up to once a second and repeated in between.
 type Sample struct {
 	// MonoNS is CLOCK_MONOTONIC, the clock of Go traces, in the middle of the
 	// look; TookNS how long it took.
 	MonoNS int64 `json:"mono_ns"`
 	TookNS int64 `json:"took_ns"`
 	// RunNS and DelayNS are the CPU time and the waiting for a CPU of all threads
-	// since the first sample, those that ended included.
+	// since the first sample, those that ended included. RunNS is exact; DelayNS lacks threads that
+	// lived between two samples, and of a process with thousands of threads those that did not run
+	// lately are read in turn, within seconds.
 	RunNS   int64 `json:"run_ns"`
 	DelayNS int64 `json:"delay_ns"`
-	// Threads holds those that changed since the sample before, all of them in
-	// the first.
+	// Threads holds those that were read for the first time, in the first sample all of them
+	// unless there are hundreds, and those that changed since they were last read.
 	Threads []Thread `json:"threads,omitempty"`
 	// Gone are thread ids that ended.
 	Gone []int `json:"gone,omitempty"`
-	// Blocked are thread ids in uninterruptible sleep (state D) right now. In an
-	// incident with more than 1,000 threads only those that changed are looked at.
+	// Blocked are thread ids in uninterruptible sleep (state D) right now.
 	Blocked []int `json:"blocked,omitempty"`
 	// NumThreads of the process.
 	NumThreads int `json:"num_threads"`
@@ -160,9 +163,12 @@ type After struct {
 	Sockets    []Socket  `json:"sockets,omitempty"`
 	SocketsCut bool      `json:"sockets_cut,omitempty"`
 	Missing    []Missing `json:"missing,omitempty"`
-	// CPUNS is the CPU time that recording cost, WallNS how long it ran.
-	CPUNS  int64 `json:"cpu_ns"`
-	WallNS int64 `json:"wall_ns"`
+	// CPUNS is the CPU time that recording cost, WallNS how long it ran. Samples is their number,
+	// PeriodNS the time between the last ones.
+	CPUNS    int64 `json:"cpu_ns"`
+	WallNS   int64 `json:"wall_ns"`
+	Samples  int   `json:"samples,omitempty"`
+	PeriodNS int64 `json:"period_ns,omitempty"`
 	// Ended says why recording ended early, "" if it did not.
 	Ended string `json:"ended,omitempty"`
 }
