@@ -7,10 +7,8 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa
+	golang.org/x/sys v0.32.0
 	golang.org/x/term v0.30.0
 )
 
-require (
-	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	golang.org/x/sys v0.32.0 // indirect
-)
+require github.com/inconshreveable/mousetrap v1.1.0 // indirect
