@@ -20,9 +20,9 @@ const (
 	maxLine = 16 << 20
 	// maxSamples are more than an hour at the highest rate.
 	maxSamples = 200_000
-	// maxEntries bounds threads and thread ids, summed over all samples; a file of
-	// maxBytes cannot hold more of them as a recorder writes them.
-	maxEntries = 4 << 20
+	// entryBytes: a file holds at most one thread or thread id, summed over all
+	// samples, in so many bytes. As a recorder writes them a thread alone takes more.
+	entryBytes = 64
 	maxGroups  = 64
 	maxMissing = 1_000
 	// MaxSockets is how many sockets After lists at most.
@@ -40,7 +40,7 @@ const (
 func Read(r io.Reader) (*Recording, error) { return read(r, maxBytes) }
 
 func read(r io.Reader, most int64) (*Recording, error) {
-	d := decoder{lines: bufio.NewReaderSize(io.LimitReader(r, most+1), 64<<10), left: most}
+	d := decoder{lines: bufio.NewReaderSize(io.LimitReader(r, most+1), 64<<10), left: most, entries: int(most / entryBytes)}
 	for n := 1; ; n++ {
 		line, last, err := d.line()
 		if err != nil {
@@ -68,7 +68,7 @@ type decoder struct {
 	buf     []byte // of the line
 	left    int64  // bytes
 	begun   bool
-	entries int
+	entries int // threads and thread ids that may still come
 	rec     Recording
 }
 
@@ -165,9 +165,9 @@ func (s *Static) check() error {
 }
 
 func (d *decoder) sample(s *Sample) error {
-	d.entries += len(s.Threads) + len(s.Gone) + len(s.Blocked)
-	if len(d.rec.Samples) >= maxSamples || d.entries > maxEntries {
-		return fmt.Errorf("more than %d samples or %d threads in them: %w", maxSamples, maxEntries, evidence.ErrTooLarge)
+	d.entries -= len(s.Threads) + len(s.Gone) + len(s.Blocked)
+	if len(d.rec.Samples) >= maxSamples || d.entries < 0 {
+		return fmt.Errorf("more than %d samples, or more threads in them than any recording has: %w", maxSamples, evidence.ErrTooLarge)
 	}
 	if n := len(s.Groups); n != 0 && n != len(d.rec.Static.Groups) {
 		return fmt.Errorf("%w: counters of %d cgroups, there are %d", evidence.ErrMalformed, n, len(d.rec.Static.Groups))
