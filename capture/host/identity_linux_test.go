@@ -63,8 +63,14 @@ func TestThreadsAreComparedInThePIDNamespaceOfTheProcess(t *testing.T) {
 	if s, _ := describe(c.pid); !slices.Equal(s.NSPID, []int{c.pid, 1}) {
 		t.Errorf("its ids are %v, want %d and 1", s.NSPID, c.pid)
 	}
-	if got := record(t, c.pid).stop(); len(got.Samples[0].Threads) < 20 {
+	got := record(t, c.pid).stop()
+	if len(got.Samples[0].Threads) < 20 {
 		t.Errorf("%d threads recorded, there are at least 20", len(got.Samples[0].Threads))
+	}
+	for _, th := range got.Samples[0].Threads {
+		if !slices.Contains(ids, th.Inner()) || th.TID == th.NSTID {
+			t.Errorf("thread %d is %d inside, where there are %v", th.TID, th.Inner(), ids)
+		}
 	}
 }
 
