@@ -40,7 +40,11 @@ if [ -z "${WHYLATE:-}" ]; then
 	build .. "$bin/whylate" ./cmd/whylate
 	WHYLATE=$bin/whylate
 fi
-build . "$bin/" ./cmd/e2e ./cmd/peer
+build . "$bin/" ./cmd/e2e ./cmd/peer ./cmd/neighbour
 host hosts/caddy . ./mirrored
+host hosts/etcd .
+if [ "$("$go" env GOOS)" = linux ]; then
+	build . "$bin/" ./cmd/slowfs
+fi
 
 exec "$bin/e2e" -bin "$bin" -whylate "$WHYLATE" -keep "$bin/incidents" "$@"

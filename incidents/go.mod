@@ -3,8 +3,10 @@ module github.com/whylate/whylate/incidents
 go 1.25.0
 
 require (
+	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/whylate/whylate v0.0.0
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa
+	golang.org/x/sys v0.32.0
 )
 
 require (

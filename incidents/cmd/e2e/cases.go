@@ -1,17 +1,35 @@
 package main
 
-import "time"
+import (
+	"context"
+	"slices"
+	"time"
+)
 
 // A trial is one program in one situation, and what is right to say about it.
 type trial struct {
 	name    string
+	start   func(ctx context.Context, t trial, bin, dir string) (*service, error)
 	program string   // its binary
 	peer    []string // arguments of the server that it calls
+	fsync   []string // arguments of slowfs, which its files are on; nil without it
 	rate    float64  // requests per second
+	// quota is the CPU quota of the program, as a multiple of what it uses without
+	// one and without being recorded; 0 without one.
+	quota float64
+	// neighbours is how many threads of another process compute all the time.
+	neighbours int
 	// lag is what the 99th percentile of the clients' own lateness does not exceed
 	// unless something that was not planted keeps the machine busy.
 	lag time.Duration
+	// felt is the least 99th percentile that the clients measure if what was
+	// planted has an effect.
+	felt time.Duration
 
+	// noHost leaves the host's evidence out. Then the trace cannot tell causes on
+	// the host from each other: a set of look-alikes with the planted one is right,
+	// and so is no answer.
+	noHost  bool
 	verdict string
 	// causes are right as the first finding, or as a member of a set of
 	// look-alikes where nothing was found. also may stand beside them: on a
@@ -28,27 +46,65 @@ const (
 	slowShare = "0.02"
 	// rate keeps two CPUs that are shared by all the processes mostly idle.
 	rate = 250
+	// putRate is the same for etcd, where every request is a write to the disk.
+	putRate = 100
+	// fsyncTime is how much longer fsyncShare of the fsyncs take. Of 100 writes in
+	// a second two or three then meet one, and those that arrive meanwhile wait
+	// behind it.
+	fsyncTime  = 60 * time.Millisecond
+	fsyncShare = "0.02"
 	// Measured on two CPUs: 0.2 to 0.7 ms with nothing planted and 2.4 to 4.3 ms
 	// beside the goroutines that compute; 1.4 to 64 ms beside a compiler.
 	calmLag, jobsLag = time.Millisecond, 8 * time.Millisecond
 )
 
-var trials = []trial{
+var trials = withoutHost([]trial{
 	{
-		name: "caddy-steady", program: "caddy", rate: rate, lag: calmLag,
+		name: "caddy-steady", start: startCaddy, program: "caddy", rate: rate, lag: calmLag,
 		peer:    []string{"-reply", replyTime.String()},
 		verdict: "healthy",
 	},
 	{
-		name: "caddy-upstream", program: "caddy", rate: rate, lag: calmLag,
+		name: "caddy-upstream", start: startCaddy, program: "caddy", rate: rate, lag: calmLag,
 		peer:    []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-share", slowShare},
 		verdict: "cause",
 		causes:  []string{"slow-dependency"}, also: []string{"host-contention"},
 	},
 	{
-		name: "caddy-jobs", program: "mirrored", rate: rate, lag: jobsLag,
+		name: "caddy-jobs", start: startCaddy, program: "mirrored", rate: rate, lag: jobsLag,
 		peer:    []string{"-reply", replyTime.String()},
 		verdict: "cause",
 		causes:  []string{"cpu-hog", "netpoll-starvation"}, also: []string{"host-contention"},
 	},
+	{
+		name: "caddy-quota", start: startCaddy, program: "caddy", rate: rate, lag: calmLag,
+		peer:  []string{"-reply", replyTime.String()},
+		quota: 1.25, felt: 20 * time.Millisecond,
+		verdict: "cause",
+		causes:  []string{"quota-too-low"}, also: []string{"host-contention"},
+	},
+	{
+		name: "caddy-crowd", start: startCaddy, program: "caddy", rate: rate, lag: calmLag,
+		peer:       []string{"-reply", replyTime.String()},
+		neighbours: 8, felt: 8 * time.Millisecond,
+		verdict: "cause",
+		causes:  []string{"host-contention"},
+	},
+	{
+		name: "etcd-disk", start: startEtcd, program: "etcd", rate: putRate, lag: calmLag,
+		fsync: []string{"-delay", fsyncTime.String(), "-share", fsyncShare}, felt: fsyncTime / 2,
+		verdict: "cause",
+		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
+	},
+}, "caddy-quota", "caddy-crowd", "etcd-disk")
+
+// withoutHost adds the named trials once more, without the host's evidence.
+func withoutHost(trials []trial, names ...string) []trial {
+	for _, t := range trials {
+		if slices.Contains(names, t.name) {
+			t.name, t.noHost = t.name+"-blind", true
+			trials = append(trials, t)
+		}
+	}
+	return trials
 }

@@ -66,6 +66,9 @@ func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
 // right is wrong wherever it stands in the list. Look-alikes are enough if they
 // leave no other name; they make the verdict inconclusive.
 func (t trial) judge(d *diagnosis) string {
+	if t.noHost {
+		return t.judgeBlind(d)
+	}
 	var first, names []string
 	switch {
 	case len(d.Findings) > 0:
@@ -93,6 +96,25 @@ func (t trial) judge(d *diagnosis) string {
 		return "the verdict is " + d.Verdict + ", not " + t.verdict
 	case len(t.causes) > 0 && !slices.ContainsFunc(first, right):
 		return "it does not name " + strings.Join(t.causes, " or ") + " first"
+	}
+	return ""
+}
+
+// judgeBlind does so for a diagnosis without the host's evidence. Whatever stands
+// in a set beside what was planted looks like it; only a name that is given to it
+// is wrong, or that it was overlooked.
+func (t trial) judgeBlind(d *diagnosis) string {
+	for _, f := range d.Findings {
+		if !slices.Contains(t.causes, f.Cause) && !slices.Contains(t.also, f.Cause) {
+			return "it names " + f.Cause
+		}
+	}
+	right := func(name string) bool { return slices.Contains(t.causes, name) }
+	switch {
+	case d.Verdict == "healthy":
+		return "the verdict is healthy"
+	case len(d.Findings) == 0 && len(d.ConsistentWith) > 0 && !slices.ContainsFunc(d.ConsistentWith[0].Causes, right):
+		return "the look-alikes do not include " + strings.Join(t.causes, " or ")
 	}
 	return ""
 }

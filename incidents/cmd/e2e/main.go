@@ -96,25 +96,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // tally counts the runs by how they ended.
-type tally struct{ right, wrong, busy int }
+type tally struct{ right, wrong, void int }
 
 func (c tally) err(only string) error {
 	switch {
-	case c.right+c.wrong+c.busy == 0:
+	case c.right+c.wrong+c.void == 0:
 		return fmt.Errorf("no case has %q in its name", only)
 	case c.wrong > 0:
 		return fmt.Errorf("%d of %d diagnoses are wrong", c.wrong, c.right+c.wrong)
-	case c.busy > 0:
-		return fmt.Errorf("%d runs are worth nothing: other work kept the machine busy in %d attempts at each", c.busy, attempts)
+	case c.void > 0:
+		return fmt.Errorf("%d runs are worth nothing: in %d attempts at each, other work kept the machine busy or what was planted had no effect", c.void, attempts)
 	}
 	return nil
 }
 
-// attempts is how often a run is tried that other work on the machine disturbs.
+// attempts is how often a run is tried that is not what was planted.
 const attempts = 3
 
-// undisturbed runs a case until the clients were on time, right or wrong: with
-// the machine busy it is no longer the case that was planted.
+// undisturbed runs a case until the clients were on time and felt what was
+// planted, right or wrong: otherwise it is another case.
 func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, dir string, i int, sum *tally) error {
 	for range attempts {
 		o, err := s.try(ctx, t, dir, i)
@@ -126,7 +126,7 @@ func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, dir 
 		}
 		o.print(out, t)
 		switch {
-		case o.busy:
+		case o.void != "":
 			continue
 		case o.wrong == "":
 			sum.right++
@@ -136,20 +136,20 @@ func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, dir 
 		}
 		return nil
 	}
-	sum.busy++
+	sum.void++
 	return nil
 }
 
 const (
-	heading = "%-16s %-5s %-12s %-48s %5s %8s %8s %6s %8s %6s %5s\n"
-	line    = "%-16s %-5s %-12s %-48s %5s %8.1f %8.1f %6.1f %8d %6d %5.1f\n"
+	heading = "%-17s %-5s %-12s %-48s %5s %8s %8s %6s %8s %6s %5s\n"
+	line    = "%-17s %-5s %-12s %-48s %5s %8.1f %8.1f %6.1f %8d %6d %5.1f\n"
 )
 
 func (o *outcome) print(out io.Writer, t trial) {
 	right := "yes"
 	switch {
-	case o.busy:
-		right = "busy"
+	case o.void != "":
+		right = o.void
 	case o.wrong != "":
 		right = "NO"
 	}
@@ -157,7 +157,7 @@ func (o *outcome) print(out io.Writer, t trial) {
 	fmt.Fprintf(out, line, t.name, right, o.Verdict, names, share,
 		ms(o.Requests.P99NS), ms(int64(o.seen.Latency.Quantile(0.99))), ms(int64(o.seen.SendLag.Quantile(0.99))),
 		o.Requests.Count, o.sent(), o.took.Seconds())
-	if o.wrong != "" && !o.busy {
+	if o.wrong != "" && o.void == "" {
 		fmt.Fprintf(out, "  wrong: %s\n", o.wrong)
 	}
 }

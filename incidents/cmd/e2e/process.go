@@ -64,13 +64,18 @@ func start(dir, path string, env []string, args ...string) (*process, error) {
 
 // ready polls a URL of the process until it answers with 200.
 func (p *process) ready(ctx context.Context, url string) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return p.until(ctx, func(ctx context.Context) error { return get(ctx, client, url) })
+}
+
+// until asks again and again whether the process is ready.
+func (p *process) until(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
 	for {
-		err := get(ctx, client, url)
+		err := ready(ctx)
 		if err == nil {
 			return nil
 		}

@@ -17,11 +17,6 @@ import (
 )
 
 const (
-	// warmUp is how long a program is under load before it is recorded.
-	warmUp = 2 * time.Second
-	// beyond is how much longer than the recording the load may have to last:
-	// whylate probes before it records, and takes profiles after it.
-	beyond = 30 * time.Second
 	// analyseTimeout bounds a diagnosis beyond its recording.
 	analyseTimeout = 2 * time.Minute
 )
@@ -32,7 +27,7 @@ type outcome struct {
 	seen     load.Result   // from the warm-up to the end of the recording
 	took     time.Duration // from the start of whylate to its last byte
 	wrong    string        // what is wrong with the diagnosis, or ""
-	busy     bool          // other work on the machine spoilt the run
+	void     string        // why the run was not the case that was planted, or ""
 	incident string        // file
 }
 
@@ -45,59 +40,62 @@ func (o *outcome) sent() int {
 }
 
 // try runs a case once.
-func (s *settings) try(ctx context.Context, t trial, dir string, i int) (*outcome, error) {
-	dir, err := os.MkdirTemp(dir, t.name+"-")
+func (s *settings) try(ctx context.Context, t trial, dir string, i int) (_ *outcome, err error) {
+	dir, err = os.MkdirTemp(dir, t.name+"-")
 	if err != nil {
 		return nil, err
 	}
-	svc, err := startCaddy(ctx, t, s.bin, dir)
+	svc, err := t.start(ctx, t, s.bin, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer svc.stop()
+	defer func() { err = errors.Join(err, svc.stop()) }()
 	o := &outcome{incident: filepath.Join(s.keep, fmt.Sprintf("%s-%d.whylate", t.name, i+1))}
-	clients, end := context.WithCancel(ctx)
-	defer end()
-	type answer struct {
-		load.Result
-		err error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		r, err := load.Run(clients, load.Config{
-			Targets: []load.Target{{URL: svc.url}}, Rate: t.rate, Seed: uint64(i),
-			Duration: warmUp + s.duration + beyond,
-		})
-		done <- answer{r, err}
-	}()
-	select {
-	case <-time.After(warmUp):
-	case a := <-done:
-		return nil, fmt.Errorf("the load ended: %w", a.err)
-	}
-	if err := s.diagnose(ctx, svc.admin, o, end); err != nil {
+	clients := s.send(ctx, svc, t, uint64(i))
+	defer clients.end()
+	if err := clients.warmUp(); err != nil {
 		return nil, err
 	}
-	end()
-	a := <-done
-	if !errors.Is(a.err, context.Canceled) {
-		return nil, fmt.Errorf("the load ended by itself: %v", a.err)
+	if err := svc.plant(ctx, t, s.bin, dir); err != nil {
+		return nil, err
 	}
-	if o.seen = a.Result; o.seen.Responses == 0 {
-		return nil, fmt.Errorf("the clients got no response: %v", o.seen.Errors)
+	err = s.diagnose(ctx, t, svc.pprof, o, func() {
+		clients.end()
+		svc.relieve()
+	})
+	if err != nil {
+		return nil, err
 	}
-	o.wrong, o.busy = t.judge(&o.diagnosis), o.seen.SendLag.Quantile(0.99) > t.lag
+	if o.seen, err = clients.result(); err != nil {
+		return nil, err
+	}
+	o.wrong, o.void = t.judge(&o.diagnosis), t.void(o.seen)
 	return o, nil
+}
+
+// void says why the clients saw something else than what was planted, or nothing.
+func (t trial) void(seen load.Result) string {
+	switch {
+	case seen.SendLag.Quantile(0.99) > t.lag:
+		return "busy"
+	case seen.Latency.Quantile(0.99) < t.felt:
+		return "mild"
+	}
+	return ""
 }
 
 // diagnose runs whylate against a live target and reads its answer. recorded is
 // called when the recording is over, if whylate says so: what it does then on the
 // machine of the clients is no part of what they saw meanwhile.
-func (s *settings) diagnose(ctx context.Context, url string, o *outcome, recorded func()) error {
+func (s *settings) diagnose(ctx context.Context, t trial, url string, o *outcome, recorded func()) error {
 	ctx, cancel := context.WithTimeout(ctx, s.duration+analyseTimeout)
 	defer cancel()
 	var out, progress bytes.Buffer
-	cmd := s.command(ctx, "diagnose", "-o", "json", "--for", s.duration.String(), "--save", o.incident, url)
+	args := []string{"diagnose", "-o", "json", "--for", s.duration.String(), "--save", o.incident, url}
+	if t.noHost {
+		args = append(args, "--no-host")
+	}
+	cmd := s.command(ctx, args...)
 	cmd.Stdout = &out
 	cmd.Stderr = io.MultiWriter(&progress, &watch{word: "analysing", do: recorded})
 	begun := time.Now()
