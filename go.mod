@@ -11,6 +11,4 @@ require (
 	golang.org/x/term v0.30.0
 )
 
-require (
-	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-)
+require github.com/inconshreveable/mousetrap v1.1.0 // indirect

@@ -51,9 +51,14 @@ type Attribution struct {
 	answerers    map[SiteID]map[string]bool
 	cancels      map[SiteID]int
 	queues       map[SiteID]*Queue
-	samples      map[timeline.GID][]timeline.Time
-	sections     map[gotrace.StackID]string
-	blocking     map[string]bool
+	// samples are the instants of the goroutines' CPU samples, clocks of those that
+	// read the clock; clockStacks caches which stacks do.
+	samples, clocks map[timeline.GID][]timeline.Time
+	clockStacks     map[gotrace.StackID]bool
+	// cycles are the mark phases by who started them.
+	cycles   [timeline.Starters][]timeline.Span
+	sections map[gotrace.StackID]string
+	blocking map[string]bool
 }
 
 // release is a wake-up of a waiter at a site: the waiter's segment says by whom.
@@ -86,7 +91,12 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
 		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
+		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 	}
+	for s := range a.cycles {
+		a.cycles[s] = t.StartedBy(timeline.Starter(s))
+	}
+	a.findSamples()
 	a.findClasses()
 	a.classStats()
 	a.findReleases()
@@ -152,16 +162,26 @@ func (w *walker) request(i int) Attributed {
 	w.total += w.steps
 	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
 	w.begun, w.reads = r.Start(), w.a.f.Roles[r.Role].Shape == request.Connection
+	w.fanIns = w.fanIns[:0]
 	for _, p := range r.Parts {
-		w.g = p.G
+		w.g, w.ends = p.G, p.End
 		w.walk(&where{}, p.G, p.Start, p.End)
 	}
-	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Pieces: make([]Piece, 0, len(w.acc))}
+	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Pieces: w.pieces(w.acc)}
+	for _, f := range w.fanIns {
+		out.FanIns = append(out.FanIns, FanIn{Pieces: w.pieces(f.wait), Other: w.pieces(f.other), Slack: int64(f.slack)})
+	}
+	return out
+}
+
+// pieces returns what was summed up, in order of keys.
+func (w *walker) pieces(acc map[Key]int64) []Piece {
 	w.keys = w.keys[:0]
-	for k := range w.acc {
+	for k := range acc {
 		w.keys = append(w.keys, k)
 	}
 	slices.SortFunc(w.keys, compareKeys) // ids must not depend on the map's order
+	out := make([]Piece, 0, len(acc))
 	for _, k := range w.keys {
 		id, ok := w.a.keyID[k]
 		if !ok {
@@ -169,9 +189,9 @@ func (w *walker) request(i int) Attributed {
 			w.a.keyID[k] = id
 			w.a.Keys = append(w.a.Keys, k)
 		}
-		out.Pieces = append(out.Pieces, Piece{id, w.acc[k]})
+		out = append(out, Piece{id, acc[k]})
 	}
-	sort.Slice(out.Pieces, func(i, j int) bool { return out.Pieces[i].Key < out.Pieces[j].Key })
+	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	return out
 }
 

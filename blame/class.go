@@ -172,17 +172,27 @@ func (a *Attribution) ClassAt(g timeline.GID, at timeline.Time) ClassID { return
 
 // SamplesIn returns how many CPU profile samples a goroutine has in [from, to].
 func (a *Attribution) SamplesIn(g timeline.GID, from, to timeline.Time) int {
-	if a.samples == nil {
-		a.samples = map[timeline.GID][]timeline.Time{}
-		for _, s := range a.t.Samples {
-			a.samples[s.G] = append(a.samples[s.G], s.Time)
+	return within(a.samples[g], from, to)
+}
+
+// within returns how many of the instants ts, in order, lie in [from, to].
+func within(ts []timeline.Time, from, to timeline.Time) int {
+	return sort.Search(len(ts), func(i int) bool { return ts[i] > to }) - sort.Search(len(ts), func(i int) bool { return ts[i] >= from })
+}
+
+// findSamples lists the samples of every goroutine, and those that read the clock.
+func (a *Attribution) findSamples() {
+	for _, s := range a.t.Samples {
+		a.samples[s.G] = append(a.samples[s.G], s.Time)
+		if a.readsClock(s.Stack) {
+			a.clocks[s.G] = append(a.clocks[s.G], s.Time)
 		}
-		for _, ts := range a.samples {
+	}
+	for _, by := range []map[timeline.GID][]timeline.Time{a.samples, a.clocks} {
+		for _, ts := range by {
 			slices.Sort(ts)
 		}
 	}
-	ts := a.samples[g]
-	return sort.Search(len(ts), func(i int) bool { return ts[i] > to }) - sort.Search(len(ts), func(i int) bool { return ts[i] >= from })
 }
 
 // NetworkHome reports whether the goroutines of a class wait for the network at

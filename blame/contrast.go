@@ -258,7 +258,7 @@ type Share struct {
 	// Episodes is how many separate times the column carried the tail.
 	Episodes int
 	// P99Without is the p99 of the requests without the column's time, as far as
-	// it exceeds the typical band's.
+	// it exceeds the typical band's and they need not wait for another child instead.
 	P99Without int64
 }
 
@@ -357,6 +357,9 @@ type matrix struct {
 	p    *Population
 	n    int
 	cell [][]cell // by row
+	// bound is what stays of the columns when they are taken away, by row; several
+	// cells of one column add up.
+	bound [][]cell
 }
 
 type cell struct {
@@ -365,8 +368,8 @@ type cell struct {
 }
 
 func (p *Population) matrix(cols Columns, n int) *matrix {
-	m := &matrix{p: p, n: n, cell: make([][]cell, len(p.rows))}
-	sum := make([]float64, n)
+	m := &matrix{p: p, n: n, cell: make([][]cell, len(p.rows)), bound: make([][]cell, len(p.rows))}
+	sum, other := make([]float64, n), make([]float64, n)
 	for i, r := range p.rows {
 		clear(sum)
 		for _, x := range p.a.Requests[r.req].Pieces {
@@ -376,6 +379,10 @@ func (p *Population) matrix(cols Columns, n int) *matrix {
 			if x != 0 {
 				m.cell[i] = append(m.cell[i], cell{j, x})
 			}
+		}
+		if own := &p.a.Requests[r.req]; len(own.FanIns) > 0 {
+			clear(sum)
+			m.bound[i] = own.bound(cols, sum, other)
 		}
 	}
 	return m
@@ -466,15 +473,21 @@ func sortedKeys(m map[int]float64) []int {
 }
 
 // without returns the p99 of durations without a column's time, as far as it
-// exceeds what is usual.
+// exceeds what is usual and what would be spent in waiting for other children.
 func (m *matrix) without(col int, usual float64) int64 {
 	type x struct{ d, w float64 }
 	xs := make([]x, len(m.p.rows))
 	for i, r := range m.p.rows {
 		xs[i] = x{float64(r.d), r.weight}
+		var stays float64
+		for _, c := range m.bound[i] {
+			if c.col == col {
+				stays += c.ns
+			}
+		}
 		for _, c := range m.cell[i] {
 			if c.col == col {
-				xs[i].d -= max(0, c.ns-usual)
+				xs[i].d -= max(0, c.ns-max(usual, stays))
 			}
 		}
 	}

@@ -81,6 +81,8 @@ const (
 	// Inbound: waiting for the request's own client, to send the rest of its
 	// request or to take its answer.
 	Inbound
+	// Clock: running, to read the clock.
+	Clock
 )
 
 // SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.
@@ -110,6 +112,8 @@ type Key struct {
 	Site SiteID
 	// Reason is the index of a stop-the-world reason in Attribution.Reasons.
 	Reason uint16
+	// Starter is who started the cycle, for what the garbage collector took.
+	Starter timeline.Starter
 	// First is the hop next to the request, Last the one next to the leaf. Queue
 	// is the deepest hop at the site of the first queue on the way: whom everybody
 	// in it waited for. Waits for children and replies are no queues.
@@ -137,12 +141,14 @@ type Attributed struct {
 	Hold, Held int64
 	Holders    int
 	Pieces     []Piece
+	// FanIns are the waits in Pieces for one of several children.
+	FanIns []FanIn
 }
 
 func compareKeys(x, y Key) int {
 	return cmp.Or(
 		cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Flags, y.Flags), cmp.Compare(x.Class, y.Class),
-		cmp.Compare(x.Site, y.Site), cmp.Compare(x.Reason, y.Reason),
+		cmp.Compare(x.Site, y.Site), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Starter, y.Starter),
 		compareHops(x.First, y.First), compareHops(x.Queue, y.Queue), compareHops(x.Last, y.Last),
 	)
 }

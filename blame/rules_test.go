@@ -123,7 +123,8 @@ func sound(t *testing.T, a *Attribution) {
 	if c := a.Check(); c.WorstNS != 0 || c.Requests != len(a.Requests) {
 		t.Errorf("leaves do not add up: %+v", c)
 	}
-	for _, r := range a.Requests {
+	for i, r := range a.Requests {
+		fanInsAreParts(t, &a.Requests[i])
 		var sum int64
 		for i, p := range r.Pieces {
 			if sum += p.NS; p.NS <= 0 {
@@ -142,7 +143,7 @@ func sound(t *testing.T, a *Attribution) {
 	}
 }
 
-var flagNames = []string{"self", "blind", "timed-out", "ahead", "lost-p", "silent", "birth"}
+var flagNames = []string{"self", "blind", "timed-out", "ahead", "lost-p", "silent", "birth", "due", "inbound", "clock"}
 
 // tell renders the attribution of a script as far as want speaks of it.
 func tell(t *testing.T, script, off, want string) string {
@@ -182,6 +183,9 @@ func leaf(s *timelinetest.Script, a *Attribution, k Key) string {
 	text := k.Kind.String()
 	if k.Reason != 0 {
 		text += " (" + a.Reasons[k.Reason] + ")"
+	}
+	if k.Starter != timeline.Paced {
+		text += [...]string{"", " (forced)", " (tracer)"}[k.Starter]
 	}
 	if k.Class != 0 {
 		text += " by " + a.Classes[k.Class].Name

@@ -51,11 +51,22 @@ var sites = []struct {
 	{0, SiteInbound, "net/http.checkConnErrorWriter.Write"},
 	{0, SitePermit, "golang.org/x/sync/semaphore.(*Weighted).Acquire"},
 	{0, SiteShared, "golang.org/x/sync/singleflight.(*Group).Do"},
+	{0, SiteInbound, "crypto/tls.(*Conn).serverHandshake"},
 	{0, SiteDNS, "net.(*Resolver).lookup"},
+	{0, SiteDNS, "net.(*Resolver).goLookup"},
+	{0, SiteDNS, "net.(*Resolver).tryOneName"},
+	{0, SiteDNS, "net.(*Resolver).exchange"},
+	{0, SiteDNS, "net.dnsPacketRoundTrip"},
+	{0, SiteDNS, "net.dnsStreamRoundTrip"},
+	{0, SiteDNS, "net.doBlockingWithCtx"},
 	{0, SiteDNS, "net.cgoLookup"},
 	{1, SiteDial, "net.(*Dialer).Dial"},
 	{1, SiteDial, "net/http.(*Transport).dialConn"},
 	{1, SiteDial, "crypto/tls.(*Conn).Handshake"},
+	{1, SiteDial, "github.com/jackc/pgx/v5/pgconn.Connect"},
+	{1, SiteDial, "github.com/lib/pq.(*Connector).Connect"},
+	{1, SiteDial, "github.com/go-sql-driver/mysql.(*connector).Connect"},
+	{1, SiteDial, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).dialConn"},
 	{2, SitePool, "net/http.(*Transport).getConn"},
 	{2, SiteCall, "net/http.(*persistConn).roundTrip"},
 	{2, SiteCall, "net/http.(*http2ClientConn).RoundTrip"},
@@ -70,11 +81,30 @@ var sites = []struct {
 	{6, SiteSync, "os.(*File).Sync"},
 	{6, SiteSync, "syscall.Fsync"},
 	{6, SiteSync, "syscall.Fdatasync"},
+	{6, SiteSync, "golang.org/x/sys/unix.Fsync"},
 	{6, SiteSync, "golang.org/x/sys/unix.Fdatasync"},
+	{6, SiteSync, "golang.org/x/sys/unix.Msync"},
+	{6, SiteSync, "modernc.org/libc.Xfsync"},
+	{6, SiteFile, "os.(*File).WriteAt"}, // never a pipe
 	{7, SiteWriteFD, "os.(*File).Write"},
+	{7, SiteOther, "os.(*Process)."},
+	{7, SiteOther, "os.StartProcess"},
 	{8, SiteFile, "os."},
 	{9, SiteSocket, "net.(*netFD)."},
 	{9, SiteSocket, "net.(*conn)."},
+}
+
+// loggers are prefixes of functions that write log lines. Their middleware for
+// handlers is not among them: requests are served below it.
+var loggers = []string{
+	"log.", "log/slog.", "log/syslog.",
+	"go.uber.org/zap.", "go.uber.org/zap/zapcore.",
+	"github.com/rs/zerolog.", "github.com/rs/zerolog/log.",
+	"github.com/sirupsen/logrus.",
+	"k8s.io/klog.", "k8s.io/klog/v2.", "github.com/golang/glog.",
+	"github.com/go-kit/log.", "github.com/hashicorp/go-hclog.",
+	"github.com/charmbracelet/log.", "github.com/phuslu/log.", "github.com/apex/log.",
+	"gopkg.in/natefinch/lumberjack%2ev2.",
 }
 
 // Site is a place at which goroutines stand, told apart by functions, not lines.
@@ -92,6 +122,12 @@ type Site struct {
 	Cancel bool
 	// Dial is set on stacks that connect or resolve a name, also inside of a pool.
 	Dial bool
+	// Log is set on stacks of a logging package that writes a line, also through
+	// an io.Writer of the program's own.
+	Log bool
+	// Once is set on stacks of a one-time initialisation: it runs there, or is
+	// waited for.
+	Once bool
 	// Write is set on stacks of socket writes.
 	Write bool
 	// Stack is one of the stacks of this site.
@@ -133,11 +169,14 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 	site := Site{Stack: s}
 	place, app := request.AppFrame(frames)
 	site.App = app
-	rank, inside := len(sites), true
+	rank, inside, writes := len(sites), true, true
 	for i, f := range frames {
 		if app && f == place {
 			inside = false // what called the program's own code says nothing about what that does
 		}
+		writes = writes && (inside || strings.HasSuffix(f.Func, ").Write") || hasAny(f.Func, loggers))
+		site.Log = site.Log || writes && hasAny(f.Func, loggers)
+		site.Once = site.Once || f.Func == "sync.(*Once).doSlow"
 		for _, row := range sites {
 			if !inside || !strings.HasPrefix(f.Func, row.prefix) {
 				continue
@@ -150,13 +189,17 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		if site.Call == "" && !runtimeFrame(f.Func) {
 			site.Call = f.Func
 		}
-		if f.Func == "runtime.cgocall" && i+1 < len(frames) {
-			site.C = cName(frames[i+1].Func)
+		switch c, stub := cName(f.Func); {
+		case f.Func == "runtime.cgocall" && i+1 < len(frames):
+			site.C, _ = cName(frames[i+1].Func)
+		case stub && site.C == "":
+			site.C = c
 		}
 		if strings.HasPrefix(f.Func, "context.(*cancelCtx).cancel") || strings.HasPrefix(f.Func, "context.(*timerCtx).cancel") {
 			site.Cancel = true
 		}
 	}
+	site.Dial = site.Dial && site.Kind != SiteInbound
 	site.Write = socketWrite(frames)
 	if !app {
 		for _, f := range frames {
@@ -188,12 +231,25 @@ func socketWrite(frames []gotrace.Frame) bool {
 	return false
 }
 
-// cName is the C function behind a cgo stub (main._Cfunc_deflate is deflate).
-func cName(stub string) string {
-	if i := strings.Index(stub, "_Cfunc_"); i >= 0 {
-		return stub[i+len("_Cfunc_"):]
+// cName is the C function behind a function that cgo made for it
+// (main._Cfunc_deflate is deflate; _C2func_ ones return errno too), and whether
+// it is such a function. The runtime's own frames below it are not in traces.
+func cName(f string) (name string, stub bool) {
+	for _, mark := range []string{"._Cfunc_", "._C2func_"} {
+		if i := strings.Index(f, mark); i >= 0 {
+			return f[i+len(mark):], true
+		}
 	}
-	return stub
+	return f, false
+}
+
+func hasAny(f string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(f, p) {
+			return true
+		}
+	}
+	return false
 }
 
 // runtimeFrame reports whether a function belongs to the runtime's machinery

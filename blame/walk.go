@@ -2,6 +2,7 @@ package blame
 
 import (
 	"sort"
+	"strings"
 
 	"github.com/whylate/whylate/timeline"
 )
@@ -49,6 +50,9 @@ type walker struct {
 	begun timeline.Time
 	reads bool
 	keys  []Key
+	// ends is the end of that part, fanIns are the waits for one of several children.
+	ends   timeline.Time
+	fanIns []fanIn
 	// nested is the time that the holder being walked itself spent waiting at
 	// the site it will release; hold is the longest single hold at the request's
 	// first queue, held the sum and holders the number of all of them.
@@ -164,12 +168,12 @@ func (w *walker) running(at *where, g timeline.GID, s *timeline.Segment, from, t
 	me := &w.a.t.Gs[g]
 	class := w.a.classAt(g, from)
 	assist := timeline.Overlap(me.Assists, from, to)
-	w.add(at, Key{Kind: Assist, Class: class}, assist)
+	w.collected(at, Key{Kind: Assist, Class: class}, assist, from, to)
 	rest := to - from - assist
 	for i := w.a.stwAfter(from); i < len(w.a.t.STW) && w.a.t.STW[i].Start < to && rest > 0; i++ {
 		if s := &w.a.t.STW[i]; s.G == g {
 			d := max(0, min(rest, min(to, s.End)-max(from, s.Start))) // stops overlap in damaged traces
-			w.add(at, Key{Kind: STW, Class: class, Reason: w.a.reason(s.Name)}, d)
+			w.stopped(at, Key{Class: class}, s, d)
 			rest -= d
 		}
 	}
@@ -178,7 +182,39 @@ func (w *walker) running(at *where, g timeline.GID, s *timeline.Segment, from, t
 		silent = rest
 	}
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Silent}, silent)
-	w.add(at, Key{Kind: CPU, Class: class}, rest-silent)
+	clock := w.a.clock(g, from, to, rest-silent)
+	w.add(at, Key{Kind: CPU, Class: class, Flags: Clock}, clock)
+	w.add(at, Key{Kind: CPU, Class: class}, rest-silent-clock)
+}
+
+// stopped adds d of the stop-the-world s.
+func (w *walker) stopped(at *where, k Key, s *timeline.Span, d timeline.Time) {
+	k.Kind, k.Reason = STW, w.a.reason(s.Name)
+	if strings.HasPrefix(s.Name, "GC ") {
+		w.collected(at, k, d, s.Start, s.End)
+		return
+	}
+	w.add(at, k, d)
+}
+
+// collected adds what the garbage collector took, split by who started the cycles
+// that lie in [from, to].
+func (w *walker) collected(at *where, k Key, ns, from, to timeline.Time) {
+	var in [timeline.Starters]timeline.Time
+	var all timeline.Time
+	for s := range in {
+		in[s] = timeline.Overlap(w.a.cycles[s], from, to)
+		all += in[s]
+	}
+	rest := ns
+	for s := timeline.Paced + 1; s < timeline.Starters && all > 0; s++ {
+		k.Starter = s
+		d := min(rest, timeline.Time(float64(ns)*float64(in[s])/float64(all)))
+		w.add(at, k, d)
+		rest -= d
+	}
+	k.Starter = timeline.Paced
+	w.add(at, k, rest)
 }
 
 // descheduled reports whether a running segment is one in which the thread cannot
@@ -212,7 +248,7 @@ func (w *walker) runnable(at *where, k Key, from, to timeline.Time) {
 		switch {
 		case si < len(t.STW) && t.STW[si].Start <= from:
 			end = min(end, t.STW[si].End)
-			w.add(at, Key{Kind: STW, Reason: w.a.reason(t.STW[si].Name), Flags: k.Flags}, end-from)
+			w.stopped(at, Key{Flags: k.Flags}, &t.STW[si], end-from)
 			from = end
 			continue
 		case si < len(t.STW):
@@ -264,8 +300,9 @@ func (w *walker) behind(at *where, k Key, from, to, since, until timeline.Time) 
 	}
 	w.parts = split(int64(to-from), w.exec, w.parts)
 	for c, ns := range w.parts {
-		if ns > 0 {
-			k.Class = ClassID(c)
+		if k.Class = ClassID(c); k.Class == timeline.ClassGCWorker || k.Class == timeline.ClassGCAssist {
+			w.collected(at, k, timeline.Time(ns), since, until)
+		} else {
 			w.add(at, k, timeline.Time(ns))
 		}
 	}
@@ -317,6 +354,8 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 	switch {
 	case s.Reason == timeline.ReasonGCAssist || s.Reason == timeline.ReasonGC:
 		k.Kind = GCWait
+		w.collected(at, k, to-from, from, to)
+		return
 	case s.Reason == timeline.ReasonNetwork && s.Waker != timeline.NoG:
 		k.Kind = Network // a deadline or a close ended it
 		k.Flags |= TimedOut
@@ -333,6 +372,12 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		w.timedOut(at, g, s, k, from, to)
 		return
 	case s.Waker != timeline.NoG:
+		if at.depth == 0 && len(w.fanIns) < maxFanIns {
+			if rival, done := w.rival(g, s, from, to); rival != timeline.NoG {
+				w.forOneOf(at, g, s, from, to, rival, done)
+				return
+			}
+		}
 		w.waker(at, g, s, from, to)
 		return
 	case s.Reason == timeline.ReasonSleep && !open:

@@ -43,11 +43,14 @@ type Case struct {
 	Host *HostView
 	// Target is what the recording says of the process: its settings, its toolchain.
 	Target evidence.Target
+	// Own are the spans in which whylate asked for profiles, see Settings.
+	Own []timeline.Span
 
 	taken   []bool
 	usual   []float64         // of NS, what a baseline spends too; already subtracted
 	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
 	procs   *Processors
+	tail    []timeline.Span // cache of tailSpans
 }
 
 func newCase(a *blame.Attribution, p *blame.Population, contrast string) *Case {

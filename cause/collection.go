@@ -23,38 +23,71 @@ func (g *Collection) All() []blame.KeyID {
 	return append(append(append([]blame.KeyID(nil), g.Assist...), g.Worker...), g.Stop...)
 }
 
-// Collection sums up the GC's part of the case.
+// Split says how the family's excess divides, for evidence.
+func (g *Collection) Split(c *Case) string {
+	return fmt.Sprintf("waits for a P behind GC workers take %s, assists and waits for them %s, GC stops %s of the excess",
+		Pct(g.WorkerNS/c.Excess), Pct(g.AssistNS/c.Excess), Pct(g.StopNS/c.Excess))
+}
+
+// Collection sums up the GC's part of the case, but for cycles that were forced.
 func (c *Case) Collection() *Collection {
-	mostly := c.StopShare(collects) > 0.5
+	return c.collection(func(s timeline.Starter) bool { return s != timeline.Forced })
+}
+
+// CollectionOf sums up what cycles of one starter took.
+func (c *Case) CollectionOf(starter timeline.Starter) *Collection {
+	return c.collection(func(s timeline.Starter) bool { return s == starter })
+}
+
+func (c *Case) collection(of func(timeline.Starter) bool) *Collection {
+	var cycles []timeline.Span
+	for _, x := range c.A.Timeline().Cycles {
+		if of(x.Starter) {
+			cycles = append(cycles, x.Span)
+		}
+	}
+	mostly := c.StopShare(func(s *timeline.Span) bool {
+		return collects(s.Name) && (len(cycles) == len(c.A.Timeline().Cycles) || timeline.Overlap(cycles, s.Start, s.End) > 0)
+	}) > 0.5
 	g := &Collection{
 		Assist: c.Free(func(k blame.Key) bool {
-			return k.Kind == blame.Assist || k.Kind == blame.GCWait || k.Kind == blame.Behind && k.Class == timeline.ClassGCAssist
+			return (k.Kind == blame.Assist || k.Kind == blame.GCWait || k.Kind == blame.Behind && k.Class == timeline.ClassGCAssist) && of(k.Starter)
 		}),
-		Worker: c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind && k.Class == timeline.ClassGCWorker }),
+		Worker: c.Free(func(k blame.Key) bool {
+			return k.Kind == blame.Behind && k.Class == timeline.ClassGCWorker && of(k.Starter)
+		}),
 		Stop: c.Free(func(k blame.Key) bool {
-			return k.Kind == blame.STW && collects(c.A.Reasons[k.Reason]) || mostly && k.Kind == blame.Behind && k.Class == timeline.ClassStopped
+			return k.Kind == blame.STW && collects(c.A.Reasons[k.Reason]) && of(k.Starter) || mostly && k.Kind == blame.Behind && k.Class == timeline.ClassStopped
 		}),
 	}
-	if p := c.Processors(); p.Winner == Collector { // with the queueing that the GC causes
-		g.Worker = c.stillFree(p.Claim)
-		g.Worker = without(g.Worker, g.Assist)
+	own := func(id blame.KeyID) bool { return !marks(c.Key(id).Class) || of(c.Key(id).Starter) }
+	if p := c.Processors(); p.Winner == Collector && 2*c.Sum(keep(p.Keys[Collector], own)) > p.NS[Collector] {
+		// With the queueing that the GC causes.
+		g.Worker = without(c.stillFree(keep(p.Claim, own)), g.Assist)
 	}
 	g.AssistNS, g.WorkerNS, g.StopNS = c.Sum(g.Assist), c.Sum(g.Worker), c.Sum(g.Stop)
 	return g
+}
+
+// marks reports whether a class of P time is the garbage collector's.
+func marks(class blame.ClassID) bool {
+	return class == timeline.ClassGCWorker || class == timeline.ClassGCAssist
 }
 
 // collects reports whether a stop-the-world is the garbage collector's.
 func collects(reason string) bool { return strings.HasPrefix(reason, "GC ") }
 
 // StopShare returns the part of the stopped time within the tail requests that
-// stops with a reason that keep accepts make up.
-func (c *Case) StopShare(keep func(reason string) bool) float64 {
+// stops that keep accepts make up.
+func (c *Case) StopShare(keep func(s *timeline.Span) bool) float64 {
 	var kept, all timeline.Time
 	spans := c.tailSpans()
-	for _, s := range c.A.Timeline().STW {
+	stw := c.A.Timeline().STW
+	for i := range stw {
+		s := &stw[i]
 		d := timeline.Overlap(spans, s.Start, s.End)
 		all += d
-		if keep(s.Name) {
+		if keep(s) {
 			kept += d
 		}
 	}
@@ -64,31 +97,30 @@ func (c *Case) StopShare(keep func(reason string) bool) float64 {
 	return float64(kept) / float64(all)
 }
 
-func without(keys, minus []blame.KeyID) []blame.KeyID {
-	skip := map[blame.KeyID]bool{}
-	for _, k := range minus {
-		skip[k] = true
-	}
+func keep(keys []blame.KeyID, f func(blame.KeyID) bool) []blame.KeyID {
 	var out []blame.KeyID
 	for _, k := range keys {
-		if !skip[k] {
+		if f(k) {
 			out = append(out, k)
 		}
 	}
 	return out
 }
 
-// InMark returns the parts of the tail's and of the typical requests' time that
-// lie in mark phases.
-func (c *Case) InMark() (tail, typical float64) {
-	return c.inMark(c.Tail), c.inMark(c.Typical)
+func without(keys, minus []blame.KeyID) []blame.KeyID {
+	skip := map[blame.KeyID]bool{}
+	for _, k := range minus {
+		skip[k] = true
+	}
+	return keep(keys, func(k blame.KeyID) bool { return !skip[k] })
 }
 
-func (c *Case) inMark(requests []int) float64 {
+// within returns the part of requests' time that lies in spans.
+func (c *Case) within(requests []int, spans []timeline.Span) float64 {
 	var in, all timeline.Time
 	for _, i := range requests {
 		r := &c.A.Found().Requests[c.A.Requests[i].Request]
-		in += timeline.Overlap(c.A.Timeline().GC, r.Start(), r.End())
+		in += timeline.Overlap(spans, r.Start(), r.End())
 		all += r.Duration()
 	}
 	if all == 0 {
@@ -100,15 +132,35 @@ func (c *Case) inMark(requests []int) float64 {
 // MarkEvidence says whether slow requests lie in mark phases more than typical
 // ones: what the GC takes while requests are fast does not make them slow.
 func (c *Case) MarkEvidence() Evidence {
-	tail, typical := c.InMark()
+	return c.markEvidence(c.A.Timeline().GC, "mark phases")
+}
+
+// MarkEvidenceOf is MarkEvidence for the cycles of one starter; what names them in
+// the plural.
+func (c *Case) MarkEvidenceOf(starter timeline.Starter, what string) Evidence {
+	return c.markEvidence(c.A.Timeline().StartedBy(starter), what)
+}
+
+func (c *Case) markEvidence(cycles []timeline.Span, what string) Evidence {
+	tail, typical := c.within(c.Tail, cycles), c.within(c.Typical, cycles)
 	e := Evidence{
-		Text:  fmt.Sprintf("%s of the slow requests' time lies in mark phases, %s of typical requests'; %d cycles in the recording", Pct(tail), Pct(typical), len(c.A.Timeline().GC)),
+		Text:  fmt.Sprintf("%s of the slow requests' time lies in %s, %s of typical requests'; %d cycles in the recording", Pct(tail), what, Pct(typical), len(cycles)),
 		Holds: Of(tail > typical), Decides: true, Number: tail,
 	}
 	if typical > 0.9 { // marking all the time: no contrast is possible
 		e.Holds = Yes
 	}
 	return e
+}
+
+// WorkerCPU says whether the GC's workers were on a CPU while they ran.
+func (c *Case) WorkerCPU() Evidence {
+	for i := range c.A.Classes { // the fixed class of their P time has no samples of its own
+		if c.A.Classes[i].Root == "runtime.gcBgMarkWorker" {
+			return c.ClassCPU(blame.ClassID(i))
+		}
+	}
+	return c.ClassCPU(timeline.ClassGCWorker)
 }
 
 // AllocationEvidence names the site that allocates most, if profiles were recorded.

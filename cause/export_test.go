@@ -23,8 +23,12 @@ func Claims(a *blame.Attribution, p *blame.Population, contrast string) (*Case, 
 // The judge's own predicates.
 var (
 	Unmaterial = unmaterial
-	IsHealthy  = isHealthy
 )
+
+// IsHealthy is isHealthy of a recording that cost nothing.
+func IsHealthy(p *blame.Population, s Settings, hanging int) bool {
+	return isHealthy(p, s, hanging, blame.Share{})
+}
 
 // Holds combines the evidence of a judgement.
 func Holds(j *Judgement) Truth { return j.holds() }

@@ -24,8 +24,9 @@ type Finding struct {
 	// ExcessNS is the cause's part of the mean excess, in nanoseconds.
 	ExcessNS int64 `json:"excess_ns"`
 	// P99WithoutNS is the counterfactual 99th percentile: every request with the
-	// cause's time, as far as it exceeds the typical band's, taken away. It is not
-	// additive over findings.
+	// cause's time taken away, as far as it exceeds the typical band's, and as far
+	// as it would not wait for another of its children instead. It is not additive
+	// over findings.
 	P99WithoutNS int64 `json:"p99_without_ns"`
 	// Via lists causes that stand between the request and this root, nearest
 	// first: the queue in which the request met the cause.
@@ -63,10 +64,14 @@ type Consistent struct {
 	Evidence []string `json:"evidence,omitempty"`
 }
 
-// RuledOut is a catalogue entry whose deciding evidence says no.
+// RuledOut is a catalogue entry whose deciding evidence says no, or whose share is
+// too small or too uncertain to be named.
 type RuledOut struct {
 	Cause   string `json:"cause"`
 	Because string `json:"because"`
+	// Fits marks an entry that nothing speaks against and that has a share of at
+	// least a tenth: it is not named, but it is not excluded either.
+	Fits bool `json:"fits,omitempty"`
 	// Number is the value of the deciding evidence, most often a share.
 	Number float64 `json:"number"`
 }

@@ -115,7 +115,11 @@ func (c *Case) Throttling() (worst *Throttling) {
 			Tail: min(1, c.Host.Tail.Groups[i].ThrottledNS/max(1, c.Host.Tail.WallNS)),
 			Rest: min(1, c.Host.Rest.Groups[i].ThrottledNS/max(1, c.Host.Rest.WallNS)),
 		}
-		t.Use = whole.UsageNS / max(1, c.Host.Whole.WallNS) / t.Quota
+		used := whole.UsageNS
+		if used == 0 { // CPU accounting is in another hierarchy: the process's own use, a lower bound
+			used = c.Host.Whole.RunNS
+		}
+		t.Use = used / max(1, c.Host.Whole.WallNS) / t.Quota
 		if worst == nil || t.Tail > worst.Tail {
 			worst = t
 		}
@@ -143,29 +147,77 @@ const (
 	offShare = 0.5
 )
 
+// Late returns how long threads waited for a CPU during a slow request, in
+// nanoseconds: an average over them, and not more than they took.
+func (h *HostView) Late(tail float64) float64 {
+	return min(1, h.Tail.DelayNS/max(1, h.Tail.WallNS)) * tail
+}
+
 // OffCPU returns the pieces in which threads did not get a CPU when they wanted
 // one, as far as sampled evidence tells: what was late although a P was idle and
-// what lies in silences of the whole process. If most of the slow requests' time
-// was off the CPU, everything that a CPU has to do counts, because all of it grows.
+// what lies in silences of the whole process. Further pieces count as a whole if
+// that evidence covers most of them: all of them if a quota stopped the process
+// for most of the slow requests' time; those that a CPU has to do if threads
+// waited for one for most of that time; those in the kernel if that leaves no
+// room for anything else that they could have waited for.
 func (c *Case) OffCPU() []blame.KeyID {
 	all := c.Silent() >= silentShare
-	ran := false
+	var ran, called bool
 	if c.Host != nil {
 		t := c.Throttling()
 		all = all || t != nil && t.Tail >= offShare
-		ran = c.Host.Delayed() >= offShare
+		late := c.Host.Late(c.mean(c.Tail))
+		work, calls := 0.0, 0.0
+		for id, ns := range c.NS {
+			switch k := c.Key(blame.KeyID(id)); {
+			case onCPU(k.Kind):
+				work += ns
+			case k.Kind == blame.Syscall:
+				calls += ns
+			}
+		}
+		delayed := c.Host.Delayed() >= offShare
+		ran = delayed && late >= offShare*work
+		called = delayed && late-work >= offShare*calls
 	}
 	return c.Free(func(k blame.Key) bool {
-		switch k.Kind {
-		case blame.Unresolved, blame.UnknownHolder:
+		switch {
+		case k.Kind == blame.Unresolved || k.Kind == blame.UnknownHolder:
 			return false
-		case blame.LateWakeup:
+		case all || k.Kind == blame.LateWakeup || k.Flags&blame.Silent != 0:
 			return true
-		case blame.CPU, blame.Assist, blame.Behind, blame.Syscall, blame.STW, blame.GCWait:
-			return all || ran || k.Flags&blame.Silent != 0
+		case k.Kind == blame.Syscall:
+			return called
 		}
-		return all || k.Flags&blame.Silent != 0
+		return ran && onCPU(k.Kind)
 	})
+}
+
+// onCPU reports whether a leaf is work, or waiting for work, that a CPU has to do.
+func onCPU(k blame.LeafKind) bool {
+	switch k {
+	case blame.CPU, blame.Assist, blame.Behind, blame.LateWakeup, blame.STW, blame.GCWait:
+		return true
+	}
+	return false
+}
+
+// mean returns the mean duration of requests in nanoseconds.
+func (c *Case) mean(requests []int) float64 {
+	var ns float64
+	for _, i := range requests {
+		ns += float64(c.A.Requests[i].D)
+	}
+	return ns / float64(max(1, len(requests)))
+}
+
+// Lateness is how long threads waited for a CPU during a slow request, in
+// nanoseconds; 0 without the host's evidence.
+func (c *Case) Lateness() float64 {
+	if c.Host == nil {
+		return 0
+	}
+	return c.Host.Late(c.mean(c.Tail))
 }
 
 // ThrottledEvidence says whether a quota stopped the process while the slow
@@ -195,7 +247,7 @@ func (c *Case) hostCPU() (e Evidence, known bool) {
 	}
 	d := c.Host.Delayed()
 	e = Evidence{
-		Text:  fmt.Sprintf("while the slow requests waited, the process's threads waited for a CPU in %s of the time in which they wanted one (schedstat)", Pct(d)),
+		Text:  fmt.Sprintf("the process's threads waited for a CPU for %s of a slow request, %s of the time in which they wanted one (schedstat)", Ms(c.Lateness()), Pct(d)),
 		Holds: Yes, Decides: true, Number: d,
 	}
 	t := c.Throttling()

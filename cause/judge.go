@@ -8,6 +8,7 @@ import (
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/timeline"
 )
 
 // The thresholds of the verdict. They are calibrated on the healthy controls;
@@ -57,6 +58,10 @@ const (
 	MinOtherRole = 0.1
 )
 
+// observer is the cause that is no property of the service: what it took is not
+// held against it.
+const observer = "observer"
+
 // Settings are what the user knows about the service.
 type Settings struct {
 	// SLO is the latency objective in nanoseconds, 0 if none is given.
@@ -70,6 +75,9 @@ type Settings struct {
 	Host *host.Recording
 	// Target is what the recording says of the process.
 	Target evidence.Target
+	// Own are the spans of the trace's clock, in order, in which whylate waited for
+	// profiles other than the CPU's and the trace.
+	Own []timeline.Span
 }
 
 // Baseline is what the typical requests of a recording spent, by leaf.
@@ -142,6 +150,11 @@ type Verdict struct {
 	OtherEndpoint float64
 	// Whole is set when the tail's whole time was split, not its excess.
 	Whole bool
+
+	// own is what the recording itself took of the tail, too little or too uncertain
+	// to be named; onlyOwn is set if without it there is nothing to explain.
+	own     blame.Share
+	onlyOwn bool
 }
 
 // LevelVerdict says how slow the median request is outside its own CPU.
@@ -208,7 +221,7 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		}
 	}
 	p50, p99 := p.Quantile(0.5), p.Quantile(0.99)
-	healthy := isHealthy(p, s, hanging)
+	healthy := isHealthy(p, s, hanging, blame.Share{})
 	p.Whole = !healthy && p50 >= LevelWait && float64(p99) < WholeRatio*float64(p50)
 	v.Whole = p.Whole
 	v.contrast(newCase(a, p, TailContrast), s)
@@ -222,12 +235,15 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		v.Mix, v.MixEndpoint, v.OtherEndpoint = 0, endpoint, mix
 	}
 	p.Whole = false
+	if !healthy && isHealthy(p, s, hanging, v.own) {
+		healthy, v.onlyOwn = true, true
+	}
 	mixed := v.Mix >= MixShare && (s.SLO == 0 || p99 <= s.SLO)
 	if healthy || mixed {
 		v.drop()
 	}
 	v.level(a, p, s)
-	if v.Level != nil && isHealthy(p, Settings{}, hanging) {
+	if v.Level != nil && isHealthy(p, Settings{}, hanging, v.own) {
 		v.drop() // slow and fast requests do not differ: all are slow
 	}
 	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
@@ -237,16 +253,17 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	return v
 }
 
-// isHealthy applies the absolute part of the verdict: is there anything to explain?
-func isHealthy(p *blame.Population, s Settings, hanging int) bool {
+// isHealthy applies the absolute part of the verdict: is there anything to
+// explain, beside what the recording itself took?
+func isHealthy(p *blame.Population, s Settings, hanging int, own blame.Share) bool {
 	if hanging > 0 {
 		return false
 	}
 	if s.SLO > 0 {
-		return p.Quantile(0.99) <= s.SLO
+		return p.Quantile(0.99) <= s.SLO || own.NS > 0 && own.P99Without <= s.SLO
 	}
 	// One request, however slow, is no tail.
-	tail, typical := min(p.Tail().Mean, p.MeanButSlowest(p.Tail())), p.Typical().Mean
+	tail, typical := min(p.Tail().Mean, p.MeanButSlowest(p.Tail()))-max(0, own.NS), p.Typical().Mean
 	excess := tail - typical
 	return excess < HealthyExcess || tail < HealthyMean ||
 		excess < HealthyMean && tail < HealthyTriple*typical || tail < HealthyRatio*typical
@@ -287,7 +304,7 @@ type outcome struct {
 
 // contrast tests every entry against one contrast and adds what it finds.
 func (v *Verdict) contrast(c *Case, s Settings) {
-	c.Allocated, c.Target = s.Allocated, s.Target
+	c.Allocated, c.Target, c.Own = s.Allocated, s.Target, s.Own
 	c.onHost(s.Host)
 	outcomes, ruledOut := c.test()
 	cols, names := c.columns(outcomes)
@@ -305,7 +322,10 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	for i, o := range outcomes {
 		share := t.Columns[i]
 		if why := unmaterial(share, t.Excess, s, o.holds); why != "" {
-			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Number: share.Share})
+			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare, Number: share.Share})
+			if o.entry.ID == observer && c.Contrast == TailContrast {
+				v.own = share
+			}
 			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})
 			continue
 		}
@@ -672,6 +692,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		v.Sentence = fmt.Sprintf("Nothing to explain: p50 %s, p99 %s over %.0f requests.", Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
 		if s.SLO > 0 {
 			v.Sentence = fmt.Sprintf("Within the objective of %s: p50 %s, p99 %s over %.0f requests.", Ms(float64(s.SLO)), Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
+		}
+		if v.onlyOwn {
+			v.Sentence += fmt.Sprintf(" The recording itself cost slow requests %s.", Ms(v.own.NS))
 		}
 	case mixed && hanging == 0 && v.Level == nil:
 		v.Verdict = "healthy"

@@ -18,12 +18,13 @@ const helper = gotrace.GoID(2)
 
 // The stacks of the plays.
 var (
-	mutex   = []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).lockSlow", "sync.(*Mutex).Lock", "main.get", "main.serve"}
-	idle    = []string{"runtime.selectgo", "main.loop"}
-	receive = []string{"runtime.chanrecv1", "main.ask", "main.serve"}
-	send    = []string{"runtime.chansend1", "main.tell", "main.serve"}
-	choose  = []string{"runtime.selectgo", "main.ask", "main.serve"}
-	reply   = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.call", "main.serve"}
+	mutex    = []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).lockSlow", "sync.(*Mutex).Lock", "main.get", "main.serve"}
+	idle     = []string{"runtime.selectgo", "main.loop"}
+	receive  = []string{"runtime.chanrecv1", "main.ask", "main.serve"}
+	send     = []string{"runtime.chansend1", "main.tell", "main.serve"}
+	readLoop = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop"}
+	choose   = []string{"runtime.selectgo", "main.ask", "main.serve"}
+	reply    = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.call", "main.serve"}
 )
 
 // waitingHelper waits for work all the time.
@@ -152,6 +153,32 @@ var scenes = []struct {
 				p.pass(20 * ms)
 				p.expires(serving)
 				p.runs(serving, 0)
+			})
+		}()},
+		verdict: "cause", finding: "slow-dependency", where: "main.supply",
+	},
+	{
+		name: "a child waits for the reader of its connection, and the request gives up",
+		scene: scene{procs: 2, cast: func(p *play) { p.waits(helper, "", readLoop...) }, in: func() func(*play, int) {
+			child := gotrace.GoID(1000)
+			return every(10, func(p *play) {
+				child++
+				p.do(p.b.Starts(serving, gotrace.NoProc, child, p.stack("main.ask", "main.serve"), p.stack("main.ask.func1")))
+				p.seen[child] = true
+				p.runs(child, 1)
+				p.leaves(child, 1, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.supply", "main.ask.func1")
+				p.leaves(serving, 0, "select", choose...)
+				p.pass(15 * ms)
+				p.expires(serving)
+				p.runs(serving, 0)
+				p.pass(ms / 10)
+				p.wakes(0, helper)
+				p.runs(helper, 1)
+				p.wakes(helper, child, readLoop[1:]...)
+				p.leaves(helper, 1, "network", readLoop...)
+				p.runs(child, 1)
+				p.do(p.b.Ends(child))
+				p.do(p.b.Idle(1, gotrace.NoProc))
 			})
 		}()},
 		verdict: "cause", finding: "slow-dependency", where: "main.supply",
@@ -518,6 +545,67 @@ func TestOverloadIsToldFromTooFewPsByTheMachinesCPUs(t *testing.T) {
 				t.Errorf("%s: %q, %q", v.Sentence, alike, said)
 			}
 		})
+	}
+}
+
+// What fits, but is too small to be named, is not ruled out.
+func TestASmallCauseThatFitsIsNotExcluded(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, in: every(10, func(p *play) {
+		for _, wait := range []struct {
+			ns     int64
+			reason string
+			at     []string
+		}{{17 * ms, "network", reply}, {3 * ms, "sleep", []string{"time.Sleep", "main.retry", "main.serve"}}} {
+			p.leaves(serving, 0, wait.reason, wait.at...)
+			p.pass(wait.ns)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		}
+	})}), cause.Settings{})
+	if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" {
+		t.Fatalf("%s: %+v", v.Sentence, v.Findings)
+	}
+	for _, r := range v.RuledOut {
+		if r.Fits != (r.Cause == "timer-wait") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// Without the peer of one child, requests still wait for the timer of the other.
+func TestP99WithoutACauseIsBoundedByOtherChildren(t *testing.T) {
+	child := gotrace.GoID(1000)
+	a := attributed(t, scene{procs: 3, in: every(10, func(p *play) {
+		sleeper, caller := child, child+1
+		child += 2
+		for _, c := range []gotrace.GoID{sleeper, caller} {
+			p.do(p.b.Starts(serving, gotrace.NoProc, c, p.stack("main.gather", "main.serve"), p.stack("main.part")))
+			p.seen[c] = true
+		}
+		p.runs(sleeper, 1)
+		p.leaves(sleeper, 1, "sleep", "time.Sleep", "main.throttle", "main.part")
+		p.runs(caller, 2)
+		p.leaves(caller, 2, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.supply", "main.part")
+		p.leaves(serving, 0, "sync", "sync.runtime_SemacquireWaitGroup", "sync.(*WaitGroup).Wait", "main.gather", "main.serve")
+		p.pass(12 * ms)
+		p.wakes(0, sleeper)
+		p.runs(sleeper, 1)
+		p.do(p.b.Ends(sleeper))
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.pass(6 * ms)
+		p.wakes(0, caller)
+		p.runs(caller, 2)
+		p.wakes(caller, serving, "sync.(*WaitGroup).Done", "main.part")
+		p.do(p.b.Ends(caller))
+		p.do(p.b.Idle(2, gotrace.NoProc))
+		p.runs(serving, 0)
+	})})
+	v := cause.Judge(a, cause.Settings{})
+	if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" || v.Findings[0].Share < 0.9 {
+		t.Fatalf("%s: %+v", v.Sentence, v.Findings)
+	}
+	if got := v.Findings[0].P99WithoutNS; got < 13*ms || got > 13*ms+ms/10 { // the sleep, and a millisecond of its own
+		t.Errorf("p99 without the peer %d ns", got)
 	}
 }
 

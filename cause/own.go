@@ -27,9 +27,14 @@ func (c *Case) ownCPU(requests []int) float64 {
 // HottestOfTail returns where the tail requests burn their CPU time and the part
 // of their CPU samples there; without samples, where most of it ended.
 func (c *Case) HottestOfTail() (*Place, float64) {
+	return c.hottest(c.sampleOf(c.Tail))
+}
+
+// sampleOf returns a function that reports whether a sample lies in a request.
+func (c *Case) sampleOf(requests []int) func(s timeline.Sample) bool {
 	type part struct{ from, to timeline.Time }
 	spans := map[timeline.GID][]part{}
-	for _, i := range c.Tail {
+	for _, i := range requests {
 		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
 			spans[p.G] = append(spans[p.G], part{p.Start, p.End})
 		}
@@ -37,11 +42,11 @@ func (c *Case) HottestOfTail() (*Place, float64) {
 	for _, s := range spans {
 		sort.Slice(s, func(i, j int) bool { return s[i].from < s[j].from })
 	}
-	return c.hottest(func(s timeline.Sample) bool {
+	return func(s timeline.Sample) bool {
 		ps := spans[s.G]
 		i := sort.Search(len(ps), func(i int) bool { return ps[i].to >= s.Time })
 		return i < len(ps) && ps[i].from <= s.Time
-	})
+	}
 }
 
 // Kept says whether the goroutines of a class were kept from a CPU while the tail
@@ -82,8 +87,16 @@ func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
 // MinDoubt is how many samples must be expected before their absence means anything.
 const MinDoubt = 12
 
+// InTail returns the part of [from, to] in which a slow request was under way.
+func (c *Case) InTail(from, to timeline.Time) timeline.Time {
+	return timeline.Overlap(c.tailSpans(), from, to)
+}
+
 // tailSpans is the union of the tail requests' intervals.
 func (c *Case) tailSpans() []timeline.Span {
+	if c.tail != nil {
+		return c.tail
+	}
 	var in []timeline.Span
 	for _, i := range c.Tail {
 		r := &c.A.Found().Requests[c.A.Requests[i].Request]
@@ -98,6 +111,7 @@ func (c *Case) tailSpans() []timeline.Span {
 		}
 		out = append(out, s)
 	}
+	c.tail = out
 	return out
 }
 

@@ -120,12 +120,20 @@ func isBlind(k blame.Key) bool { return k.Flags&blame.Blind != 0 }
 // requests those are common that both queue and do it.)
 func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 	sites := map[blame.SiteID]bool{}
-	in := map[blame.KeyID]bool{}
 	for _, id := range keys {
-		in[id] = true
 		if s := c.Key(id).Site; s != 0 {
 			sites[s] = true
 		}
+	}
+	return c.doThemselves(keys, func(k blame.Key) bool { return sites[k.Site] })
+}
+
+// doThemselves reports the part of all requests that spend time under keys and
+// also under a key on their own goroutine that is the same work.
+func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) float64 {
+	in := map[blame.KeyID]bool{}
+	for _, id := range keys {
+		in[id] = true
 	}
 	queued, both := 0, 0
 	for _, r := range c.P.All() {
@@ -133,7 +141,7 @@ func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 		for _, p := range c.A.Requests[r].Pieces {
 			k := c.Key(p.Key)
 			q = q || in[p.Key]
-			own = own || k.Flags&blame.Self != 0 && sites[k.Site]
+			own = own || k.Flags&blame.Self != 0 && same(k)
 		}
 		if q {
 			queued++

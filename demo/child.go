@@ -2,10 +2,9 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -20,8 +19,18 @@ import (
 // Its value is the name to pass to Victim.
 const VictimEnv = "WHYLATE_DEMO_VICTIM"
 
-// peerName is the name under which Victim becomes a Peer.
-const peerName = "peer"
+// peerName and neighbourName are those under which Victim becomes a Peer or one of
+// the Neighbours.
+const (
+	peerName      = "peer"
+	neighbourName = "neighbour"
+)
+
+// notPossible is the exit code of a child for ErrNotPossible.
+const notPossible = 4
+
+// groupEnv names the directory of the cgroup that a child has to enter.
+const groupEnv = "WHYLATE_DEMO_CGROUP"
 
 // Victim is the main function of a child: it serves the scenario of that name,
 // or a peer, until standard input ends or SIGTERM arrives, and returns the exit
@@ -33,8 +42,13 @@ const peerName = "peer"
 //
 // It prints the address of the service as the first line of standard output and
 // that of net/http/pprof as the second. args are the peers of the scenario as
-// name=URL, or the peer's own settings as JSON.
+// name=URL, or the settings of a peer or neighbour as JSON.
 func Victim(name string, args []string) int {
+	if dir := os.Getenv(groupEnv); dir != "" {
+		// It returns only if it fails.
+		fmt.Fprintln(os.Stderr, fmt.Errorf("%w: %w", ErrNotPossible, enterGroup(dir)))
+		return notPossible
+	}
 	// A Ctrl-C goes to the whole group of processes; the parent decides.
 	signal.Ignore(os.Interrupt)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -45,26 +59,27 @@ func Victim(name string, args []string) int {
 	}()
 	if err := serve(ctx, name, args); err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		if errors.Is(err, ErrNotPossible) {
+			return notPossible
+		}
 		return 1
 	}
 	return 0
 }
 
 func serve(ctx context.Context, name string, args []string) error {
-	h, err := handler(ctx, name, args)
+	job, err := newRole(ctx, name, args)
 	if err != nil {
 		return fmt.Errorf("demo: %s: %w", name, err)
 	}
+	profiles, err := web(admin())
+	if err != nil {
+		return err
+	}
 	failed := make(chan error, 2)
-	for _, h := range []http.Handler{h, admin()} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		fmt.Println(l.Addr())
-		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-		defer srv.Close()
-		go func() { failed <- srv.Serve(l) }()
+	for _, r := range []role{job, profiles} {
+		fmt.Println(r.address)
+		go func() { failed <- r.run() }()
 	}
 	select {
 	case err := <-failed:
@@ -74,13 +89,32 @@ func serve(ctx context.Context, name string, args []string) error {
 	}
 }
 
-func handler(ctx context.Context, name string, args []string) (http.Handler, error) {
-	if name == peerName {
+// role is what a child does, under an address, until it fails.
+type role struct {
+	address net.Addr
+	run     func() error
+}
+
+// web is a role that serves HTTP.
+func web(h http.Handler) (role, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return role{}, err
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	return role{l.Addr(), func() error { return srv.Serve(l) }}, nil
+}
+
+func newRole(ctx context.Context, name string, args []string) (role, error) {
+	switch name {
+	case peerName:
 		return newPeer(args)
+	case neighbourName:
+		return newNeighbour(ctx, args)
 	}
 	s, ok := Lookup(name)
 	if !ok {
-		return nil, fmt.Errorf("no such scenario")
+		return role{}, fmt.Errorf("no such scenario")
 	}
 	peers := map[string]string{}
 	for _, arg := range args {
@@ -88,7 +122,11 @@ func handler(ctx context.Context, name string, args []string) (http.Handler, err
 		peers[peer] = url
 	}
 	calibrate()
-	return s.New(ctx, peers)
+	h, err := s.New(ctx, peers)
+	if err != nil {
+		return role{}, err
+	}
+	return web(h)
 }
 
 func admin() http.Handler {
@@ -99,22 +137,4 @@ func admin() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
-}
-
-func newPeer(args []string) (http.Handler, error) {
-	if len(args) != 1 {
-		return nil, fmt.Errorf("%d arguments, want the settings", len(args))
-	}
-	var p Peer
-	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
-		return nil, err
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d := p.Reply
-		if rand.Float64() < p.SlowShare {
-			d = p.Slow
-		}
-		time.Sleep(d)
-		reply(w, lines(5))
-	}), nil
 }

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +31,10 @@ const (
 	// keptStderr bounds what is kept of a child's standard error.
 	keptStderr = 8 << 10
 )
+
+// ErrNotPossible reports a scenario whose need this machine does not meet: a
+// right, a file system, a feature of the kernel.
+var ErrNotPossible = errors.New("not possible here")
 
 // RunOptions changes a run; the zero value is the scenario as planted.
 type RunOptions struct {
@@ -49,7 +55,8 @@ type Running struct {
 
 	cancel   context.CancelFunc
 	children []*child
-	done     chan struct{} // closed when the load is over
+	undo     []func() error // after the children have ended
+	done     chan struct{}  // closed when the load is over
 	result   load.Result
 	err      error
 	stop     sync.Once
@@ -59,7 +66,8 @@ type Running struct {
 // Run starts the scenario's processes, waits until the service answers, and
 // puts it under load from this process. It returns while the load goes on; the
 // caller must call Stop. The children leave when ctx is done and when this
-// process ends for whatever reason.
+// process ends for whatever reason. The error is ErrNotPossible when the machine
+// lacks what the scenario needs.
 func Run(ctx context.Context, s Scenario, o RunOptions) (*Running, error) {
 	if o.Duration == 0 {
 		o.Duration = 15 * time.Second
@@ -84,29 +92,71 @@ func Run(ctx context.Context, s Scenario, o RunOptions) (*Running, error) {
 }
 
 func (r *Running) start(ctx context.Context) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	closeOnExec()
 	var args []string
 	for _, p := range r.Scenario.Peers {
-		settings, err := json.Marshal(p)
-		if err != nil {
-			return err
-		}
-		c, err := r.spawn(ctx, exe, peerName, []string{"GOMAXPROCS=1"}, string(settings))
+		c, err := r.helper(ctx, peerName, p)
 		if err != nil {
 			return fmt.Errorf("peer %s: %w", p.Name, err)
 		}
-		args = append(args, p.Name+"=http://"+c.app)
+		args = append(args, p.Name+"="+p.scheme()+c.app)
 	}
-	c, err := r.spawn(ctx, exe, r.Scenario.Name, r.Scenario.Env, args...)
+	service, err := r.service()
+	if err != nil {
+		return err
+	}
+	service.args = args
+	c, err := r.spawn(ctx, service)
 	if err != nil {
 		return err
 	}
 	r.AppURL, r.PprofURL, r.PID = "http://"+c.app, "http://"+c.admin, c.cmd.Process.Pid
-	return r.answers(ctx)
+	if err := r.answers(ctx); err != nil {
+		return err
+	}
+	return r.surround(ctx)
+}
+
+// service is the process of the scenario, put where it belongs.
+func (r *Running) service() (process, error) {
+	s := r.Scenario
+	p := process{name: s.Name, env: s.Env, reader: s.Reader}
+	if s.NoVDSO {
+		p.start = startWithoutVDSO
+	}
+	if s.Quota == 0 {
+		return p, nil
+	}
+	dir, err := newGroup(s.Quota)
+	if err != nil {
+		return p, fmt.Errorf("%w: a CPU quota: %w", ErrNotPossible, err)
+	}
+	r.undo = append(r.undo, func() error { return removeGroup(dir) })
+	p.env = append(slices.Clone(s.Env), groupEnv+"="+dir)
+	return p, nil
+}
+
+// surround starts the neighbours.
+func (r *Running) surround(ctx context.Context) error {
+	n := r.Scenario.Neighbours
+	if n.Every == 0 {
+		return nil
+	}
+	for range runtime.NumCPU() {
+		if _, err := r.helper(ctx, neighbourName, n); err != nil {
+			return fmt.Errorf("neighbour: %w", err)
+		}
+	}
+	return nil
+}
+
+// helper starts a process beside the service, with its settings as argument.
+func (r *Running) helper(ctx context.Context, name string, settings any) (*child, error) {
+	arg, err := json.Marshal(settings)
+	if err != nil {
+		return nil, err
+	}
+	return r.spawn(ctx, process{name: name, env: []string{"GOMAXPROCS=1"}, args: []string{string(arg)}})
 }
 
 // answers waits for one good response of every endpoint.
@@ -177,13 +227,26 @@ func (r *Running) Stop() error {
 	return r.stopErr
 }
 
-// end stops the children, the service before its peers.
+// end stops the children, the service before its peers, and undoes what was done
+// for them.
 func (r *Running) end() error {
 	var errs []error
 	for _, c := range slices.Backward(r.children) {
 		errs = append(errs, c.end())
 	}
+	for _, undo := range slices.Backward(r.undo) {
+		errs = append(errs, undo())
+	}
 	return errors.Join(errs...)
+}
+
+// process says how a child is started.
+type process struct {
+	name   string // for Victim
+	env    []string
+	args   []string
+	reader Reader                // of its standard error
+	start  func(*exec.Cmd) error // nil means the usual way
 }
 
 // child is a process of this binary that serves.
@@ -197,10 +260,17 @@ type child struct {
 }
 
 // spawn starts a child and waits for its two addresses.
-func (r *Running) spawn(ctx context.Context, exe, name string, env []string, args ...string) (*child, error) {
-	c := &child{cmd: exec.Command(exe, args...), exited: make(chan struct{})}
-	c.cmd.Env = append(environ(), append(env, VictimEnv+"="+name)...)
+func (r *Running) spawn(ctx context.Context, p process) (*child, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cmd: exec.Command(exe, p.args...), exited: make(chan struct{})}
+	c.cmd.Env = slices.Concat(environ(), p.env, []string{VictimEnv + "=" + p.name})
 	c.cmd.Stderr = &c.stderr
+	if p.reader.Every > 0 {
+		c.cmd.Stderr = &pausing{Writer: &c.stderr, Reader: p.reader}
+	}
 	stdin, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -212,7 +282,11 @@ func (r *Running) spawn(ctx context.Context, exe, name string, env []string, arg
 	}
 	defer stdout.Close()
 	c.cmd.Stdout = w
-	err = c.cmd.Start()
+	start := p.start
+	if start == nil {
+		start = (*exec.Cmd).Start
+	}
+	err = start(c.cmd)
 	w.Close()
 	if err != nil {
 		return nil, err
@@ -249,11 +323,19 @@ func (c *child) failed(ctx context.Context, err error) error {
 	c.stdin.Close()
 	select {
 	case <-c.exited:
+		if c.lacks() {
+			_, why, _ := strings.Cut(c.stderr.String(), ErrNotPossible.Error()+": ")
+			return fmt.Errorf("%w: %s", ErrNotPossible, why)
+		}
 		return fmt.Errorf("the child ended: %v: %s", c.exit, c.stderr.String())
 	case <-time.After(stopTimeout):
 		return errors.New("the child closed its standard output")
 	}
 }
+
+// lacks tells whether the child ended because the machine does not meet a need,
+// which Run reports.
+func (c *child) lacks() bool { return c.cmd.ProcessState.ExitCode() == notPossible }
 
 // end asks the child to leave and kills it when it does not, which is no error
 // on a machine that a scenario has just kept busy.
@@ -268,7 +350,7 @@ func (c *child) end() error {
 		<-c.exited
 		return nil
 	}
-	if c.exit != nil {
+	if c.exit != nil && !c.lacks() {
 		return fmt.Errorf("demo: process %d: %w: %s", c.cmd.Process.Pid, c.exit, c.stderr.String())
 	}
 	return nil
@@ -280,11 +362,29 @@ func environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		switch name {
-		case "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK", VictimEnv:
+		case "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK", VictimEnv, groupEnv:
 			return true
 		}
 		return false
 	})
+}
+
+// pausing hands on what it reads from a pipe, and now and then it does not: the
+// pipe fills, and whoever writes to it waits.
+type pausing struct {
+	io.Writer
+	Reader
+	next time.Time
+}
+
+func (p *pausing) Write(b []byte) (int, error) {
+	if now := time.Now(); now.After(p.next) {
+		if !p.next.IsZero() {
+			time.Sleep(p.Pause)
+		}
+		p.next = time.Now().Add(p.Every/2 + rand.N(p.Every))
+	}
+	return p.Writer.Write(b)
 }
 
 // tail keeps the last bytes written to it.

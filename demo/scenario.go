@@ -47,6 +47,17 @@ type Scenario struct {
 	// Peers are the other processes that the service calls.
 	Peers []Peer
 
+	// Quota is how many CPUs the service may use, in a cgroup of its own; 0 is no
+	// limit. It needs a writable cpu hierarchy.
+	Quota float64
+	// Neighbours compute beside the service. They need the right to raise a
+	// priority.
+	Neighbours Neighbours
+	// NoVDSO starts the service without the kernel's fast clock.
+	NoVDSO bool
+	// Reader is whoever reads the service's standard error.
+	Reader Reader
+
 	// New builds the service inside the child. peers holds the base URL of each
 	// peer by name. Goroutines that New starts end with ctx, or with the process.
 	New func(ctx context.Context, peers map[string]string) (http.Handler, error)
@@ -72,7 +83,23 @@ type Peer struct {
 	Reply     time.Duration
 	Slow      time.Duration
 	SlowShare float64
+	// Remote keeps it from being disturbed by neighbours, as on a machine of its
+	// own. It needs the right to raise a priority.
+	Remote bool
+	// Handshake, if not 0, makes it an HTTPS server with a certificate that nobody
+	// signed, which takes so long to greet a new connection.
+	Handshake time.Duration
+	// DNS makes it a name server over UDP, which knows every name's address.
+	DNS bool
 }
+
+// Neighbours are processes of the highest priority, one per CPU, that compute
+// for Busy together, at a random time in every interval of length Every.
+type Neighbours struct{ Busy, Every time.Duration }
+
+// Reader reads a pipe and pauses for Pause, at random intervals with the mean
+// Every.
+type Reader struct{ Pause, Every time.Duration }
 
 // symbol is the prefix of this package's functions in a stack.
 const symbol = "github.com/whylate/whylate/demo."
@@ -102,11 +129,30 @@ var scenarios = []Scenario{
 	gomaxprocsTooLow,      // render.go
 	levelSlow,             // tax.go
 	hung,                  // bookings.go
+	quotaTooLow,           // offers.go
+	gomaxprocsOverQuota,   // routes.go
+	hostContention,        // weather.go
+	syncLogging,           // payments.go
+	forcedGC,              // documents.go
+	memoryLimitThrash,     // photos.go
+	slowDNS,               // delivery.go
+	dialPerRequest,        // exchange.go
+	coldStart,             // shops.go
+	goroutineLeak,         // alerts.go
+	gcPause,               // billing.go
+	slowClock,             // timesheets.go
+	syscallHandoff,        // vault.go
+	slowDisk,              // statements.go
+	pageFaults,            // maps.go
 	controlSteady,         // profiles.go
 	controlBursts,         // profiles.go
 	controlGC,             // news.go
 	controlMixture,        // reports.go
 	controlIdleGoroutines, // devices.go
+	controlSaturated,      // ticker.go
+	controlSyscalls,       // files.go
+	controlLog,            // files.go
+	controlUploads,        // files.go
 }
 
 // All returns the scenarios, the default first. Changing the slice changes

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 )
@@ -97,4 +98,25 @@ func route(path string, h http.HandlerFunc) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+path, h)
 	return mux
+}
+
+// fetch reads the answer of a peer.
+func fetch(c *http.Client, url string) (answer []line, err error) {
+	resp, err := c.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	err = json.NewDecoder(resp.Body).Decode(&answer)
+	return answer, err
+}
+
+// scratchFile is a file that nobody else sees and that ends with this process.
+func scratchFile() (*os.File, error) {
+	f, err := os.CreateTemp("", "whylate-demo-")
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(f.Name()) // not everywhere possible while it is open
+	return f, nil
 }

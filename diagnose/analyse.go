@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/whylate/whylate/blame"
@@ -41,18 +42,22 @@ type AnalyseOptions struct {
 var ErrNoTrace = errors.New("the incident holds no execution trace")
 
 // Analyse diagnoses an incident. The incident stays the caller's. A trace that is
-// cut or damaged is diagnosed as far as it goes, with Lost set.
+// cut or damaged is diagnosed as far as it goes, with Lost set; an incident without
+// one is inconclusive.
 func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error) {
 	begun := time.Now()
 	m := &in.Manifest
 	t, err := readTimeline(in, o)
+	if errors.Is(err, ErrNoTrace) {
+		return withoutTrace(m), nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	f := request.Find(t, request.Options{Func: o.Request})
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards})
 	hosts, hostErr := hostEvidence(in, t)
-	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Target: m.Target}
+	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Target: m.Target, Own: own(m, t)}
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
@@ -63,22 +68,12 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	v := cause.Judge(a, set)
 
-	d := &report.Diagnosis{
-		Schema: report.Schema, Tool: version.String(),
-		Started: m.Started, DurationNS: int64(t.Duration()),
-		Verdict: v.Verdict, Reason: v.Reason, Sentence: v.Sentence,
-		Target: report.Target{
-			Kind: m.Target.Kind, URL: m.Target.URL, File: m.Target.File, PID: m.Target.PID,
-			Go: m.Target.Go, GOMAXPROCS: t.GOMAXPROCS,
-		},
-		ExcessNS:        int64(v.Tail.Excess),
-		Mix:             report.Mix{Share: v.Mix},
-		UnresolvedShare: v.Unresolved,
-		Findings:        v.Findings, ConsistentWith: v.Consistent, RuledOut: v.RuledOut, Unnamed: v.Unnamed,
-		Requests: requests(a, v),
-		Notes:    append([]string(nil), m.Notes...),
-		Cost:     report.Cost{RecordCPU: recordCPU(m)},
-	}
+	d := described(m)
+	d.DurationNS, d.Target.GOMAXPROCS = int64(t.Duration()), t.GOMAXPROCS
+	d.Verdict, d.Reason, d.Sentence = v.Verdict, v.Reason, v.Sentence
+	d.ExcessNS, d.Mix.Share, d.UnresolvedShare = int64(v.Tail.Excess), v.Mix, v.Unresolved
+	d.Findings, d.ConsistentWith, d.RuledOut, d.Unnamed = v.Findings, v.Consistent, v.RuledOut, v.Unnamed
+	d.Requests = requests(a, v)
 	if d.Started.IsZero() && t.Wall != 0 {
 		d.Started = time.Unix(0, t.Wall-int64(t.WallAt-t.Start)).UTC()
 	}
@@ -90,9 +85,6 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	if l := v.Level; l != nil {
 		d.Level = &report.Level{MedianNS: l.Median, WaitShare: l.WaitShare, Against: l.Against, ExcessNS: int64(l.Excess), OtherShare: l.Other}
-	}
-	for _, n := range m.NotRecorded {
-		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})
 	}
 	if hostErr != nil {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "host evidence", Why: hostErr.Error()})
@@ -106,6 +98,38 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	d.Cost.AnalyseS = time.Since(begun).Seconds()
 	return d, nil
+}
+
+// described is what an incident's manifest says of a diagnosis.
+func described(m *evidence.Manifest) *report.Diagnosis {
+	d := &report.Diagnosis{
+		Schema: report.Schema, Tool: version.String(),
+		Started: m.Started, DurationNS: m.DurationNS,
+		Target: report.Target{
+			Kind: m.Target.Kind, URL: m.Target.URL, File: m.Target.File, PID: m.Target.PID,
+			Go: m.Target.Go, GOMAXPROCS: m.Target.GOMAXPROCS,
+		},
+		Notes: append([]string(nil), m.Notes...),
+		Cost:  report.Cost{RecordCPU: recordCPU(m)},
+	}
+	for _, n := range m.NotRecorded {
+		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})
+	}
+	return d
+}
+
+// withoutTrace is the diagnosis of an incident that holds no execution trace:
+// nothing is known of its requests.
+func withoutTrace(m *evidence.Manifest) *report.Diagnosis {
+	d := described(m)
+	d.Verdict, d.Reason = report.VerdictInconclusive, "no-trace"
+	d.Sentence = "No execution trace was recorded, so nothing is known of the requests: " +
+		"add net/http/pprof to the program, two lines of Go, and record again."
+	const what = "trace"
+	if !slices.ContainsFunc(d.NotRecorded, func(n report.NotRecorded) bool { return n.What == what }) {
+		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: what, Why: "the incident holds none", Command: AddEndpoint})
+	}
+	return d
 }
 
 func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, error) {

@@ -111,10 +111,34 @@ func packed(t testing.TB, s string) string {
 	return b.String()
 }
 
-func TestIncidentWithoutATrace(t *testing.T) {
-	in := incident(t, map[string][]byte{evidence.MemberMetrics: []byte("{}\n")}, nil)
-	if d, err := Analyse(in, AnalyseOptions{}); d != nil || !errors.Is(err, ErrNoTrace) {
-		t.Errorf("%v, %v", d, err)
+// An incident is whatever was recorded. Without a trace it is one that does not
+// tell why; a file that is no incident stays an error.
+func TestAnIncidentWithoutATraceIsInconclusive(t *testing.T) {
+	in := incident(t, map[string][]byte{evidence.MemberMetrics: []byte("{}\n")}, func(m *evidence.Manifest) {
+		m.Target.Kind, m.Target.PID, m.DurationNS = "pid", 42, 3e9
+		m.NotRecorded = []evidence.NotRecorded{{What: "kernel", Why: "no CAP_BPF"}}
+	})
+	d, err := Analyse(in, AnalyseOptions{Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Verdict != report.VerdictInconclusive || d.Reason != "no-trace" || d.Schema != report.Schema || d.Tool == "" {
+		t.Errorf("%s (%s): %s", d.Verdict, d.Reason, d.Sentence)
+	}
+	if d.Target.PID != 42 || d.DurationNS != 3e9 || len(d.NotRecorded) != 2 {
+		t.Errorf("%+v, %d ns, not recorded %+v", d.Target, d.DurationNS, d.NotRecorded)
+	}
+	var text, doc bytes.Buffer
+	if err := errors.Join(report.Terminal(&text, d, report.TerminalOptions{Width: 72}), report.JSON(&doc, d)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), AddEndpoint) {
+		t.Errorf("the report does not say how to get one:\n%s", text.String())
+	}
+	for _, member := range []string{`"findings": []`, `"ruled_out": []`, `"unnamed": []`, `"reason": "no-trace"`} {
+		if !strings.Contains(doc.String(), member) {
+			t.Errorf("%s is not in\n%s", member, doc.String())
+		}
 	}
 }
 

@@ -262,5 +262,6 @@ func hostOnly(ctx context.Context, w *evidence.Writer, pid int, d time.Duration)
 	return nil
 }
 
-// AddEndpoint is the Go that adds the endpoint whylate needs.
+// AddEndpoint is the Go that gives a program the endpoint from which traces are
+// recorded.
 const AddEndpoint = `import _ "net/http/pprof" and go http.ListenAndServe("localhost:6060", nil)`

@@ -21,7 +21,7 @@ import (
 )
 
 // wait is how long every request of the live target waits.
-const wait = 50 * time.Millisecond
+const wait = 100 * time.Millisecond
 
 // serveUnderLoad starts a service in which every request waits for a timer, and
 // clients that each send one after the other until the test ends. It returns its
@@ -65,7 +65,7 @@ func backOff() { time.Sleep(wait) }
 func TestALiveTargetInWhichEveryRequestWaits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "live.whylate")
 	analysing := 0
-	d, err := Run(t.Context(), serveUnderLoad(t, 12), Options{
+	d, err := Run(t.Context(), serveUnderLoad(t, 24), Options{
 		RecordOptions: RecordOptions{Capture: pprofhttp.Options{For: 2 * time.Second, NoProbe: true}},
 		Fixed:         true, Save: file, Analysing: func() { analysing++ },
 		Analyse: AnalyseOptions{Check: true},
@@ -127,7 +127,7 @@ func TestALiveTargetInWhichEveryRequestWaits(t *testing.T) {
 // should is made again, twice as long.
 func TestARecordingWithTooFewRequestsIsMadeAgainLonger(t *testing.T) {
 	analysed := 0
-	d, err := Run(t.Context(), serveUnderLoad(t, 5), Options{ // 5 x 20 a second
+	d, err := Run(t.Context(), serveUnderLoad(t, 10), Options{ // 10 x 10 a second
 		RecordOptions: RecordOptions{Capture: pprofhttp.Options{For: time.Second, NoProbe: true, NoCPUProfile: true}},
 		Analysing:     func() { analysed++ },
 	})

@@ -36,6 +36,8 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrMalformed: the file is damaged, cut short or hostile.
 	ErrMalformed = errors.New("malformed incident")
+	// ErrCut: the end of the file is missing. It is an ErrMalformed too.
+	ErrCut = fmt.Errorf("%w, cut short", ErrMalformed)
 	// ErrVersion: the file has a format that this version does not read.
 	ErrVersion = errors.New("unsupported version")
 )
@@ -171,7 +173,7 @@ const (
 // without a comment: then the record it checks is the one that the zip package
 // will use.
 func checkEnd(r io.ReaderAt, size int64) error {
-	cut := fmt.Errorf("the end of the zip is missing, the file was cut short or is not from whylate: %w", ErrMalformed)
+	cut := fmt.Errorf("%w: the end of the zip is missing; copy the file again and compare the sizes", ErrCut)
 	if size < endLen {
 		return cut
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -45,7 +46,7 @@ type Writer struct {
 func Create(path string) (*Writer, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
 	if err != nil {
-		return nil, fmt.Errorf("create incident %s: %w", path, err)
+		return nil, fmt.Errorf("create incident %s: %w", path, nameless(err))
 	}
 	w := &Writer{
 		path:    path,
@@ -190,7 +191,7 @@ func (w *Writer) Close() error {
 	}
 	if err != nil {
 		w.discard()
-		w.err = fmt.Errorf("write incident %s: %w", w.path, err)
+		w.err = fmt.Errorf("write incident %s: %w", w.path, nameless(err))
 		return w.err
 	}
 	w.done = true
@@ -299,7 +300,7 @@ func (m *MemberWriter) begin() error {
 	if m.entry.Member == MemberTrace {
 		out, err := m.w.zip.CreateHeader(&m.header)
 		if err != nil {
-			return fmt.Errorf("write member %s: %w", m.entry.Member, err)
+			return fmt.Errorf("write member %s: %w", m.entry.Member, nameless(err))
 		}
 		m.w.trace, m.out = m, out
 		return nil
@@ -321,9 +322,23 @@ func (w *Writer) fail(member string, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
-		w.err = fmt.Errorf("write member %s: %w", member, err)
+		w.err = fmt.Errorf("write member %s of %s: %w", member, w.path, nameless(err))
 	}
 	return w.err
+}
+
+// nameless returns what an operation on the temporary file failed with, without
+// the name of a file that the user never asked for.
+func nameless(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
 }
 
 // Started sets when the recording of what the member holds began, as an offset

@@ -239,6 +239,49 @@ func TestMembersHaveTheirRules(t *testing.T) {
 	}
 }
 
+// The temporary file is nobody's business, whatever goes wrong.
+func TestErrorsNameTheIncidentAndNotItsTemporaryFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, fail := range map[string]func(t *testing.T) error{
+		"no such folder": func(*testing.T) error {
+			_, err := Create(filepath.Join(dir, "none", "x.whylate"))
+			return err
+		},
+		"a folder in its place": func(t *testing.T) error {
+			path := filepath.Join(dir, "x.whylate")
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			w, err := Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w.Close()
+		},
+		"the file is gone": func(t *testing.T) error {
+			w, err := Create(filepath.Join(dir, "y", "..", "x.whylate"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.file.Close()
+			m, err := w.Member(MemberTrace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = m.Write(make([]byte, 1<<20)) // Close reports the first failure
+			m.Close()
+			return w.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := fail(t)
+			if err == nil || !strings.Contains(err.Error(), "x.whylate") || strings.Contains(err.Error(), ".part") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 func TestTheManifestKeepsNoSecrets(t *testing.T) {
 	w, path := create(t)
 	w.Edit(func(m *Manifest) {

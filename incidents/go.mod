@@ -9,6 +9,9 @@ require (
 	golang.org/x/sys v0.32.0
 )
 
-require github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe // indirect
+require (
+	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe // indirect
+	golang.org/x/sys v0.32.0 // indirect
+)
 
 replace github.com/whylate/whylate => ../

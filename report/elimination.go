@@ -39,6 +39,13 @@ var suspects = func() map[string]suspect {
 	return m
 }()
 
+// Suspects reports whether id is a cause that the elimination table has a place
+// for: those that can be named, and those that are planned.
+func Suspects(id string) bool {
+	_, ok := suspects[id]
+	return ok
+}
+
 func suspectOf(id string) suspect {
 	if s, ok := suspects[id]; ok {
 		return s

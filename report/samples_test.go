@@ -108,6 +108,7 @@ func lookAlikes() *Diagnosis {
 	d.NotRecorded = []NotRecorded{{What: "host", Why: "a trace file holds nothing about the host", Command: "whylate diagnose 1234"}}
 	d.Lost = Lost{Bytes: 1204000, Detail: "the last generation is cut"}
 	d.Notes = []string{"The tail has 3 separate episodes only; a longer recording would give an interval."}
+	d.RuledOut = append(d.RuledOut, cause.RuledOut{Cause: "timer-wait", Because: "its share is uncertain: 13 % [4..30 %]", Fits: true, Number: 0.13})
 	return d
 }
 

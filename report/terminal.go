@@ -201,7 +201,7 @@ func (p *page) sentence(d *Diagnosis, terminal bool) {
 var reasons = map[string]string{
 	"few-requests": "too few finished requests for a tail; record longer (--for) or under load",
 	"no-requests":  "no request was found; say which function is one: --request func=REGEXP",
-	"no-trace":     "there is no execution trace, only evidence about the host",
+	"no-trace":     "no execution trace was recorded; what to add to the program stands below",
 	"level":        "every request waits alike; say whether that is too long: --slo 10ms, or --baseline FILE of a good time",
 	"look-alikes":  "several causes fit; what to record to separate them stands below",
 	"unexplained":  "the causes that hold explain too little of the excess",
@@ -346,7 +346,7 @@ func (p *page) account(d *Diagnosis, a account) {
 		if r.excess != 0 {
 			took = duration(r.excess)
 		}
-		p.line("  " + padLeft(tenths(r.tenths), share) + "  " + p.styled(pad(barOf(r.share, bar), bar), st) + "  " +
+		p.line("  " + padLeft(tenths(r.tenths), share) + "  " + p.styled(pad(barOf(r, bar), bar), st) + "  " +
 			p.styled(r.mark, st) + " " + p.labelled(lines[0], r.kind) + pad("", label-columns(lines[0])) + padLeft(took, excess) + padLeft(r.interval, bounds))
 		for _, l := range lines[1:] {
 			p.line(strings.Repeat(" ", 2+share+2+bar+4) + p.labelled(l, r.kind))
@@ -366,11 +366,14 @@ func (p *page) labelled(s string, k rowKind) string {
 	return p.styled(s, strong)
 }
 
-// barOf draws a share in eighths of a column; the whole is width columns.
-func barOf(share float64, width int) string {
-	n := int(min(max(share, 0), 1)*float64(width)*8 + 0.5)
-	if n == 0 && share > 0 {
-		n = 1
+// barOf draws a row's share in eighths of a column; the whole is width columns.
+// What is printed as 0.0 % has no bar, what is printed as more has one.
+func barOf(r row, width int) string {
+	n := int(min(max(r.share, 0), 1)*float64(width)*8 + 0.5)
+	if r.tenths <= 0 {
+		n = 0
+	} else {
+		n = max(n, 1)
 	}
 	s := strings.Repeat("█", n/8)
 	if n%8 > 0 {
@@ -483,18 +486,31 @@ func (p *page) notes(d *Diagnosis) {
 	}
 }
 
-// ruledOut writes the elimination table.
+// ruledOut writes the elimination table, and before it what only was not named.
 func (p *page) ruledOut(d *Diagnosis) {
-	if len(d.RuledOut) == 0 {
+	var fits, out []cause.RuledOut
+	for _, r := range eliminated(d.RuledOut) {
+		if r.Fits {
+			fits = append(fits, r)
+		} else {
+			out = append(out, r)
+		}
+	}
+	p.suspects("Possible, but too small or too uncertain to be named", fits)
+	p.suspects("Ruled out", out)
+}
+
+func (p *page) suspects(heading string, rs []cause.RuledOut) {
+	if len(rs) == 0 {
 		return
 	}
-	p.heading("Ruled out")
+	p.heading(heading)
 	const group, name, value = 15, 23, 8
 	because := p.width - 2 - group - name - value - 2
 	last := ""
-	for i, r := range eliminated(d.RuledOut) {
+	for i, r := range rs {
 		if i == maxRuledOut {
-			p.line(fmt.Sprintf("  … and %s more", count(int64(len(d.RuledOut)-i))))
+			p.line(fmt.Sprintf("  … and %s more", count(int64(len(rs)-i))))
 			break
 		}
 		g := suspectOf(r.Cause).group

@@ -150,6 +150,8 @@ func fill(v reflect.Value, s string, n int64, f float64, m int) {
 		v.SetString(s)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(n)
+	case reflect.Bool:
+		v.SetBool(n > 0)
 	case reflect.Float64:
 		v.SetFloat(f)
 	default:

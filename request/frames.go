@@ -11,7 +11,7 @@ import (
 // ok is false when the stack has none.
 func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
 	for _, f := range frames {
-		if f.Func != "" && !standard(f.Func) && !library(f.Func) {
+		if f.Func != "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func) {
 			return f, true
 		}
 	}
@@ -72,6 +72,11 @@ func library(fn string) bool {
 	return false
 }
 
+// generated reports whether cgo made a function, to call C: its file is no source.
+func generated(fn string) bool {
+	return strings.Contains(fn, "._Cfunc_") || strings.Contains(fn, "._C2func_")
+}
+
 // libraries are import path prefixes of wrappers, routers and clients.
 var libraries = []string{
 	"golang.org/x/",
@@ -108,6 +113,14 @@ var libraries = []string{
 	"github.com/rs/zerolog",
 	"github.com/sirupsen/logrus",
 	"go.uber.org/zap",
+	"k8s.io/klog",
+	"github.com/golang/glog",
+	"github.com/go-kit/log.",
+	"github.com/hashicorp/go-hclog",
+	"github.com/charmbracelet/log",
+	"github.com/phuslu/log",
+	"github.com/apex/log",
+	"gopkg.in/natefinch/lumberjack",
 	"go.opentelemetry.io/",
 	"github.com/prometheus/client_golang/",
 	"github.com/sony/gobreaker",

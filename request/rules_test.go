@@ -135,6 +135,7 @@ func TestAppFrameIsTheInnermostOfTheApplication(t *testing.T) {
 		{"sync.(*Mutex).Lock app/cache.(*Cache[go.shape.string]).Get", "app/cache.(*Cache[go.shape.string]).Get"},
 		{"slices.SortFunc[go.shape.[]example.com/x.T] runtime.goexit", ""},
 		{"vendor/golang.org/x/net/http2.f type:.eq.main.T go.shape.int", ""},
+		{"main._Cfunc_pack main.encode", "main.encode"},
 		{"", ""},
 	} {
 		var frames []gotrace.Frame

@@ -174,6 +174,9 @@ func (b *builder) proc(ev *gotrace.Event) {
 	if ev.To == gotrace.Running {
 		p.set(at, NoG, Scheduler)
 	} else {
+		if b.stopping > 0 {
+			b.stopped = at
+		}
 		p.set(at, NoG, Idle)
 	}
 }
@@ -241,6 +244,7 @@ func (b *builder) finish() {
 			t.Gs[g].Assists = append(t.Gs[g].Assists, Span{Start: max(c.assist, c.since), End: t.End, G: GID(g)})
 		}
 	}
+	b.heap.size = 0 // what a cycle that goes on finds alive is not known
 	for _, s := range b.open {
 		s.End = t.End
 		b.closeSpan(s)
@@ -249,7 +253,7 @@ func (b *builder) finish() {
 		sort.Slice(s, func(i, j int) bool { return s[i].Start < s[j].Start })
 	}
 	byStart(t.STW)
-	byStart(t.GC)
+	b.finishCycles()
 	t.Threads = slices.Sorted(maps.Keys(b.threads))
 	for _, task := range b.tasks {
 		task.End, task.Open = t.End, true

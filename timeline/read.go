@@ -37,7 +37,7 @@ func Read(src Source, o Options) (*Timeline, error) {
 		t:       &Timeline{Stacks: src.Stacks(), Version: src.Version(), byID: map[gotrace.GoID]GID{}},
 		o:       o,
 		procs:   map[gotrace.ProcID]*procState{},
-		open:    map[rangeKey]Span{},
+		open:    map[rangeKey]openSpan{},
 		tasks:   map[gotrace.TaskID]*Task{},
 		wrapped: map[string]string{},
 		threads: map[gotrace.ThreadID]struct{}{},
@@ -71,7 +71,7 @@ type builder struct {
 	procs map[gotrace.ProcID]*procState
 	// resizes are the values of GOMAXPROCS, each different from the one before.
 	resizes []resize
-	open    map[rangeKey]Span
+	open    map[rangeKey]openSpan
 	tasks   map[gotrace.TaskID]*Task
 	// wrapped maps compiler wrappers to the functions that they call.
 	wrapped map[string]string
@@ -79,12 +79,14 @@ type builder struct {
 	wakes   slab[Wake]
 	threads map[gotrace.ThreadID]struct{}
 	thread  gotrace.ThreadID // the last one seen
+	heap    heap
 	// regions holds each goroutine's open regions; only the outermost counts.
 	regions map[GID]*regionState
 
 	started  bool
 	last     Time // of any event
 	stopping int  // open stop-the-world ranges
+	stopped  Time // when the last P became idle in one
 	running  int  // goroutines running now, without those in system calls
 	runnable int
 }
@@ -107,6 +109,12 @@ type rangeKey struct {
 	id    int64
 }
 
+// openSpan is a range that has not ended, and the size of the heap when it began.
+type openSpan struct {
+	Span
+	heap uint64
+}
+
 type regionState struct {
 	depth int
 	task  Task
@@ -120,9 +128,7 @@ func (b *builder) add(ev *gotrace.Event) {
 		t.Start, b.last = ev.Time, ev.Time
 	}
 	if ev.Kind == gotrace.KindMetric {
-		if ev.Name == "/sched/gomaxprocs:threads" && ev.Value > 0 && ev.Value <= maxProcs {
-			b.resized(ev.Time, int(ev.Value))
-		}
+		b.metric(ev)
 		return
 	}
 	if ev.Kind == gotrace.KindSync {
@@ -423,17 +429,19 @@ func (b *builder) span(ev *gotrace.Event) {
 	case ev.Name == "GC mark assist" && g != NoG:
 		b.assist(g, ev)
 		return
-	case !stw && ev.Name != "GC concurrent mark phase":
+	case !stw && ev.Name != markPhase:
 		return
 	case ev.Kind != gotrace.KindRangeEnd:
-		at := ev.Time
+		s := openSpan{Span{Start: ev.Time, Name: ev.Name, G: g, Stack: ev.Stack}, b.heap.size}
 		if ev.Kind == gotrace.KindRangeActive {
 			if _, known := b.open[key]; known {
 				return // repeated by a new generation
 			}
-			at = b.t.Start
+			s.Start, s.heap = b.t.Start, 0
+		} else if !stw { // the process's, begun by a goroutine
+			s.G = b.g(ev.G)
 		}
-		b.open[key] = Span{Start: at, Name: ev.Name, G: g, Stack: ev.Stack}
+		b.open[key] = s
 		if stw {
 			b.stopping++
 		}
@@ -451,13 +459,14 @@ func (b *builder) span(ev *gotrace.Event) {
 	b.closeSpan(from)
 }
 
-func (b *builder) closeSpan(s Span) {
+func (b *builder) closeSpan(s openSpan) {
 	if strings.HasPrefix(s.Name, "stop-the-world") {
 		s.Name = strings.TrimSuffix(strings.TrimPrefix(s.Name, "stop-the-world ("), ")")
-		b.t.STW = append(b.t.STW, s)
+		s.Stopped = max(b.stopped, s.Start)
+		b.t.STW = append(b.t.STW, s.Span)
 		return
 	}
-	b.t.GC = append(b.t.GC, s)
+	b.mark(s.Span, s.heap)
 }
 
 func (b *builder) assist(g GID, ev *gotrace.Event) {

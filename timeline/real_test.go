@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/trace"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -70,6 +72,33 @@ func read(t *testing.T, r io.Reader) *timeline.Timeline {
 		t.Fatal(err, tl.Lost)
 	}
 	return tl
+}
+
+// The runtime says who started a cycle, how large the heap was, what was alive
+// and the next goal.
+func TestARealForcedCycleNamesItsCaller(t *testing.T) {
+	tl := read(t, bytes.NewReader(live(t)))
+	forced := 0
+	for _, c := range tl.Cycles {
+		if c.G != timeline.NoG && (c.Before == 0 || c.Live == 0 || c.Goal <= c.Live) {
+			t.Errorf("%+v", c)
+		}
+		if c.Starter != timeline.Forced {
+			continue
+		}
+		forced++
+		if !slices.ContainsFunc(tl.Stacks.Frames(c.Stack), func(f gotrace.Frame) bool { return strings.HasSuffix(f.Func, "timeline_test.serve") }) {
+			t.Errorf("called from %v", tl.Stacks.Frames(c.Stack))
+		}
+	}
+	if forced != 1 || len(tl.StartedBy(timeline.Forced)) != 1 || len(tl.GC) != len(tl.Cycles) {
+		t.Errorf("%d forced cycles of %d", forced, len(tl.Cycles))
+	}
+	for _, s := range tl.STW {
+		if s.Stopped < s.Start || s.Stopped > s.End {
+			t.Errorf("%+v", s)
+		}
+	}
 }
 
 // live is the trace of a server with a lock, a worker, allocation and the network.

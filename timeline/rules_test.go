@@ -99,6 +99,20 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 				say("gc", "%s %s", span(x.Start, x.End), x.Name)
 			}
 		},
+		"cycle": func() {
+			for _, x := range tl.Cycles {
+				by := ""
+				if x.G != timeline.NoG {
+					by = " by " + id(x.G)
+				}
+				say("cycle", "%s %s%s%s %d %d %d", span(x.Start, x.End), [...]string{"paced", "forced", "tracer"}[x.Starter], by, place(x.Stack), x.Before, x.Live, x.Goal)
+			}
+		},
+		"stopped": func() {
+			for _, x := range tl.STW {
+				say("stopped", "%s", at(x.Stopped))
+			}
+		},
 		"poll": func() {
 			for _, x := range tl.Polls {
 				say("poll", "%s", at(x))

@@ -106,6 +106,9 @@ type Wake struct {
 type Span struct {
 	Start, End Time
 	Name       string
+	// Stopped is, for a stop-the-world, when the last other P had stopped: Start if
+	// none ran.
+	Stopped Time
 	// G is the goroutine that caused it, or NoG; Stack is where it stood.
 	G     GID
 	Stack gotrace.StackID
@@ -185,6 +188,8 @@ type Timeline struct {
 	// STW are stop-the-world spans named by their reason, GC the concurrent
 	// mark phases; both in order of time.
 	STW, GC []Span
+	// Cycles are the mark phases again, with what else is known of them.
+	Cycles []Cycle
 	// Silences are spans without any event although a P ran a goroutine: with
 	// preemption every 10 ms, more than SilenceMin of it means that the
 	// operating system stopped the process.

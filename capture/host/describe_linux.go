@@ -46,7 +46,7 @@ func Describe(pid int) (Description, error) {
 func describe(pid int) (Static, []group) {
 	s := Static{Schema: Schema, PID: pid, PeriodNS: int64(shortest), TickNS: tickNS}
 	miss := func(what string, err error, command string) {
-		s.Missing = append(s.Missing, Missing{What: what, Why: why(err), Command: command})
+		s.Missing = append(s.Missing, Missing{What: what, Why: err.Error(), Command: command})
 	}
 	status, err := readText(procDir(pid) + "/status")
 	if err != nil {
@@ -84,14 +84,6 @@ func describe(pid int) (Static, []group) {
 	return s, g.list
 }
 
-// why is an error without what only concerns us.
-func why(err error) string {
-	if errors.Is(err, fs.ErrPermission) {
-		return "it belongs to another user: " + err.Error()
-	}
-	return err.Error()
-}
-
 // asRoot is the command that helps if permission is what is missing.
 func asRoot(err error, pid int) string {
 	if !errors.Is(err, fs.ErrPermission) {
@@ -104,7 +96,7 @@ func asRoot(err error, pid int) string {
 // its build. It returns what is missing.
 func target(pid int, t *evidence.Target) (missing []Missing) {
 	miss := func(what string, err error) {
-		missing = append(missing, Missing{What: what, Why: why(err), Command: asRoot(err, pid)})
+		missing = append(missing, Missing{What: what, Why: err.Error(), Command: asRoot(err, pid)})
 	}
 	cmdline, err := readText(procDir(pid) + "/cmdline")
 	if argv0, _, _ := strings.Cut(cmdline, "\x00"); err != nil {

@@ -118,7 +118,8 @@ type Sample struct {
 type Thread struct {
 	TID int `json:"tid"`
 	// NSTID is what the process itself calls it, if that differs: its id in the
-	// innermost pid namespace, which traces use.
+	// innermost pid namespace, which traces use. It stands where the thread is
+	// first mentioned.
 	NSTID   int   `json:"nstid,omitempty"`
 	RunNS   int64 `json:"run_ns"`
 	DelayNS int64 `json:"delay_ns"`

@@ -15,11 +15,12 @@ const (
 	leisurely = 100 * time.Millisecond
 	longest   = 500 * time.Millisecond
 	// share of a CPU that looks may take. The rest to a hundredth is for what they
-	// cannot measure of themselves, such as being woken up, and for the two ends.
-	share = 0.006
-	// endsCost is the CPU time for threads in the first and in the last look: 0.4 % in
-	// a recording of 10 s.
-	endsCost = 20 * time.Millisecond
+	// cannot measure of themselves, such as the collection of their garbage, and for the two ends.
+	// Above thrift of a CPU, as after a costly beginning, it is half of that.
+	share  = 0.006
+	thrift = 0.008
+	// endsCost is the CPU time for each kind of threads in the first and in the last look.
+	endsCost = 10 * time.Millisecond
 	// sourceShare is the share for each source that does not belong to one
 	// thread: the machine, the cgroups, the process. On a large machine or with many threads
 	// one reading takes 1 ms; it is then repeated once a second.
@@ -49,18 +50,23 @@ func (p *pace) learn(fixed, active, quiet int64, nActive, nQuiet int) {
 }
 
 // plan returns the time until the next look and how many of the active and of the
-// quiet threads it reads.
-func (p *pace) plan(active, quiet int) (period time.Duration, nActive, nQuiet int) {
+// quiet threads it reads. Spent is the share of a CPU that recording took so far.
+func (p *pace) plan(active, quiet int, spent float64) (period time.Duration, nActive, nQuiet int) {
+	share := share
+	if spent > thrift {
+		share /= 2
+	}
 	a, q := max(p.active, p.quiet, 1), max(p.quiet, 1)
 	within := func(cost float64, most time.Duration) time.Duration {
 		return time.Duration(min(max(cost/share, float64(shortest)), float64(most)))
 	}
+	least := float64(min(quiet, atLeast)) * q
 	period = max(
 		within(p.fixed+float64(active)*a+float64(quiet)*q, leisurely),
-		within(p.fixed+float64(min(active, atLeast))*a+float64(min(quiet, atLeast))*q, longest),
-		within(p.fixed+float64(active)*a, longest))
+		within(p.fixed+float64(active)*a+least, longest))
 	left := share*float64(period) - p.fixed
-	nActive = min(active, max(int((left-float64(min(quiet, atLeast))*q)/a), atLeast))
-	nQuiet = min(quiet, max(int((left-float64(nActive)*a)/q), atLeast))
+	fit := func(cost, each float64) int { return max(int(cost/each+0.01), atLeast) } // a period is whole ns
+	nActive = min(active, fit(left-least, a))
+	nQuiet = min(quiet, fit(left-float64(nActive)*a, q))
 	return period, nActive, nQuiet
 }

@@ -20,9 +20,9 @@ const (
 	maxLine = 16 << 20
 	// maxSamples are more than an hour at the highest rate.
 	maxSamples = 200_000
-	// maxEntries bounds threads and thread ids, summed over all samples; a file of
-	// maxBytes cannot hold more of them as a recorder writes them.
-	maxEntries = 4 << 20
+	// entryBytes: a file holds at most one thread or thread id, summed over all
+	// samples, in so many bytes. As a recorder writes them a thread alone takes more.
+	entryBytes = 64
 	maxGroups  = 64
 	maxMissing = 1_000
 	// MaxSockets is how many sockets After lists at most.
@@ -37,8 +37,10 @@ const (
 // After; there has to be a first line. Fields and kinds of lines that this version does
 // not know are skipped. Errors wrap [evidence.ErrMalformed], [evidence.ErrTooLarge],
 // [evidence.ErrVersion] or that of r.
-func Read(r io.Reader) (*Recording, error) {
-	d := decoder{lines: bufio.NewReaderSize(io.LimitReader(r, maxBytes+1), 64<<10)}
+func Read(r io.Reader) (*Recording, error) { return read(r, maxBytes) }
+
+func read(r io.Reader, most int64) (*Recording, error) {
+	d := decoder{lines: bufio.NewReaderSize(io.LimitReader(r, most+1), 64<<10), left: most, entries: int(most / entryBytes)}
 	for n := 1; ; n++ {
 		line, last, err := d.line()
 		if err != nil {
@@ -64,9 +66,9 @@ func Read(r io.Reader) (*Recording, error) {
 type decoder struct {
 	lines   *bufio.Reader
 	buf     []byte // of the line
-	bytes   int64
+	left    int64  // bytes
 	begun   bool
-	entries int
+	entries int // threads and thread ids that may still come
 	rec     Recording
 }
 
@@ -78,10 +80,10 @@ func (d *decoder) line() (line []byte, last bool, err error) {
 		part, err := d.lines.ReadSlice('\n')
 		line = append(line, part...)
 		d.buf = line
-		d.bytes += int64(len(part))
+		d.left -= int64(len(part))
 		switch {
-		case d.bytes > maxBytes:
-			return nil, false, fmt.Errorf("more than %d bytes: %w", maxBytes, evidence.ErrTooLarge)
+		case d.left < 0:
+			return nil, false, fmt.Errorf("more bytes than any recording has: %w", evidence.ErrTooLarge)
 		case len(line) > maxLine:
 			return nil, false, fmt.Errorf("longer than %d bytes: %w", maxLine, evidence.ErrTooLarge)
 		case err == nil:
@@ -163,9 +165,9 @@ func (s *Static) check() error {
 }
 
 func (d *decoder) sample(s *Sample) error {
-	d.entries += len(s.Threads) + len(s.Gone) + len(s.Blocked)
-	if len(d.rec.Samples) >= maxSamples || d.entries > maxEntries {
-		return fmt.Errorf("more than %d samples or %d threads in them: %w", maxSamples, maxEntries, evidence.ErrTooLarge)
+	d.entries -= len(s.Threads) + len(s.Gone) + len(s.Blocked)
+	if len(d.rec.Samples) >= maxSamples || d.entries < 0 {
+		return fmt.Errorf("more than %d samples, or more threads in them than any recording has: %w", maxSamples, evidence.ErrTooLarge)
 	}
 	if n := len(s.Groups); n != 0 && n != len(d.rec.Static.Groups) {
 		return fmt.Errorf("%w: counters of %d cgroups, there are %d", evidence.ErrMalformed, n, len(d.rec.Static.Groups))

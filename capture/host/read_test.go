@@ -124,7 +124,6 @@ func TestReadRefusesWhatNoRecorderWrites(t *testing.T) {
 		{"a number beyond 64 bits", with(t, `"run_ns":5`, `"run_ns":`+strings.Repeat("9", 1000)), evidence.ErrMalformed, "line 2"},
 		{"more cgroups than a process can have", with(t, `{"path":"/"}`, many(100, `{"path":"/"}`)), evidence.ErrTooLarge, "cgroups"},
 		{"more sockets than are recorded", with(t, `"cpu_ns":5`, `"sockets":[`+many(MaxSockets+1, "{}")+`],"cpu_ns":5`), evidence.ErrTooLarge, "sockets"},
-		{"more threads than there can be", with(t, `"gone":[7]`, `"gone":[`+many(maxEntries+1, "1")+`]`), evidence.ErrTooLarge, "threads"},
 		{"a line without end", static + strings.Repeat(" ", maxLine+1), evidence.ErrTooLarge, "longer than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,10 +164,22 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func TestReadEndsOnAFileWithoutEnd(t *testing.T) {
 	static, _, _ := strings.Cut(recorded, "\n")
-	pad := strings.Repeat(" ", 1<<20)
-	_, err := Read(io.MultiReader(strings.NewReader(static+"\n"), &endless{line: "{" + pad + "}\n"}))
+	_, err := read(io.MultiReader(strings.NewReader(static+"\n"), &endless{line: "{}\n"}), 1<<20)
 	if !errors.Is(err, evidence.ErrTooLarge) {
 		t.Errorf("got %v", err)
+	}
+	many := strings.Replace(recorded, "\"gone\":[7]", "\"gone\":["+strings.Repeat("1,", 1000)+"1]", 1)
+	if _, err := read(strings.NewReader(many), 1000*entryBytes); !errors.Is(err, evidence.ErrTooLarge) {
+		t.Errorf("more threads than the size allows: %v", err)
+	}
+	if _, err := read(strings.NewReader(many), 1004*entryBytes); err != nil {
+		t.Errorf("as many threads as the size allows: %v", err)
+	}
+	if _, err := read(strings.NewReader(recorded), int64(len(recorded))); err != nil {
+		t.Errorf("a file that just fits: %v", err)
+	}
+	if _, err := read(strings.NewReader(recorded), int64(len(recorded))-1); !errors.Is(err, evidence.ErrTooLarge) {
+		t.Errorf("a file with one byte too many: %v", err)
 	}
 }
 

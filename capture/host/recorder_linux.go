@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // largeRSS is the resident memory in bytes above which the kernel would take too long
@@ -26,15 +28,16 @@ var (
 // Recorder samples one process until it is stopped, its context ends, the process
 // ends or the file is full.
 type Recorder struct {
-	pid     int
-	o       Options
-	stop    chan struct{}
-	stopped sync.Once
-	done    chan struct{}
+	pid    int
+	o      Options
+	done   chan struct{}
+	waking sync.Mutex
+	alarm  int // an eventfd, -1 once it is closed
 
 	// What follows belongs to Start, then to the goroutine, and once done is closed to Stop.
 	began   int64 // ns on CLOCK_MONOTONIC
-	cost    int64 // ns of CPU time so far
+	cost    int64 // ns of CPU time before from
+	from    int64 // CPU time of this thread in ns
 	written int64
 	period  time.Duration // until the next look
 	pace    pace
@@ -55,7 +58,8 @@ type Recorder struct {
 type source struct {
 	what string
 	read func() error
-	due  int64 // ns on CLOCK_MONOTONIC
+	due  int64 // ns on CLOCK_MONOTONIC, 0 is now
+	cost int64 // ns of CPU time of the last reading
 	err  error // the first one
 }
 
@@ -70,7 +74,8 @@ func (s *source) run() error {
 	if s.err == nil {
 		s.err = err
 	}
-	s.due = now + int64(float64(threadCPU()-from)/sourceShare)
+	s.cost = threadCPU() - from
+	s.due = now + int64(float64(s.cost)/sourceShare)
 	return err
 }
 
@@ -86,7 +91,7 @@ func Start(ctx context.Context, pid int, o Options) (*Recorder, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
-	r := &Recorder{pid: pid, o: o, stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Recorder{pid: pid, o: o, done: make(chan struct{}), alarm: -1}
 	if err := r.begin(); err != nil {
 		r.close()
 		if gone(err) || errors.Is(err, errEnded) {
@@ -101,7 +106,7 @@ func Start(ctx context.Context, pid int, o Options) (*Recorder, error) {
 // Stop takes the last look, completes the file and returns its last line. The
 // error is that of writing; the file then is what was written before. It may be called again.
 func (r *Recorder) Stop() (After, error) {
-	r.stopped.Do(func() { close(r.stop) })
+	r.wake()
 	<-r.done
 	return r.after, r.err
 }
@@ -110,6 +115,10 @@ func (r *Recorder) Stop() (After, error) {
 func (r *Recorder) begin() error {
 	defer r.measured()()
 	r.began = monotonic()
+	var err error
+	if r.alarm, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
 	static, groups := describe(r.pid)
 	r.static = static
 	if err := r.openProcess(); err != nil {
@@ -130,23 +139,24 @@ func (r *Recorder) begin() error {
 	if err := r.write(Line{Static: &r.static}); err != nil {
 		return err
 	}
-	return r.look(math.MaxInt, math.MaxInt)
+	return r.look(math.MaxInt, math.MaxInt, threadCPU())
 }
 
-// measured adds the CPU time of the calling goroutine between the two calls to the cost. CPU time is
-// that of a thread, so the goroutine stays on its own.
+// measured keeps the goroutine on its thread until end is called, and adds the thread's CPU
+// time meanwhile to the cost.
 func (r *Recorder) measured() (end func()) {
 	runtime.LockOSThread()
-	from := threadCPU()
+	r.from = threadCPU()
 	return func() {
-		r.cost += threadCPU() - from
+		r.cost += threadCPU() - r.from
 		runtime.UnlockOSThread()
 	}
 }
 
+// miss names what is missing, once.
 func (r *Recorder) miss(list *[]Missing, what string, err error) {
-	if err != nil {
-		*list = append(*list, Missing{What: what, Why: why(err), Command: asRoot(err, r.pid)})
+	if err != nil && !slices.ContainsFunc(*list, func(m Missing) bool { return m.What == what }) {
+		*list = append(*list, Missing{What: what, Why: err.Error(), Command: asRoot(err, r.pid)})
 	}
 }
 
@@ -260,6 +270,7 @@ func (r *Recorder) openThreads() (err error) {
 	if r.threads, err = openThreads(r.pid); err != nil {
 		return err
 	}
+	r.threads.inner = len(r.static.NSPID) > 1
 	r.listing = source{what: "threads", read: r.threads.list}
 	if !exists(procDir(r.pid) + "/schedstat") {
 		r.listing.read = func() error { return nil }
@@ -279,23 +290,22 @@ func (r *Recorder) ends(missing *[]Missing) {
 	}
 }
 
-// look takes one sample, with at most so many threads that ran lately and that did
-// not, and plans the next one.
-func (r *Recorder) look(active, quiet int) error {
-	from, cpu := monotonic(), threadCPU()
+// look takes one sample, with at most so many of the active and of the quiet threads. What it
+// costs counts from the given CPU time of this thread on.
+func (r *Recorder) look(active, quiet int, cpu int64) error {
+	from := monotonic()
 	s := &r.last
 	s.Threads, s.Gone = nil, nil
 	for _, src := range r.sources {
-		switch err := src.run(); {
-		case errors.Is(err, errEnded), gone(err):
+		if err := src.run(); errors.Is(err, errEnded) || gone(err) {
 			return errEnded
 		}
 	}
 	r.list()
 	before := threadCPU()
-	active = r.threads.look(&r.threads.active, min(active, len(r.threads.active.list)), int64(endsCost), s)
+	active = r.threads.look(&r.threads.active, active, int64(endsCost), s)
 	between := threadCPU()
-	quiet = r.threads.look(&r.threads.quiet, min(quiet, len(r.threads.quiet.list)), int64(endsCost), s)
+	quiet = r.threads.look(&r.threads.quiet, quiet, int64(endsCost), s)
 	after := threadCPU()
 	s.DelayNS, s.IODelayNS, s.Blocked = r.threads.delay, r.threads.io, r.threads.inSleep()
 	s.TookNS = monotonic() - from
@@ -304,8 +314,9 @@ func (r *Recorder) look(active, quiet int) error {
 		return err
 	}
 	s.Net, s.Voluntary, s.Involuntary = nil, 0, 0
-	r.samples++
-	r.pace.learn(before-cpu+threadCPU()-after, between-before, after-between, active, quiet)
+	if r.samples++; r.samples > 2 { // the first ones open files and fill caches
+		r.pace.learn(before-cpu+threadCPU()-after, between-before, after-between, active, quiet)
+	}
 	return nil
 }
 
@@ -316,7 +327,7 @@ const relist = int64(time.Second)
 // list looks for threads that began or ended.
 func (r *Recorder) list() {
 	ts := r.threads
-	if r.last.NumThreads == len(ts.all) && monotonic() < r.listing.due+relist {
+	if r.last.NumThreads == len(ts.all) && r.listing.due > 0 && monotonic() < r.listing.due+relist {
 		return
 	}
 	n := ts.lists
@@ -325,35 +336,53 @@ func (r *Recorder) list() {
 	}
 }
 
-// run looks until something ends it.
+// run looks until something ends it. It sleeps in the kernel and on a thread of its own: a
+// timer of the runtime would wake two threads each time, which took more CPU than the looks.
 func (r *Recorder) run(ctx context.Context) {
 	defer close(r.done)
 	defer r.close()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	defer context.AfterFunc(ctx, r.wake)()
+	defer r.measured()()
+	before := threadCPU()
 	for {
 		var active, quiet int
-		r.period, active, quiet = r.pace.plan(len(r.threads.active.list), len(r.threads.quiet.list))
-		timer.Reset(r.period)
-		select {
-		case <-r.stop:
-			r.finish(nil)
-			return
-		case <-ctx.Done():
+		r.period, active, quiet = r.pace.plan(len(r.threads.active.list), len(r.threads.quiet.list), r.spent())
+		if r.sleep(r.period) {
 			r.finish(context.Cause(ctx))
 			return
-		case <-timer.C:
 		}
-		if err := r.next(active, quiet); err != nil {
+		if err := r.look(active, quiet, before); err != nil {
 			r.finish(err)
 			return
+		}
+		before = threadCPU()
+	}
+}
+
+// spent is the share of a CPU that recording took so far.
+func (r *Recorder) spent() float64 {
+	return float64(r.cost+threadCPU()-r.from) / float64(monotonic()-r.began)
+}
+
+// sleep returns whether somebody woke it.
+func (r *Recorder) sleep(d time.Duration) bool {
+	until := monotonic() + int64(d)
+	for {
+		left := unix.NsecToTimespec(max(until-monotonic(), 0))
+		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(r.alarm), Events: unix.POLLIN}}, &left, nil)
+		if err != unix.EINTR {
+			return n != 0
 		}
 	}
 }
 
-func (r *Recorder) next(active, quiet int) error {
-	defer r.measured()()
-	return r.look(active, quiet)
+// wake ends the sleep for good.
+func (r *Recorder) wake() {
+	r.waking.Lock()
+	defer r.waking.Unlock()
+	if r.alarm >= 0 {
+		_, _ = unix.Write(r.alarm, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // eventfd(2): any number but 0
+	}
 }
 
 // finish takes the last look, if there is something to look at, and writes the last line.
@@ -362,10 +391,14 @@ func (r *Recorder) finish(cause error) {
 		return // nothing can be written any more
 	}
 	missing := &r.after.Missing
-	end := r.measured()
 	if cause == nil || !errors.Is(cause, errEnded) && !errors.Is(cause, errFull) {
 		r.ends(missing)
-		if err := r.look(math.MaxInt, math.MaxInt); err != nil {
+		for _, s := range append(r.sources, &r.listing) {
+			if s.cost < int64(endsCost/2) {
+				s.due = 0
+			}
+		}
+		if err := r.look(math.MaxInt, math.MaxInt, threadCPU()); err != nil {
 			cause = err
 		}
 	}
@@ -380,8 +413,7 @@ func (r *Recorder) finish(cause error) {
 	r.confess(missing)
 	r.after.Samples, r.after.PeriodNS = r.samples, int64(r.period)
 	r.after.WallNS = monotonic() - r.began
-	end()
-	r.after.CPUNS = r.cost
+	r.after.CPUNS = r.cost + threadCPU() - r.from
 	if r.err == nil {
 		r.o.MaxBytes = math.MaxInt64 // the last line comes on top
 		r.err = r.write(Line{After: &r.after})
@@ -431,6 +463,12 @@ func (r *Recorder) write(l Line) error {
 }
 
 func (r *Recorder) close() {
+	r.waking.Lock()
+	if r.alarm >= 0 {
+		unix.Close(r.alarm)
+		r.alarm = -1
+	}
+	r.waking.Unlock()
 	if r.threads != nil {
 		r.threads.close()
 	}

@@ -12,9 +12,8 @@ import (
 const (
 	// restless is how many looks a thread stays active after it last ran.
 	restless = 10
-	// statusThreads is up to how many threads context switches are counted: each
-	// takes 30 us.
-	statusThreads = 2_000
+	// statusThreads is up to how many threads context switches are counted: each takes 30 us, twice.
+	statusThreads = 200
 )
 
 // thread is what is known of one thread. Its state is read only when it ran
@@ -68,6 +67,7 @@ type threads struct {
 	open, most    int // descriptors
 	byPath        bool
 	failed        error // the first thing that went wrong with a living thread
+	inner         bool  // the process is in a pid namespace of its own: its threads have other ids there
 	delay, io     int64 // since the first look
 	switches      map[int][2]int64
 	buf           [2048]byte
@@ -168,8 +168,9 @@ func (ts *threads) end(t *thread, s *Sample) {
 // It returns how many it read.
 func (ts *threads) look(r *ring, n int, most int64, s *Sample) int {
 	from := threadCPU()
+	n = min(n, len(r.list))
 	for i := range n {
-		if len(r.list) == 0 || i%16 == 15 && threadCPU()-from > most {
+		if i%16 == 15 && threadCPU()-from > most {
 			return i
 		}
 		t := r.current()
@@ -215,12 +216,28 @@ func (ts *threads) read(t *thread, s *Sample) bool {
 		}
 		ts.delay += now.DelayNS - was
 		s.Threads = append(s.Threads, now)
+		if first && ts.inner {
+			s.Threads[len(s.Threads)-1].NSTID = ts.innerID(t.tid)
+		}
 		t.last, t.known = now, true
 		if t.still = 0; first && t.old {
 			t.still = restless // nothing tells that it ran lately
 		}
 	}
 	return ts.state(t)
+}
+
+// innerID is a thread's id in the innermost pid namespace of the process, 0 if it
+// cannot be read.
+func (ts *threads) innerID(tid int) int {
+	status, err := readText(fmt.Sprintf("%s/task/%d/status", ts.dir.Name(), tid))
+	if err != nil {
+		return 0
+	}
+	if ids := nspids(status); len(ids) > 1 {
+		return ids[len(ids)-1]
+	}
+	return 0
 }
 
 // state reads whether a thread is in uninterruptible sleep, and what it waited for I/O.

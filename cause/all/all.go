@@ -6,46 +6,74 @@ package all
 import (
 	"github.com/whylate/whylate/cause"
 	backpressure "github.com/whylate/whylate/cause/back-pressure"
+	coldstart "github.com/whylate/whylate/cause/cold-start"
 	cpuhog "github.com/whylate/whylate/cause/cpu-hog"
+	dialperrequest "github.com/whylate/whylate/cause/dial-per-request"
 	expensiverequest "github.com/whylate/whylate/cause/expensive-request"
+	forcedgc "github.com/whylate/whylate/cause/forced-gc"
 	gcassist "github.com/whylate/whylate/cause/gc-assist"
+	gcpause "github.com/whylate/whylate/cause/gc-pause"
 	gcworkers "github.com/whylate/whylate/cause/gc-workers"
 	gomaxprocsoverquota "github.com/whylate/whylate/cause/gomaxprocs-over-quota"
 	gomaxprocstoolow "github.com/whylate/whylate/cause/gomaxprocs-too-low"
 	goroutineflood "github.com/whylate/whylate/cause/goroutine-flood"
+	goroutineleak "github.com/whylate/whylate/cause/goroutine-leak"
 	hostcontention "github.com/whylate/whylate/cause/host-contention"
 	lockconvoy "github.com/whylate/whylate/cause/lock-convoy"
 	lockheldacrosswait "github.com/whylate/whylate/cause/lock-held-across-wait"
 	lockheldacrosswork "github.com/whylate/whylate/cause/lock-held-across-work"
+	memorylimitthrash "github.com/whylate/whylate/cause/memory-limit-thrash"
 	netpollstarvation "github.com/whylate/whylate/cause/netpoll-starvation"
+	observer "github.com/whylate/whylate/cause/observer"
 	overload "github.com/whylate/whylate/cause/overload"
+	pagefaults "github.com/whylate/whylate/cause/page-faults"
 	poolexhausted "github.com/whylate/whylate/cause/pool-exhausted"
 	quotatoolow "github.com/whylate/whylate/cause/quota-too-low"
 	singleworker "github.com/whylate/whylate/cause/single-worker"
+	slowcgo "github.com/whylate/whylate/cause/slow-cgo"
+	slowclock "github.com/whylate/whylate/cause/slow-clock"
 	slowdependency "github.com/whylate/whylate/cause/slow-dependency"
+	slowdisk "github.com/whylate/whylate/cause/slow-disk"
+	slowdns "github.com/whylate/whylate/cause/slow-dns"
 	stoptheworld "github.com/whylate/whylate/cause/stop-the-world"
+	synclogging "github.com/whylate/whylate/cause/sync-logging"
+	syscallhandoff "github.com/whylate/whylate/cause/syscall-handoff"
 	timerwait "github.com/whylate/whylate/cause/timer-wait"
 )
 
 func init() {
 	cause.Register(backpressure.Entry)
+	cause.Register(coldstart.Entry)
 	cause.Register(cpuhog.Entry)
+	cause.Register(dialperrequest.Entry)
 	cause.Register(expensiverequest.Entry)
+	cause.Register(forcedgc.Entry)
 	cause.Register(gcassist.Entry)
+	cause.Register(gcpause.Entry)
 	cause.Register(gcworkers.Entry)
 	cause.Register(gomaxprocsoverquota.Entry)
 	cause.Register(gomaxprocstoolow.Entry)
 	cause.Register(goroutineflood.Entry)
+	cause.Register(goroutineleak.Entry)
 	cause.Register(hostcontention.Entry)
 	cause.Register(lockconvoy.Entry)
 	cause.Register(lockheldacrosswait.Entry)
 	cause.Register(lockheldacrosswork.Entry)
+	cause.Register(memorylimitthrash.Entry)
 	cause.Register(netpollstarvation.Entry)
+	cause.Register(observer.Entry)
 	cause.Register(overload.Entry)
+	cause.Register(pagefaults.Entry)
 	cause.Register(poolexhausted.Entry)
 	cause.Register(quotatoolow.Entry)
 	cause.Register(singleworker.Entry)
+	cause.Register(slowcgo.Entry)
+	cause.Register(slowclock.Entry)
 	cause.Register(slowdependency.Entry)
+	cause.Register(slowdisk.Entry)
+	cause.Register(slowdns.Entry)
 	cause.Register(stoptheworld.Entry)
+	cause.Register(synclogging.Entry)
+	cause.Register(syscallhandoff.Entry)
 	cause.Register(timerwait.Entry)
 }

@@ -4,9 +4,7 @@ package gcworkers
 import (
 	"fmt"
 
-	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
-	"github.com/whylate/whylate/timeline"
 )
 
 // Entry is the catalogue entry.
@@ -15,7 +13,7 @@ var Entry = &cause.Entry{
 	What:       "While it marks, the garbage collector takes a quarter of the Ps for its dedicated workers; requests that become ready then queue for the rest.",
 	MustHold:   "since the backlog began the Ps executed GC workers; slow requests lie in mark phases more than typical ones",
 	MustNot:    "idle-priority workers only: they give way at once",
-	LookAlikes: []string{"gc-assist", "cpu-hog", "overload"},
+	LookAlikes: []string{"gc-assist", "forced-gc", "memory-limit-thrash", "cpu-hog", "overload"},
 	Fix: []string{
 		"raise GOGC, or set GOMEMLIMIT and GOGC=off with headroom: fewer cycles",
 		"hold fewer pointers: marking costs by pointer-bearing live bytes",
@@ -44,20 +42,9 @@ func judge(c *cause.Case) *cause.Judgement {
 				Decides: true, Number: g.WorkerNS / c.Excess,
 			},
 			c.MarkEvidence(),
-			c.ClassCPU(class(c)),
+			c.WorkerCPU(),
 			alloc,
 		},
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 	}
-}
-
-// class is the class of the GC worker goroutines themselves: the fixed class of
-// their P time has no samples of its own.
-func class(c *cause.Case) blame.ClassID {
-	for i := range c.A.Classes {
-		if c.A.Classes[i].Root == "runtime.gcBgMarkWorker" {
-			return blame.ClassID(i)
-		}
-	}
-	return timeline.ClassGCWorker
 }

@@ -68,7 +68,7 @@ func judge(c *cause.Case) *cause.Judgement {
 func delay(c *cause.Case) cause.Evidence {
 	d := c.Host.Delayed()
 	e := cause.Evidence{
-		Text:  fmt.Sprintf("threads waited for a CPU in %s of the time in which they wanted one during slow requests", cause.Pct(d)),
+		Text:  fmt.Sprintf("threads waited for a CPU for %s of a slow request, %s of the time in which they wanted one (schedstat)", cause.Ms(c.Lateness()), cause.Pct(d)),
 		Holds: cause.Of(d >= cause.DelayedMin), Decides: true, Number: d,
 	}
 	if e.Holds == cause.No && c.Silent() > 0.2 {

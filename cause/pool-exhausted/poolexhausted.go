@@ -24,10 +24,6 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// grown is the ratio of the tail's holds to usual ones from which on the holders'
-// own work is to blame and not the size of the pool (CAUSES, "Waits behind a holder").
-const grown = 1.5
-
 // record is how to learn how many items are in use, and since when.
 const record = "the pool's own statistics (in use, wait count), or a user task around each use"
 
@@ -99,7 +95,7 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 		Decides: true, Number: tail / max(usual, 1),
 	}
 	if usual > 0 {
-		e.Holds = cause.Of(tail <= grown*usual)
+		e.Holds = cause.Of(tail <= cause.GrownHold*usual)
 	}
 	return e
 }

@@ -2,8 +2,8 @@
 package slowdependency
 
 import (
+	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
@@ -25,10 +25,6 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// lateRatio is how large late wake-ups may be, compared with the waits for the
-// peer, while they still cannot explain them.
-const lateRatio = 0.25
-
 func judge(c *cause.Case) *cause.Judgement {
 	keys := c.Free(func(k blame.Key) bool {
 		if k.Kind != blame.Network || k.Flags&(blame.Blind|blame.Inbound) != 0 || c.A.Sites[k.Site].Dial {
@@ -44,27 +40,24 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	call := func(k blame.Key) blame.SiteID {
-		if p := c.PlaceOf(k.Site); p != nil || k.First.Site == 0 {
-			return k.Site
+		// The goroutine that reads a connection has nothing of the program's own on
+		// its stack; who waits for it has.
+		for _, s := range []blame.SiteID{k.Site, k.Last.Site} {
+			if c.PlaceOf(s) != nil {
+				return s
+			}
 		}
-		return k.First.Site
+		return cmp.Or(k.First.Site, k.Site)
 	}
 	site, most := cause.TopBy(c, keys, call)
 	where := c.PlaceOf(site)
 	network := c.Sum(keys)
-	late := c.LateWakeup()
-	ev := []cause.Evidence{{
-		Text:  fmt.Sprintf("%s of these waits are in %s", cause.Pct(most/max(network, 1)), c.SiteName(site)),
-		Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
-	}}
-	if c.Host != nil {
-		ev = append(ev, delayed(c, network))
-	} else {
-		ev = append(ev, cause.Evidence{
-			Text:    fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread (99th percentile over tenths of a second), the peer took %s", cause.Ms(late), cause.Ms(network)),
-			Holds:   small(late, lateRatio*network),
-			Decides: true, Number: late / max(network, 1),
-		})
+	ev := []cause.Evidence{
+		{
+			Text:  fmt.Sprintf("%s of these waits are in %s", cause.Pct(most/max(network, 1)), c.SiteName(site)),
+			Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
+		},
+		c.Punctual("the peer", network),
 	}
 	if f := c.OnCPUAll(); c.Host == nil && f.Known {
 		ev = append(ev, cause.Evidence{
@@ -81,43 +74,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
 	}
 	return &cause.Judgement{
-		Keys: keys, Where: where, Via: via(c, keys),
+		Keys: keys, Where: where, Via: c.Via(keys),
 		Subject:  fmt.Sprintf("they wait in %s for a peer's answer", c.SiteName(site)),
 		Evidence: ev,
 		Alike:    []string{"host-contention"}, Record: cause.RecordHost,
 	}
 }
 
-// delayed says whether threads waited for a CPU for so long during the slow
-// requests that it may explain the waits for the peer.
-func delayed(c *cause.Case, network float64) cause.Evidence {
-	tail := c.Host.Tail
-	d := tail.DelayNS / max(1, tail.WallNS) * c.Excess
-	return cause.Evidence{
-		Text:    fmt.Sprintf("threads waited for a CPU for %s of a slow request, the peer took %s", cause.Ms(d), cause.Ms(network)),
-		Holds:   small(d, lateRatio*network),
-		Decides: true, Number: d / max(network, 1),
-	}
-}
-
-func small(x, limit float64) cause.Truth { return unless(x > limit) }
-
 func unless(doubt bool) cause.Truth {
 	if doubt {
 		return cause.Unknown
 	}
 	return cause.Yes
-}
-
-// via lists the queues through which requests met the peer.
-func via(c *cause.Case, keys []blame.KeyID) []string {
-	kind, ns := cause.TopBy(c, keys, func(k blame.Key) cause.Serial {
-		s, _ := c.Serial(k)
-		return s
-	})
-	if ns < 0.5*c.Sum(keys) {
-		return nil
-	}
-	id := map[cause.Serial]string{cause.Lock: "lock-held-across-wait", cause.Pool: "pool-exhausted", cause.Worker: "single-worker"}[kind]
-	return strings.Fields(id)
 }

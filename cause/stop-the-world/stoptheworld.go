@@ -28,7 +28,7 @@ var Entry = &cause.Entry{
 }
 
 func judge(c *cause.Case) *cause.Judgement {
-	mostly := c.StopShare(foreign) > 0.5 // who waits for a P after a stop waits for what stopped most
+	mostly := c.StopShare(func(s *timeline.Span) bool { return foreign(s.Name) }) > 0.5 // who waits for a P after a stop waits for what stopped most
 	keys := c.Free(func(k blame.Key) bool {
 		return k.Kind == blame.STW && foreign(c.A.Reasons[k.Reason]) || mostly && k.Kind == blame.Behind && k.Class == timeline.ClassStopped
 	})

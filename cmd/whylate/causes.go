@@ -10,6 +10,7 @@ import (
 	"github.com/whylate/whylate/cause"
 	_ "github.com/whylate/whylate/cause/all" // the catalogue
 	"github.com/whylate/whylate/internal/version"
+	"github.com/whylate/whylate/report"
 )
 
 func newCauses() *cobra.Command {
@@ -26,12 +27,24 @@ func newCauses() *cobra.Command {
 			}
 			e := cause.Lookup(a[0])
 			if e == nil {
-				return usageError{fmt.Errorf("there is no cause %q; whylate causes lists them", a[0])}
+				return usageError{noCause(a[0])}
 			}
 			explain(cmd.OutOrStdout(), e)
 			return nil
 		},
 	}
+}
+
+// noCause says why there is no cause with an id.
+func noCause(id string) error {
+	if report.Suspects(id) {
+		return fmt.Errorf("the cause %q is planned: this whylate cannot name it yet, and reports its time as unnamed", id)
+	}
+	var ids []string
+	for _, e := range cause.Entries() {
+		ids = append(ids, e.ID)
+	}
+	return fmt.Errorf("there is no cause %q%s; whylate causes lists them", id, didYouMean(id, ids))
 }
 
 func firstSentence(s string) string {

@@ -41,7 +41,7 @@ of the planted verdict) if it is right, 1 if it is not.`,
 			}
 			if list {
 				for _, s := range demo.All() {
-					fmt.Fprintf(out, "%-18s %-24s %s\n", s.Name, planted(s), s.Title)
+					fmt.Fprintf(out, "%-21s %-24s %s\n", s.Name, planted(s), s.Title)
 				}
 				return nil
 			}
@@ -53,7 +53,11 @@ of the planted verdict) if it is right, 1 if it is not.`,
 			if len(a) == 1 {
 				var ok bool
 				if s, ok = demo.Lookup(a[0]); !ok {
-					return usageError{fmt.Errorf("there is no demo %q; whylate demo --list names them", a[0])}
+					var names []string
+					for _, s := range demo.All() {
+						names = append(names, s.Name)
+					}
+					return usageError{fmt.Errorf("there is no demo %q%s; whylate demo --list names them", a[0], didYouMean(a[0], names))}
 				}
 			}
 			return d.one(cmd.Context(), s)
@@ -151,16 +155,20 @@ func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
 // all runs every scenario and prints a table.
 func (d *demonstration) all(ctx context.Context, times int) error {
 	wrong := 0
-	fmt.Fprintf(d.out, "%-18s %-22s %-5s %-34s %6s %14s %8s %8s %8s %6s %8s %5s\n", "scenario", "planted", "right", "found", "share", "interval", "p99", "without", "requests", "sent", "client", "s")
+	fmt.Fprintf(d.out, "%-21s %-22s %-5s %-34s %6s %14s %8s %8s %8s %6s %8s %5s\n", "scenario", "planted", "right", "found", "share", "interval", "p99", "without", "requests", "sent", "client", "s")
 	for _, s := range demo.All() {
 		for range times {
 			diag, res, err := d.diagnose(ctx, s)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			if errors.Is(err, demo.ErrNotPossible) {
+				fmt.Fprintf(d.out, "%-21s %-22s %-5s %v\n", s.Name, planted(s), "-", err)
+				break
+			}
 			if err != nil {
 				wrong++
-				fmt.Fprintf(d.out, "%-18s %-22s %-5s %v\n", s.Name, planted(s), "no", err)
+				fmt.Fprintf(d.out, "%-21s %-22s %-5s %v\n", s.Name, planted(s), "no", err)
 				continue
 			}
 			ok, why := judge(s, diag)
@@ -170,7 +178,7 @@ func (d *demonstration) all(ctx context.Context, times int) error {
 				mark = "NO"
 			}
 			share, interval, without := first(diag)
-			fmt.Fprintf(d.out, "%-18s %-22s %-5s %-34s %6s %14s %8.1f %8s %8d %6d %8.1f %5.1f  %s\n", s.Name, planted(s), mark, found(diag), share, interval,
+			fmt.Fprintf(d.out, "%-21s %-22s %-5s %-34s %6s %14s %8.1f %8s %8d %6d %8.1f %5.1f  %s\n", s.Name, planted(s), mark, found(diag), share, interval,
 				float64(diag.Requests.P99NS)/1e6, without, diag.Requests.Count, res.sentIn(diag), float64(res.seen.Latency.Quantile(0.99))/1e6, res.took.Seconds(), why)
 		}
 	}

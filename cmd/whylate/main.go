@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/demo"
@@ -87,7 +88,7 @@ func message(err error) string {
 	}
 	var file *fs.PathError
 	switch {
-	case errors.Is(err, evidence.ErrVersion): // says itself what to do
+	case errors.Is(err, evidence.ErrVersion), errors.Is(err, evidence.ErrCut): // say themselves what to do
 		return err.Error()
 	case errors.As(err, &file) && file.Op == "stat", errors.Is(err, evidence.ErrNotIncident), errors.Is(err, evidence.ErrMalformed),
 		errors.Is(err, diagnose.ErrNoTrace):
@@ -109,16 +110,31 @@ Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconc
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
 	root.Args = cobra.ArbitraryArgs // else an unknown command is no usage error
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usageError{fmt.Errorf("unknown command %q", args[0])}
+			var names []string
+			for _, c := range cmd.Commands() {
+				names = append(names, c.Name())
+			}
+			return usageError{fmt.Errorf("unknown command %q%s", args[0], didYouMean(args[0], names))}
 		}
 		return cmd.Help()
 	}
-	root.AddCommand(newDiagnose(), newRecord(), newCauses(), newDemo(), newVersion())
+	root.AddCommand(newDiagnose(), newRecord(), newCauses(), newDoctor(), newDemo(), newVersion())
 	return root
+}
+
+// flagError adds to the mistake of an unknown flag which one may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return fmt.Errorf("%w%s", err, didYouMean("--"+unknown.GetSpecifiedName(), names))
 }
 
 // args checks the number of arguments; a mistake is a usage error.

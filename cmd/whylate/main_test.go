@@ -18,6 +18,7 @@ import (
 
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
 )
@@ -202,8 +203,8 @@ func TestFailuresExitWith1AndSayWhatToDo(t *testing.T) {
 		{"not a trace", []string{"diagnose", file("notes.trace", "it was slow")}, "want an incident", "whylate record"},
 		{"an empty file", []string{"diagnose", file("empty.trace", "")}, "empty", "whylate record"},
 		{"a directory", []string{"diagnose", dir}, "not a regular file", "whylate record"},
-		{"a broken incident", []string{"diagnose", file("cut.whylate", "PK\x03\x04")}, "cut short", "whylate record"},
-		{"an incident without a trace", []string{"diagnose", emptyIncident(t)}, "no execution trace", "whylate record"},
+		{"an incident that was cut", []string{"diagnose", file("cut.whylate", "PK\x03\x04")}, "cut short: the end of the zip is missing; copy the file again", ""},
+		{"a baseline without a trace", []string{"diagnose", healthyTrace, "--baseline", emptyIncident(t)}, "no execution trace", "whylate record"},
 		{"an old trace", []string{"diagnose", file("old.trace", "go 1.21 trace\x00\x00\x00")}, "newer Go", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -282,6 +283,13 @@ func decode(t *testing.T, stdout string) *report.Diagnosis {
 	return d
 }
 
+func TestAnIncidentWithoutATraceIsInconclusiveAndSaysWhatToDo(t *testing.T) {
+	code, stdout, stderr := whylate(t, "diagnose", emptyIncident(t))
+	if code != exitInconclusive || stderr != "" || !strings.Contains(stdout, diagnose.AddEndpoint) || !strings.Contains(stdout, "(no-trace)") {
+		t.Errorf("exit %d, stderr %q, stdout\n%s", code, stderr, stdout)
+	}
+}
+
 func TestALostPartIsOneLineOnStandardError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.whylate")
 	w, err := evidence.Create(path)
@@ -336,6 +344,43 @@ func TestRecordWritesWhatDiagnoseReads(t *testing.T) {
 	d := decode(t, stdout)
 	if code != exitInconclusive || d.Reason != "no-requests" || d.Target.URL != s.URL+"/debug/pprof" || stderr != "" {
 		t.Errorf("exit %d, %s (%s), target %+v, stderr %q", code, d.Verdict, d.Reason, d.Target, stderr)
+	}
+}
+
+func TestMistypedWordsAreCorrected(t *testing.T) {
+	for _, c := range []struct{ line, says string }{
+		{"diagnos x", "did you mean diagnose?"},
+		{"causse", "did you mean causes?"},
+		{"something", ""},
+		{"diagnose --sloo 1s x", "did you mean --slo?"},
+		{"diagnose --no-such-flag x", ""},
+		{"record -z x", ""},
+		{"causes cpu-hogs", "did you mean cpu-hog?"},
+		{"causes lock-held-accross-wait", "did you mean lock-held-across-wait?"},
+		{"causes nonsense", ""},
+		{"demo cpuhog", "did you mean cpu-hog?"},
+	} {
+		code, _, stderr := whylate(t, strings.Split(c.line, " ")...)
+		if code != exitUsage || !strings.Contains(stderr, c.says) || c.says == "" && strings.Contains(stderr, "did you mean") {
+			t.Errorf("%s: exit %d, %s", c.line, code, stderr)
+		}
+	}
+	if d := distance("", "abc"); d != 3 {
+		t.Errorf("distance to nothing %d", d)
+	}
+}
+
+// What the catalogue will name one day is no mistake of the user's.
+func TestAPlannedCauseIsCalledSo(t *testing.T) {
+	for _, id := range []string{"growth", "locked-thread", "runtime-lock", "accept-queue", "slow-client", "late-timer"} {
+		code, stdout, stderr := whylate(t, "causes", id)
+		if cause.Lookup(id) != nil {
+			if code != exitOK || !strings.HasPrefix(stdout, id) {
+				t.Errorf("%s: exit %d, %s", id, code, stderr)
+			}
+		} else if code != exitUsage || !strings.Contains(stderr, "planned") {
+			t.Errorf("%s: exit %d, %s", id, code, stderr)
+		}
 	}
 }
 

@@ -98,11 +98,18 @@ func nobody(k gotrace.Kind) gotrace.Event {
 }
 
 // Procs says what GOMAXPROCS is.
-func (b *Builder) Procs(n int) {
+func (b *Builder) Procs(n int) { b.Metric("/sched/gomaxprocs:threads", uint64(n)) }
+
+// Metric tells the value of a metric, named as in runtime/metrics.
+func (b *Builder) Metric(name string, value uint64) {
 	e := nobody(gotrace.KindMetric)
-	e.Name, e.Value = "/sched/gomaxprocs:threads", uint64(n)
+	e.Name, e.Value = name, value
 	b.add(e)
 }
+
+// Heap and Goal tell the size of the heap and its goal, in bytes.
+func (b *Builder) Heap(bytes uint64) { b.Metric("/memory/classes/heap/objects:bytes", bytes) }
+func (b *Builder) Goal(bytes uint64) { b.Metric("/gc/heap/goal:bytes", bytes) }
 
 // Busy makes a P run, or says that it does; Idle makes it idle.
 func (b *Builder) Busy(p gotrace.ProcID) error { return b.procState(p, true, gotrace.NoProc) }

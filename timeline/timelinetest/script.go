@@ -32,6 +32,7 @@ import (
 //	1ms   g1 enters RANGE [at NAME] | g1 leaves RANGE | runtime within RANGE
 //	1ms   g1 task NAME | g1 done
 //	1ms   g1 sample [at NAME]
+//	1ms   heap BYTES | goal BYTES        the size of the heap, and up to where it may grow
 //	1ms   sync                           a new generation
 //	1ms   end                            nothing happens any more
 //
@@ -212,6 +213,15 @@ func (s *Script) event(line string) error {
 	case "end":
 		s.Sample(gotrace.NoGoroutine, 0)
 		return nil
+	}
+	if name, value, _ := strings.Cut(line, " "); name == "heap" || name == "goal" {
+		n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+		if name == "heap" {
+			s.Heap(n)
+		} else {
+			s.Goal(n)
+		}
+		return err
 	}
 	line, at, err := s.stack(line, "at")
 	if err != nil {

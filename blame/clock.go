@@ -1,0 +1,45 @@
+package blame
+
+import (
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+// clockFrames are the functions of the standard library that read the clock and
+// nothing else (runtime, time; go1.22 to go1.26). A sample in the kernel's part of
+// it is attributed to the innermost of them.
+var clockFrames = map[string]bool{
+	"runtime._VDSO": true, "runtime.nanotime1": true, "runtime.nanotime": true, "runtime.walltime": true,
+	"runtime.walltime1": true, "runtime.time_now": true, "time.now": true, "time.runtimeNow": true,
+	"time.runtimeNano": true, "time.Now": true, "time.Since": true, "time.Until": true,
+}
+
+// ReadsClock returns the stack of whoever reads the clock at the top of frames,
+// innermost first; ok is false if nobody does.
+func ReadsClock(frames []gotrace.Frame) (caller []gotrace.Frame, ok bool) {
+	for len(frames) > 0 && clockFrames[frames[0].Func] {
+		frames, ok = frames[1:], true
+	}
+	return frames, ok
+}
+
+// readsClock is ReadsClock for a stack of the trace.
+func (a *Attribution) readsClock(s gotrace.StackID) bool {
+	reads, known := a.clockStacks[s]
+	if !known {
+		_, reads = ReadsClock(a.t.Stacks.Frames(s))
+		a.clockStacks[s] = reads
+	}
+	return reads
+}
+
+// clock returns the part of a running time d of g within [from, to] that went to
+// reading the clock, as its CPU samples there say. Time without a sample counts as
+// none: over many requests that is too little, never too much.
+func (a *Attribution) clock(g timeline.GID, from, to, d timeline.Time) timeline.Time {
+	reads := within(a.clocks[g], from, to)
+	if reads == 0 {
+		return 0
+	}
+	return timeline.Time(float64(d) * float64(reads) / float64(a.SamplesIn(g, from, to)))
+}

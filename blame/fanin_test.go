@@ -1,0 +1,189 @@
+package blame
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// What a wait for several children says of the others, by script.
+func TestFanInSlack(t *testing.T) {
+	const stacks = `procs 4
+stack fork = main.gather < main.handle
+stack wait = sync.runtime_SemacquireWaitGroup < sync.(*WaitGroup).Wait < main.gather < main.handle
+stack recv = runtime.chanrecv1 < main.gather < main.handle
+stack part = main.part
+stack send = runtime.chansend1 < main.part
+stack done = sync.(*WaitGroup).Done < main.part
+stack nap  = time.Sleep < main.part
+stack read = internal/poll.runtime_pollWait < net.(*conn).Read < main.part
+request /a g1 0ms-20ms
+0ms p2 idle
+0ms p3 idle
+0ms g1 runs on p0
+0ms p1 idle
+0ms g1 starts g2 as part at fork
+0ms g1 starts g3 as part at fork
+0ms g1 starts g4 as part at fork
+`
+	for _, c := range []struct {
+		name, script string
+		want         []string
+	}{
+		{
+			"of a WaitGroup's children the second-last bounds", `
+0ms g1 waits sync at wait
+0ms g2 runs on p1
+0ms g2 waits sleep at nap
+0ms g3 runs on p2
+0ms g3 waits network at read
+0ms g4 runs on p3
+0ms g4 waits sleep at nap
+5ms p3 wakes g4
+5ms g4 runs on p3
+6ms g4 ends
+12ms p1 wakes g2
+12ms g2 runs on p1
+13ms g2 ends
+19ms poller wakes g3
+19ms g3 runs on p2
+19ms g3 wakes g1 at done
+19ms g3 ends
+19ms g1 runs on p0
+20ms end`,
+			[]string{"slack 6ms: 19ms network; the other 12ms timer, 1ms cpu"},
+		},
+		{
+			"of n receives the last one bounds those before", `
+0ms g1 waits chan receive at recv
+0ms g2 runs on p1
+0ms g2 waits sleep at nap
+0ms g3 runs on p2
+0ms g3 waits network at read
+0ms g4 runs on p3
+0ms g4 ends
+8ms p1 wakes g2
+8ms g2 runs on p1
+8ms g2 wakes g1 at send
+8ms g2 ends
+8ms g1 runs on p0
+9ms g1 waits chan receive at recv
+19ms poller wakes g3
+19ms g3 runs on p2
+19ms g3 wakes g1 at send
+19ms g3 ends
+19ms g1 runs on p0
+20ms end`,
+			[]string{"slack 0ms: 8ms timer; the other 8ms network"},
+		},
+		{
+			"an only child has no rival", `
+0ms g3 runs on p2
+0ms g3 ends
+0ms g4 runs on p3
+0ms g4 ends
+1ms g1 waits sync at wait
+1ms g2 runs on p1
+1ms g2 waits sleep at nap
+19ms p1 wakes g2
+19ms g2 runs on p1
+19ms g2 wakes g1 at done
+19ms g2 ends
+19ms g1 runs on p0
+20ms end`,
+			nil,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, a := attribute(t, stacks+c.script, "")
+			sum := func(ps []Piece) string {
+				kinds := map[LeafKind]int64{}
+				for _, p := range ps {
+					kinds[a.Keys[p.Key].Kind] += p.NS
+				}
+				var out []string
+				for k, ns := range kinds {
+					out = append(out, fmt.Sprintf("%gms %v", float64(ns)/1e6, k))
+				}
+				slices.Sort(out)
+				return strings.Join(out, ", ")
+			}
+			var got []string
+			for _, f := range a.Requests[0].FanIns {
+				got = append(got, fmt.Sprintf("slack %gms: %s; the other %s", float64(f.Slack)/1e6, sum(f.Pieces), sum(f.Other)))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Without the last child's leaf a request still waits for the one before it, but
+// not for what that one spends in the same leaf.
+func TestTheP99WithoutALeafIsBoundedByTheOtherChildren(t *testing.T) {
+	const peer, timer = 1, 2 // columns
+	slow := func(other []Piece, slack int64) []FanIn {
+		return []FanIn{{Pieces: []Piece{{peer, 20e6}}, Other: other, Slack: slack}}
+	}
+	for _, c := range []struct {
+		name   string
+		fanIns []FanIn
+		want   int64
+	}{
+		{"nobody else", nil, 1e6},
+		{"another child that was long done", slow([]Piece{{timer, 2e6}}, 18e6), 1e6 + 2e6},
+		{"another child that was nearly as late", slow([]Piece{{timer, 15e6}}, 5e6), 1e6 + 15e6},
+		{"another child that was late for the same reason", slow([]Piece{{peer, 15e6}}, 5e6), 1e6},
+		{"another child that was late for the same reason in part", slow([]Piece{{peer, 9e6}, {timer, 6e6}}, 5e6), 1e6 + 6e6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, cols := population(10e9, even(1000, 10e9, func(i int) given {
+				g := given{cols: []int64{1e6, 0, 0}}
+				if i%50 == 0 {
+					g.cols[peer] = 20e6
+				}
+				return g
+			}))
+			for i := range p.a.Requests {
+				if i%50 == 0 {
+					p.a.Requests[i].FanIns = c.fanIns
+				}
+			}
+			if got := p.TailContrast(cols, 3).Columns[peer].P99Without; got != c.want {
+				t.Errorf("%d, want %d", got, c.want)
+			}
+			if got := p.LevelContrast(cols, 3, nil).Columns[peer].P99Without; got != c.want {
+				t.Errorf("level: %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// Every fan-in is a part of its request, and its other child did no more than the
+// wait lasted.
+func fanInsAreParts(t *testing.T, r *Attributed) {
+	t.Helper()
+	left := map[KeyID]int64{}
+	for _, p := range r.Pieces {
+		left[p.Key] += p.NS
+	}
+	for _, f := range r.FanIns {
+		var wait, other timeline.Time
+		for _, p := range f.Pieces {
+			wait += timeline.Time(p.NS)
+			if left[p.Key] -= p.NS; left[p.Key] < 0 {
+				t.Errorf("fan-ins have more of key %d than the request", p.Key)
+			}
+		}
+		for _, p := range f.Other {
+			other += timeline.Time(p.NS)
+		}
+		if f.Slack < 0 || other+timeline.Time(f.Slack) != wait {
+			t.Errorf("the other child did %d ns, slack %d ns, of a wait of %d ns", other, f.Slack, wait)
+		}
+	}
+}

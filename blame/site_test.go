@@ -1,0 +1,51 @@
+package blame
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/timeline/timelinetest"
+)
+
+// Stacks as go1.26 records them, shortened at the application's end.
+func TestSitesAreKnownByTheirStacks(t *testing.T) {
+	write := []string{"syscall.write", "internal/poll.(*FD).Write", "os.(*File).write", "os.(*File).Write"}
+	lookup := []string{"internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "net.dnsPacketRoundTrip", "net.(*Resolver).exchange", "net.(*Resolver).tryOneName", "net.(*Resolver).goLookupIPCNAMEOrder.func3.1"}
+	handshake := []string{"internal/poll.(*FD).Read", "net.(*conn).Read", "crypto/tls.(*Conn).readHandshake"}
+	on := func(inner []string, outer ...string) []string { return append(inner[:len(inner):len(inner)], outer...) }
+	for _, c := range []struct {
+		name  string
+		stack []string
+		want  Site
+	}{
+		{"a bare write", on(write, "main.note", "main.serve"), Site{Kind: SiteWriteFD, Func: "main.note"}},
+		{"package log", on(write, "log.(*Logger).output", "log.Printf", "main.serve"), Site{Kind: SiteWriteFD, Log: true, Func: "main.serve"}},
+		{"log/slog", on(write, "log/slog.(*commonHandler).handle", "log/slog.Info", "main.serve"), Site{Kind: SiteWriteFD, Log: true, Func: "main.serve"}},
+		{"zap", on(write, "go.uber.org/zap/zapcore.(*ioCore).Write", "go.uber.org/zap.(*Logger).Info", "main.serve"), Site{Kind: SiteWriteFD, Log: true, Func: "main.serve"}},
+		{"zerolog", on(write, "github.com/rs/zerolog.(*Event).Msg", "main.serve"), Site{Kind: SiteWriteFD, Log: true, Func: "main.serve"}},
+		{"logrus", on(write, "github.com/sirupsen/logrus.(*Entry).Info", "main.serve"), Site{Kind: SiteWriteFD, Log: true, Func: "main.serve"}},
+		{"an own writer below a logger", on(write, "main.(*rotating).Write", "log.(*Logger).output", "main.serve"), Site{Kind: SiteWriteFD, Log: true, Func: "main.(*rotating).Write"}},
+		{"below a logger's middleware", on(write, "main.save", "github.com/rs/zerolog/hlog.NewHandler.func1", "main.serve"), Site{Kind: SiteWriteFD, Func: "main.save"}},
+		{"a logger's caller is no logger", on(write, "main.save", "log.wrap", "main.serve"), Site{Kind: SiteWriteFD, Func: "main.save"}},
+		{"the logger's lock", []string{"sync.(*Mutex).Lock", "log.(*Logger).output", "main.serve"}, Site{Kind: SiteMutex, Log: true, Func: "main.serve"}},
+		{"a lock of a descriptor", []string{"internal/poll.(*fdMutex).rwlock", "internal/poll.(*FD).Write", "os.(*File).Write", "main.serve"}, Site{Kind: SiteWriteFD, Func: "main.serve"}},
+		{"a write at an offset", []string{"syscall.pwrite", "os.(*File).WriteAt", "main.serve"}, Site{Kind: SiteFile, Func: "main.serve"}},
+		{"fsync", []string{"syscall.Fsync", "internal/poll.(*FD).Fsync", "os.(*File).Sync", "main.serve"}, Site{Kind: SiteSync, Func: "main.serve"}},
+		{"a child process", []string{"syscall.wait4", "os.(*Process).blockUntilWaitable", "os.(*Process).Wait", "main.serve"}, Site{Kind: SiteOther, Func: "main.serve"}},
+		{"C", []string{"main._Cfunc_pack", "main.encode", "main.serve"}, Site{C: "pack", Func: "main.encode"}},
+		{"C with errno", []string{"main._C2func_pack", "main.encode"}, Site{C: "pack", Func: "main.encode"}},
+		{"Go's resolver", lookup, Site{Kind: SiteDNS, Dial: true, Func: "internal/poll.(*FD).Read"}},
+		{"C's resolver", []string{"net._C2func_getaddrinfo", "net.cgoLookupIP.func1"}, Site{Kind: SiteDNS, Dial: true, C: "getaddrinfo", Func: "net._C2func_getaddrinfo"}},
+		{"waiting for a resolver", []string{"runtime.selectgo", "net.(*Resolver).lookupIPAddr", "net.(*Dialer).DialContext", "main.call"}, Site{Kind: SiteDNS, Dial: true, Func: "main.call"}},
+		{"a client's handshake", on(handshake, "crypto/tls.(*Conn).clientHandshake", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*persistConn).addTLS.func2"), Site{Kind: SiteDial, Dial: true, Func: "internal/poll.(*FD).Read"}},
+		{"a server's handshake", on(handshake, "crypto/tls.(*Conn).serverHandshake", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*conn).serve"), Site{Kind: SiteInbound, Func: "internal/poll.(*FD).Read"}},
+		{"a one-time initialisation", []string{"time.Sleep", "main.load", "main.(*tables).open.func1", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}, Site{Once: true, Func: "main.load"}},
+		{"waiting for one", []string{"sync.(*Mutex).Lock", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}, Site{Kind: SiteOnce, Once: true, Func: "main.serve"}},
+	} {
+		b := timelinetest.NewBuilder()
+		got := newSite(1, b.Stacks.Frames(b.Stack(c.stack...)))
+		got = Site{Kind: got.Kind, Func: got.Func, C: got.C, Dial: got.Dial, Log: got.Log, Once: got.Once}
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}

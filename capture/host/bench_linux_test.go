@@ -1,0 +1,54 @@
+package host
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkRecorder records processes with many sleeping threads for 10 s each and reports
+// what that costs: measured by the recorder itself, and as all CPU time of this
+// process. Run it with -benchtime 1x.
+func BenchmarkRecorder(b *testing.B) {
+	for _, n := range []int{10, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("threads=%d", n), func(b *testing.B) {
+			c := start(b, fmt.Sprintf("sleep %d", n), nil)
+			c.line()
+			for b.Loop() {
+				before := cpuTime(b)
+				rec := record(b, c.pid)
+				time.Sleep(10 * time.Second)
+				after, err := rec.r.Stop()
+				if err != nil {
+					b.Fatal(err)
+				}
+				all := cpuTime(b) - before
+				seen := make(map[int]bool)
+				got, err := Read(&rec.file)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, s := range got.Samples {
+					for _, t := range s.Threads {
+						seen[t.TID] = true
+					}
+				}
+				wall := float64(after.WallNS)
+				b.ReportMetric(100*float64(after.CPUNS)/wall, "%CPU-own")
+				b.ReportMetric(100*float64(all)/wall, "%CPU-all")
+				b.ReportMetric(float64(after.PeriodNS)/1e6, "ms/period")
+				b.ReportMetric(float64(after.Samples), "samples")
+				b.ReportMetric(100*float64(len(seen))/float64(got.Samples[0].NumThreads), "%threads-read")
+			}
+		})
+	}
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

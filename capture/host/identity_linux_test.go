@@ -1,0 +1,180 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func cmdline(c *child) string { return strings.Join(c.cmd.Args, "\x00") }
+
+func TestSameTellsAProcessFromAnother(t *testing.T) {
+	c := start(t, "sleep 20", nil)
+	ids := c.ints()
+	other := start(t, "sleep 20", nil)
+	others := other.ints()
+	mixed := func(own int) []int { return append(slices.Clone(ids[:own]), others[own:]...) }
+	for _, x := range []struct {
+		name    string
+		cmdline string
+		threads []int
+		want    error
+	}{
+		{"command line and threads are its own", cmdline(c), ids, nil},
+		{"without threads the command line decides", cmdline(c), nil, nil},
+		{"another command line", cmdline(c) + "\x00more", ids, ErrOtherProcess},
+		{"a command line that begins alike", c.cmd.Args[0], ids, ErrOtherProcess},
+		{"no command line", "", ids, ErrOtherProcess},
+		{"the threads of a twin", cmdline(c), others, ErrOtherProcess},
+		{"one thread in ten ended", cmdline(c), mixed(18), nil},
+		{"more than one thread in ten is strange", cmdline(c), mixed(17), ErrOtherProcess},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			if err := Same(c.pid, x.cmdline, x.threads); !errors.Is(err, x.want) {
+				t.Errorf("got %v, want %v", err, x.want)
+			}
+		})
+	}
+}
+
+// In a pid namespace the process knows its threads by other ids than we do.
+func TestThreadsAreComparedInThePIDNamespaceOfTheProcess(t *testing.T) {
+	need(t, "root", os.Geteuid() == 0, "only root makes pid namespaces")
+	c := start(t, "sleep 20", func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	})
+	ids := c.ints()
+	if err := Same(c.pid, cmdline(c), ids); err != nil {
+		t.Errorf("its own threads: %v", err)
+	}
+	outer := make([]int, len(ids))
+	for i, id := range ids {
+		outer[i] = id + c.pid - 1 // what they are called here, or close to it
+	}
+	if err := Same(c.pid, cmdline(c), outer); !errors.Is(err, ErrOtherProcess) {
+		t.Errorf("ids of our namespace: %v", err)
+	}
+	if s, _ := describe(c.pid); !slices.Equal(s.NSPID, []int{c.pid, 1}) {
+		t.Errorf("its ids are %v, want %d and 1", s.NSPID, c.pid)
+	}
+	got := record(t, c.pid).stop()
+	if len(got.Samples[0].Threads) < 20 {
+		t.Errorf("%d threads recorded, there are at least 20", len(got.Samples[0].Threads))
+	}
+	for _, th := range got.Samples[0].Threads {
+		if !slices.Contains(ids, th.Inner()) || th.TID == th.NSTID {
+			t.Errorf("thread %d is %d inside, where there are %v", th.TID, th.Inner(), ids)
+		}
+	}
+}
+
+func TestTheListenerOfAnAddressIsFound(t *testing.T) {
+	c := start(t, "listen tcp4/127.0.0.1:0 tcp4/0.0.0.0:0 tcp/:0", nil)
+	addrs := strings.Fields(c.line())
+	port := func(i int) string { _, p, _ := net.SplitHostPort(addrs[i]); return p }
+	for _, a := range []string{
+		"127.0.0.1:" + port(0), "localhost:" + port(0), "127.0.0.1:" + port(1), "127.0.0.2:" + port(1), "0.0.0.0:" + port(1),
+		"127.0.0.1:" + port(2), "[::1]:" + port(2),
+	} {
+		if pid, err := ListenerPID(a); pid != c.pid || err != nil {
+			t.Errorf("%s: process %d, %v; want %d", a, pid, err, c.pid)
+		}
+	}
+	for _, a := range []string{"127.0.0.2:" + port(0), "[::1]:" + port(0), "192.0.2.1:" + port(1)} { // 192.0.2.0/24 is for documentation
+		if pid, err := ListenerPID(a); !errors.Is(err, ErrNotLocal) {
+			t.Errorf("%s: process %d, %v", a, pid, err)
+		}
+	}
+	for _, a := range []string{"127.0.0.1", "127.0.0.1:http/1", "127.0.0.1:99999"} {
+		if _, err := ListenerPID(a); err == nil {
+			t.Errorf("%q was taken for an address", a)
+		}
+	}
+	want := []string{"127.0.0.1:" + port(0), "127.0.0.1:" + port(1), "[::1]:" + port(2)}
+	got := Listeners(c.pid)
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("it listens on %q, want %q", got, want)
+	}
+}
+
+// A supervisor that hands its socket to a service keeps it open: the service is the younger.
+func TestAnInheritedSocketBelongsToTheYoungerProcess(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	addr := l.Addr().String()
+	if pid, err := ListenerPID(addr); pid != os.Getpid() || err != nil {
+		t.Errorf("before: %d, %v", pid, err)
+	}
+	c := start(t, "sleep 1", func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{f} })
+	c.line()
+	if pid, err := ListenerPID(addr); pid != c.pid || err != nil {
+		t.Errorf("process %d, %v; want the child %d, not us, %d", pid, err, c.pid, os.Getpid())
+	}
+	if !slices.Contains(Listeners(c.pid), addr) {
+		t.Errorf("the child listens on %q, without %s", Listeners(c.pid), addr)
+	}
+}
+
+func TestConnectionsWithinAProcessAreInside(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	near, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	far, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	got := record(t, os.Getpid()).stop()
+	for _, want := range []Socket{
+		{Local: l.Addr().String(), State: "LISTEN"},
+		{Local: near.LocalAddr().String(), Remote: near.RemoteAddr().String(), State: "ESTABLISHED", Inside: true},
+		{Local: far.LocalAddr().String(), Remote: far.RemoteAddr().String(), State: "ESTABLISHED", Inside: true, Inbound: true},
+	} {
+		if !slices.Contains(got.After.Sockets, want) {
+			t.Errorf("no %+v in %+v", want, got.After.Sockets)
+		}
+	}
+}
+
+func TestMoreSocketsThanAreListedAreCutBehindTheListeners(t *testing.T) {
+	var own []tcpSocket
+	for i := range MaxSockets {
+		s, ok := parseTCP(fmt.Sprintf("1: 0100007F:%04X 0100007F:0050 01 0:0 0:0 0 0 0 %d", i, i), false)
+		if !ok {
+			t.Fatal("no socket")
+		}
+		own = append(own, s)
+	}
+	list, cut := relate(slices.Clone(own))
+	if cut || len(list) != MaxSockets {
+		t.Errorf("%d sockets, cut: %v", len(list), cut)
+	}
+	listener, _ := parseTCP("1: 00000000:1F90 00000000:0000 0A 0:0 0:0 0 0 0 7", false)
+	list, cut = relate(append(own, listener))
+	if !cut || len(list) != MaxSockets || list[0].State != "LISTEN" || list[0].Local != "0.0.0.0:8080" || !list[1+0x1F90].Inbound {
+		t.Errorf("%d sockets, cut: %v, first %+v", len(list), cut, list[0])
+	}
+}

@@ -1,0 +1,56 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/timeline/timelinetest"
+)
+
+var (
+	clock  = []string{"runtime.nanotime1", "time.now", "time.Now", "main.stamp", "main.serve"}
+	code   = []string{"main.scale", "main.serve"}
+	kernel = []string{"internal/runtime/syscall.Syscall6", "syscall.RawSyscall6", "main.scan", "main.serve"}
+)
+
+// computing is a service whose every tenth request computes for 10 ms in each of
+// some stacks.
+func computing(stacks ...[]string) scene {
+	return scene{procs: 2, in: every(10, func(p *play) {
+		for _, s := range stacks {
+			p.pass(5 * ms)
+			p.b.Sample(serving, p.stack(s...))
+			p.pass(5 * ms)
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.runs(serving, 0)
+		}
+	})}
+}
+
+// onHost is the evidence of a host on which the process spends a part of its CPU
+// time in the kernel.
+func onHost(system float64) cause.Settings {
+	r := &host.Recording{Static: host.Static{TickNS: 10 * ms}}
+	for at := int64(0); at <= 10_000*ms; at += 100 * ms {
+		used := float64(at)
+		r.Samples = append(r.Samples, host.Sample{
+			MonoNS: int64(timelinetest.Epoch) + at,
+			UserNS: int64(used * (1 - system)), SystemNS: int64(used * system),
+		})
+	}
+	return cause.Settings{Host: r}
+}
+
+var clockScenes = []told{
+	{name: "the clock is a system call", scene: computing(clock, clock, clock, clock), set: onHost(0.6), finding: "slow-clock", where: "main.stamp"},
+	{name: "the clock is read, and nobody knows where", scene: computing(clock, clock, clock, clock), alike: []string{"slow-clock", "expensive-request"}},
+	{name: "the clock is read very often, without the kernel", scene: computing(clock, clock, clock, clock), set: onHost(0.05), finding: "expensive-request"},
+	{name: "half of it reads the clock", scene: computing(clock, code, clock, code), set: onHost(0.4), finding: "slow-clock", where: "main.stamp", share: 0.5, second: "expensive-request"},
+	{name: "a seventh of it reads the clock", scene: computing(clock, code, code, code, code, code, code), set: onHost(0.6), finding: "expensive-request", where: "main.scale"},
+	{name: "a seventh of it reads the clock, and nobody knows where", scene: computing(clock, code, code, code, code, code, code), finding: "expensive-request", where: "main.scale"},
+	{name: "other system calls explain the kernel's time", scene: computing(clock, kernel, kernel, code), set: onHost(0.5), finding: "expensive-request", where: "main.scan"},
+	{name: "other system calls do not explain the kernel's time", scene: computing(clock, clock, kernel, kernel), set: onHost(0.9), finding: "slow-clock", where: "main.stamp", second: "expensive-request"},
+}
+
+func TestASlowClockIsToldFromCodeThatComputes(t *testing.T) { tell(t, clockScenes) }

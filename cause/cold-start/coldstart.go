@@ -1,0 +1,105 @@
+// Package coldstart is the cause cold-start.
+package coldstart
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "cold-start", Title: "cold start", Rank: 303, Layer: cause.Client,
+	What:       "The first use costs: a lazy initialisation, the first connections to a peer, what is prepared for a new client connection. Later requests do not pay for it.",
+	MustHold:   "the slow requests run or await a one-time initialisation, make a connection that did not exist yet, or are the first of their own connection",
+	MustNot:    "most requests do the same; later requests of the same connections alike",
+	LookAlikes: []string{"dial-per-request", "slow-dns", "page-faults", "lock-held-across-wait"},
+	Fix: []string{
+		"do it before the service reports that it is ready: initialise at start, dial and ping the peers",
+		"keep it warm: idle connections longer than the pauses between requests",
+		"make it cheaper, or split it so that no request pays for all of it",
+	},
+	Verify: "warm up before taking requests in an interleaved A/B: p99 and this share fall together",
+	Judge:  judge,
+}
+
+// few is the part of all requests that first uses must stay below.
+const few = 0.5
+
+// judge tests the kinds of first uses and answers with the largest.
+func judge(c *cause.Case) *cause.Judgement {
+	var best *cause.Judgement
+	for _, j := range []*cause.Judgement{once(c), dials(c), opening(c)} {
+		if j != nil && (best == nil || c.Sum(j.Keys) > c.Sum(best.Keys)) {
+			best = j
+		}
+	}
+	return best
+}
+
+// once judges one-time initialisation by package sync.
+func once(c *cause.Case) *cause.Judgement {
+	inits := func(s blame.SiteID) bool { return c.A.Sites[s].Once }
+	is := func(k blame.Key) bool {
+		return (cause.Waits(k) || k.Kind == blame.CPU) && (inits(k.Site) || inits(k.First.Site) || inits(k.Queue.Site))
+	}
+	keys := c.Free(is)
+	part, samples := c.SampledOn(func(f string) bool { return f == "sync.(*Once).doSlow" })
+	if samples >= cause.MinDoubt && part >= 0.5 { // what runs has no stack of its own
+		keys = append(keys, c.Free(func(k blame.Key) bool {
+			return k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !is(k)
+		})...)
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	where := c.PlaceOfKeys(keys)
+	share, n := c.Reached(is)
+	return &cause.Judgement{
+		Keys: keys, Where: where,
+		Subject: fmt.Sprintf("they run or await a one-time initialisation in %s", cause.PlaceName(where)),
+		Evidence: []cause.Evidence{{
+			Text:  fmt.Sprintf("%.0f requests run or await an initialisation by sync.Once, %s of all", n, cause.Pct(share)),
+			Holds: cause.Of(share <= few), Decides: true, Number: share,
+		}},
+	}
+}
+
+// dials judges the first connections to a peer.
+func dials(c *cause.Case) *cause.Judgement {
+	d := c.Dials()
+	if len(d.Keys) == 0 {
+		return nil
+	}
+	return &cause.Judgement{
+		Keys: d.Keys, Where: d.Where, Via: d.Via,
+		Subject: fmt.Sprintf("they make the first connections in %s", cause.PlaceName(d.Where)),
+		Evidence: []cause.Evidence{
+			{
+				Text:  fmt.Sprintf("%.0f requests connect, %s of all; up to %d were open at a time and needed a connection each", d.Requests, cause.Pct(d.Share), d.Peak),
+				Holds: cause.Of(d.Share <= few && d.FirstUses()), Decides: true, Number: d.Requests,
+			},
+			c.Punctual("connecting", d.NS),
+		},
+	}
+}
+
+// opening judges what only the first request of each connection pays.
+func opening(c *cause.Case) *cause.Judgement {
+	o := c.Opening()
+	if len(o.Keys) == 0 || o.First < cause.Pattern { // so few share anything by chance
+		return nil
+	}
+	where := c.PlaceOfKeys(o.Keys)
+	return &cause.Judgement{
+		Keys: o.Keys, Where: where,
+		Subject: fmt.Sprintf("they are the first of their connections and pay for that in %s", cause.PlaceName(where)),
+		Evidence: []cause.Evidence{
+			{
+				Text:  fmt.Sprintf("%d connections began in the recording; %s of their first requests spend this time, and hardly any of the %d that follow on them", o.First, cause.Pct(o.Slow), o.Later),
+				Holds: cause.Of(o.Slow >= few && o.Later >= o.First), Decides: true, Number: o.Slow,
+			},
+		},
+	}
+}

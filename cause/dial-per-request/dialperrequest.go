@@ -1,0 +1,60 @@
+// Package dialperrequest is the cause dial-per-request.
+package dialperrequest
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "dial-per-request", Title: "dial per request", Rank: 302, Layer: cause.Client,
+	What:       "Connections to a peer are not used again: most requests connect anew, with TCP's and TLS's round trips and the handshake's computation.",
+	MustHold:   "waits that connecting or a handshake fills or ends, in more than half of all requests",
+	MustNot:    "only first uses of connections; name lookups",
+	LookAlikes: []string{"slow-dependency", "slow-dns", "cold-start", "pool-exhausted", "host-contention"},
+	Fix: []string{
+		"share one client; read bodies to the end and close them, so that the connection can be used again",
+		"keep as many idle connections as requests run at a time (MaxIdleConnsPerHost, SetMaxIdleConns), for longer than the peer's own time-out leaves them",
+		"do not switch off keep-alives",
+	},
+	Verify: "keep connections in an interleaved A/B: p99 and this share fall together",
+	Judge:  judge,
+}
+
+// most is the part of all requests that must connect: with less, connections are
+// used again.
+const most = 0.5
+
+func judge(c *cause.Case) *cause.Judgement {
+	d := c.Dials()
+	if len(d.Keys) == 0 {
+		return nil
+	}
+	e := cause.Evidence{
+		Text:    fmt.Sprintf("%.0f requests connect, %s of all; never more than %d were open at a time", d.Requests, cause.Pct(d.Share), d.Peak),
+		Decides: true, Number: d.Share,
+		Alike: []string{"slow-dependency"}, Record: "whether connections were used again: httptrace.GotConnInfo, or the pool's own statistics",
+	}
+	switch {
+	case d.Share > most:
+		e.Holds = cause.Yes
+	case d.FirstUses():
+		e.Holds = cause.No
+	}
+	punctual := c.Punctual("connecting", d.NS)
+	punctual.Decides = false // that they connect is certain; late threads only add to it
+	return &cause.Judgement{
+		Keys: d.Keys, Where: d.Where, Via: d.Via,
+		Subject: fmt.Sprintf("they connect anew in %s", cause.PlaceName(d.Where)),
+		Evidence: []cause.Evidence{
+			e,
+			{
+				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes", cause.Pct(c.Share(d.Keys))),
+				Holds: cause.Yes, Number: c.Share(d.Keys),
+			},
+			punctual,
+		},
+	}
+}

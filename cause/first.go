@@ -1,0 +1,147 @@
+package cause
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
+)
+
+// Dials is what requests wait for until a connection is made.
+type Dials struct {
+	*Root
+	// Requests is how many requests connect, Share their part of all.
+	Requests, Share float64
+	// Peak is the largest number of requests that were open at a time: so many
+	// connections are enough, if each request needs one.
+	Peak int
+}
+
+// Redials is how many connections for each one that was needed may still be first
+// uses: a dial is begun for every request that finds none idle, also when one is
+// given back in the meantime.
+const Redials = 2
+
+// FirstUses reports whether there are no more dials than connections needed.
+func (d *Dials) FirstUses() bool { return d.Requests <= float64(Redials*d.Peak) }
+
+// Dials sums up connecting: waits for it and the handshake's own work.
+func (c *Case) Dials() *Dials {
+	connects := func(k blame.Key) bool {
+		if k.Flags&(blame.Blind|blame.Inbound) != 0 || !Waits(k) && k.Kind != blame.CPU {
+			return false
+		}
+		for _, s := range []blame.SiteID{k.Site, k.First.WakerSite, k.Queue.WakerSite, k.Last.WakerSite, k.Last.Site} {
+			if c.A.Sites[s].Dial {
+				return true
+			}
+		}
+		return false
+	}
+	d := &Dials{Root: c.Root(connects)}
+	if len(d.Keys) == 0 {
+		return d
+	}
+	d.Share, d.Requests = c.Reached(connects)
+	type edge struct {
+		at timeline.Time
+		d  int
+	}
+	var edges []edge
+	for i := range c.A.Found().Requests {
+		if r := &c.A.Found().Requests[i]; r.Role == c.P.Role {
+			edges = append(edges, edge{r.Start(), 1}, edge{r.End(), -1})
+		}
+	}
+	sort.Slice(edges, func(i, j int) bool {
+		return edges[i].at < edges[j].at || edges[i].at == edges[j].at && edges[i].d < edges[j].d
+	})
+	open := 0
+	for _, e := range edges {
+		open += e.d
+		d.Peak = max(d.Peak, open)
+	}
+	return d
+}
+
+// Opening is what only the first requests of connections spend.
+type Opening struct {
+	Keys []blame.KeyID
+	// First counts the first requests of connections that were made within the
+	// recording, and Slow is the part of them that spend time under Keys; Later
+	// counts the other requests of such connections.
+	First, Later int
+	Slow         float64
+}
+
+// firstOnly is the part of the time under a key that first requests must have
+// spent for it to be theirs.
+const firstOnly = 0.8
+
+// unqueued reports whether a piece is a request's own work or wait, and no queue
+// behind others: the first requests of many connections that are made at once
+// queue, too.
+func (c *Case) unqueued(k blame.Key) bool {
+	if kind, _ := c.Serial(k); kind != NoQueue && kind != Child && kind != Reader {
+		return false
+	}
+	return Waits(k) || k.Kind == blame.CPU && k.Flags&blame.Self != 0
+}
+
+// Opening compares the first requests of connections with those that follow on
+// the same connections.
+func (c *Case) Opening() *Opening {
+	o := &Opening{}
+	f := c.A.Found()
+	if f.Roles[c.P.Role].Shape != request.Connection {
+		return o
+	}
+	byG := map[timeline.GID][]int{}
+	for _, r := range c.P.All() {
+		if g := f.Requests[c.A.Requests[r].Request].Parts[0].G; c.A.Timeline().Gs[g].Born {
+			byG[g] = append(byG[g], r)
+		}
+	}
+	first := map[int]bool{}
+	for _, rs := range byG {
+		best := rs[0]
+		for _, r := range rs {
+			if f.Requests[c.A.Requests[r].Request].Start() < f.Requests[c.A.Requests[best].Request].Start() {
+				best = r
+			}
+		}
+		first[best] = true
+		o.Later += len(rs) - 1
+	}
+	o.First = len(first)
+	mine, all := make([]float64, len(c.A.Keys)), make([]float64, len(c.A.Keys))
+	for _, r := range c.P.All() {
+		for _, p := range c.A.Requests[r].Pieces {
+			all[p.Key] += float64(p.NS) * c.A.Weight[r]
+			if first[r] {
+				mine[p.Key] += float64(p.NS) * c.A.Weight[r]
+			}
+		}
+	}
+	own := make([]bool, len(c.A.Keys))
+	for _, id := range c.Free(c.unqueued) {
+		if mine[id] > 0 && mine[id] >= firstOnly*all[id] {
+			o.Keys, own[id] = append(o.Keys, id), true
+		}
+	}
+	slow := 0
+	for r := range first {
+		var ns float64
+		for _, p := range c.A.Requests[r].Pieces {
+			if own[p.Key] {
+				ns += float64(p.NS)
+			}
+		}
+		if ns >= 0.5*c.Sum(o.Keys) {
+			slow++
+		}
+	}
+	o.Slow = float64(slow) / float64(max(o.First, 1))
+	return o
+}

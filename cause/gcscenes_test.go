@@ -1,0 +1,181 @@
+package cause_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+const (
+	markPhase = "GC concurrent mark phase"
+	sweepTerm = "stop-the-world (GC sweep termination)"
+)
+
+// Whose stack begins a cycle.
+var (
+	byCall    = []string{"runtime.GC", "main.tidy", "main.loop"}
+	byFree    = []string{"runtime.GC", "runtime/debug.freeOSMemory", "runtime/debug.FreeOSMemory", "main.shrink", "main.loop"}
+	byHeap    = []string{"runtime.mallocgc", "main.page", "main.serve"}
+	byTimer   = []string{"runtime.forcegchelper"}
+	byTracer  = []string{"runtime.mallocgc", "runtime.growslice", "runtime.traceAdvance.func1", "runtime.forEachGRace", "runtime.traceAdvance", "runtime.(*traceAdvancerState).start.func1"}
+	byHandler = []string{"runtime.GC", "runtime/pprof.writeHeap", "net/http/pprof.handler.ServeHTTP", "net/http.(*conn).serve"}
+)
+
+// heapSizes are those of a cycle's beginning, of what it found alive, and the next goal.
+type heapSizes struct{ before, live, goal uint64 }
+
+// cycle lets a GC worker have the request's P for a mark phase that begins at a stack.
+func cycle(p *play, ns int64, h heapSizes, at []string) {
+	p.wakes(serving, helper)
+	if h.before > 0 {
+		p.b.Heap(h.before)
+	}
+	p.do(p.b.Range(gotrace.KindRangeBegin, serving, markPhase, p.stack(at...)))
+	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+	p.runs(helper, 0)
+	p.do(p.b.Label(helper, "GC (dedicated)"))
+	for ; ns > 0; ns -= 10 * ms {
+		p.pass(min(ns, 10*ms))
+		p.b.Sample(helper, p.stack("runtime.gcDrain", "runtime.gcBgMarkWorker"))
+	}
+	if h.live > 0 {
+		p.b.Heap(h.live)
+	}
+	p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, markPhase, 0))
+	if h.live > 0 {
+		p.b.Goal(h.goal)
+	}
+	p.waits(helper, "system goroutine wait", collector...)
+	p.runs(serving, 0)
+}
+
+// worker brings the GC worker home.
+func worker(p *play) { p.waits(helper, "", collector...) }
+
+// collected is a service with one P in which a cycle begins in every tenth request.
+func collected(at []string) scene {
+	return scene{procs: 1, cast: worker, in: every(10, func(p *play) { cycle(p, 20*ms, heapSizes{}, at) })}
+}
+
+// stopped is a service whose every tenth request is stopped, by somebody at a
+// stack, for a reason. Before the P of a goroutine that runs has stopped passes the
+// time stopping.
+func stopped(reason string, at []string, stopping, rest int64) scene {
+	const other = gotrace.GoID(3)
+	return scene{procs: 3, cast: func(p *play) {
+		waitingHelper(p)
+		p.waits(other, "", idle...)
+	}, in: every(10, func(p *play) {
+		p.wakes(serving, helper, "main.start", "main.serve")
+		p.wakes(serving, other, "main.start", "main.serve")
+		p.runs(helper, 1)
+		p.runs(other, 2)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.do(p.b.Range(gotrace.KindRangeBegin, helper, markPhase, p.stack(at...)))
+		p.do(p.b.Range(gotrace.KindRangeBegin, helper, reason, p.stack(at...)))
+		p.pass(stopping)
+		p.leaves(other, 2, "select", idle...)
+		p.pass(rest)
+		p.do(p.b.Range(gotrace.KindRangeEnd, helper, reason, 0))
+		p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, markPhase, 0))
+		p.leaves(helper, 1, "select", idle...)
+		p.runs(serving, 0)
+	})}
+}
+
+// gcScenes tell the causes of the garbage collector, and of what looks like it, apart.
+var gcScenes = []told{
+	{name: "cycles that the heap began", scene: collected(byHeap), finding: "gc-workers"},
+	{name: "cycles that the two-minute timer began", scene: collected(byTimer), finding: "gc-workers"},
+	{name: "cycles that somebody forced", scene: collected(byCall), finding: "forced-gc", where: "main.tidy"},
+	{name: "cycles to return memory", scene: collected(byFree), finding: "forced-gc", where: "main.shrink"},
+	{name: "cycles that a heap profile forced", scene: collected(byHandler), finding: "forced-gc"},
+	{name: "cycles that the tracer began", scene: collected(byTracer), finding: "observer"},
+	{
+		name: "forced cycles while requests are fast, and others while they are slow",
+		scene: scene{procs: 1, cast: worker, in: func(p *play, i int) {
+			if i%10 == 9 {
+				cycle(p, 20*ms, heapSizes{}, byHeap)
+			}
+			if i%10 != 9 {
+				cycle(p, ms, heapSizes{}, byCall)
+			}
+		}},
+		finding: "gc-workers",
+	},
+	{
+		name: "forced cycles are twice as long as the others",
+		scene: scene{procs: 1, cast: worker, in: every(10, func(p *play) {
+			cycle(p, 20*ms, heapSizes{}, byCall)
+			cycle(p, 10*ms, heapSizes{}, byHeap)
+		})},
+		finding: "forced-gc", where: "main.tidy", share: 2. / 3, second: "gc-workers",
+	},
+	{name: "the collector stops the world", scene: stopped(sweepTerm, byHeap, ms, 19*ms), finding: "gc-pause"},
+	{name: "somebody delays the collector's stop", scene: stopped(sweepTerm, byHeap, 19*ms, ms)},
+	{name: "the stop is as long as the stopping", scene: stopped(sweepTerm, byHeap, 10*ms, 10*ms), alike: []string{"gc-pause", "slow-to-stop"}},
+	{name: "a forced cycle stops the world", scene: stopped(sweepTerm, byCall, ms, 19*ms), finding: "forced-gc", where: "main.tidy"},
+	{name: "the stops are the smaller part of what a cycle takes", scene: scene{procs: 1, cast: worker, in: every(10, func(p *play) {
+		p.do(p.b.Range(gotrace.KindRangeBegin, serving, sweepTerm, p.stack(byHeap...)))
+		p.pass(4 * ms)
+		p.do(p.b.Range(gotrace.KindRangeEnd, serving, sweepTerm, 0))
+		cycle(p, 20*ms, heapSizes{}, byHeap)
+	})}, finding: "gc-workers", share: 1},
+	{name: "memory statistics stop the world", scene: stopped("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms, 19*ms), finding: "stop-the-world", where: "main.watch"},
+	{name: "the trace stops the world", scene: stopped("stop-the-world (start trace)", []string{"runtime.StartTrace", "runtime/trace.Start", "net/http/pprof.Trace"}, ms, 19*ms), finding: "observer"},
+	{name: "the tracer's own goroutine has the only P", scene: scene{procs: 1, cast: func(p *play) { p.waits(helper, "", advances...) }, in: every(10, func(p *play) {
+		p.wakes(0, helper)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 20*ms, "runtime.traceAdvance", advances[1])
+		p.waits(helper, "system goroutine wait", advances...)
+		p.runs(serving, 0)
+	})}, finding: "observer"},
+	{name: "somebody's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), finding: "stop-the-world"},
+	{name: "whylate's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), set: ownProfiles, finding: "observer"},
+	{name: "whylate asked for profiles while the service asked for its statistics", scene: stopped("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms, 19*ms), set: ownProfiles, finding: "stop-the-world"},
+}
+
+// advances is where the goroutine that ends generations waits.
+var advances = []string{"runtime.gopark", "runtime.(*traceAdvancerState).start.func1"}
+
+const profileStop = "stop-the-world (goroutine profile)"
+
+var profileStack = []string{"runtime.goroutineProfileWithLabels", "runtime/pprof.writeGoroutine", "net/http/pprof.handler.ServeHTTP", "net/http.(*conn).serve"}
+
+func TestTheCollectorsCausesAreToldApart(t *testing.T) { tell(t, gcScenes) }
+
+// ownProfiles say that whylate asked for profiles all the time.
+var ownProfiles = cause.Settings{Own: []timeline.Span{{Start: 0, End: math.MaxInt64}}}
+
+// What the recording cost is not held against the service, even where it is too
+// little to be named; what others cost is.
+func TestTheRecordingsOwnCostIsNotTheServices(t *testing.T) {
+	costs := func(at []string) scene {
+		return scene{procs: 1, cast: worker, in: every(10, func(p *play) {
+			cycle(p, 900*ms/1000, heapSizes{}, at)
+			slow(1600*ms/1000).in(p, 0)
+		})}
+	}
+	for _, c := range []struct {
+		name    string
+		at      []string
+		slo     int64
+		verdict string
+	}{
+		{"the recording's", byTracer, 0, "healthy"},
+		{"the heap's", byHeap, 0, "cause"},
+		{"the recording's, and an objective that holds without it", byTracer, 3 * ms, "healthy"},
+		{"the recording's, and an objective that does not", byTracer, 2 * ms, "cause"},
+		{"the heap's, and the same objective", byHeap, 3 * ms, "cause"},
+	} {
+		v := cause.Judge(attributed(t, costs(c.at)), cause.Settings{SLO: c.slo})
+		if v.Verdict != c.verdict || strings.Contains(v.Sentence, "The recording itself") != (v.Verdict == "healthy") {
+			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
+		}
+	}
+}

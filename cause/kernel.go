@@ -1,0 +1,129 @@
+package cause
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/timeline"
+)
+
+// LateRatio is how large late wake-ups may be, compared with the time that
+// something outside of the program took, while they still cannot explain it.
+const LateRatio = 0.25
+
+// Punctual says whether threads got a CPU when they wanted one, while something
+// outside of the program, what, took ns nanoseconds: its end is seen late, too,
+// where they did not.
+func (c *Case) Punctual(what string, ns float64) Evidence {
+	if c.Host != nil {
+		e := Evidence{Decides: true, Record: "the other side's own times, or the kernel's scheduling events (needs root)", Alike: []string{"host-contention"}}
+		d := c.Lateness()
+		e.Text = fmt.Sprintf("threads waited for a CPU for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
+		if t := c.Throttling(); t != nil && t.Tail*c.mean(c.Tail) > d {
+			d = t.Tail * c.mean(c.Tail)
+			e.Text = fmt.Sprintf("a CPU quota stopped the process for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
+			e.Alike = []string{"quota-too-low"}
+		}
+		e.Holds, e.Number = unless(d > LateRatio*ns), d/max(ns, 1)
+		return e
+	}
+	late := c.LateWakeup()
+	return Evidence{
+		Text:  fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread (99th percentile over tenths of a second), %s took %s", Ms(late), what, Ms(ns)),
+		Holds: unless(late > LateRatio*ns), Decides: true, Number: late / max(ns, 1),
+		Alike: []string{"host-contention"}, Record: RecordHost,
+	}
+}
+
+// unless is Yes without doubt and Unknown with it.
+func unless(doubt bool) Truth {
+	if doubt {
+		return Unknown
+	}
+	return Yes
+}
+
+// MinLooks is how many looks at the process the host's evidence needs within the
+// slow requests, before it says anything of what its threads did in them: with
+// fewer, half of the time in question is missed by chance in one of a hundred cases.
+const MinLooks = 7
+
+// Blocked says whether threads were in uninterruptible sleep, which is how they
+// wait for devices and pages, in more than half of the part of the slow requests'
+// time that keys make up, and clearly more often than at other times. It is
+// unknown without the host's evidence, with too few looks, and in between.
+func (c *Case) Blocked(keys []blame.KeyID) Evidence {
+	if c.Host == nil {
+		return Evidence{Text: "whether threads waited for a device meanwhile is unknown: no host evidence was recorded", Holds: Unknown, Record: RecordHost}
+	}
+	tail := c.tailSpans()
+	var looks, blocked, rest, restBlocked float64
+	for i := range c.Host.Samples {
+		s := &c.Host.Samples[i]
+		at := timeline.Time(s.MonoNS)
+		if at < c.A.Timeline().Start || at > c.A.Timeline().End {
+			continue
+		}
+		n, hit := &rest, &restBlocked
+		if timeline.Overlap(tail, at-1, at) > 0 {
+			n, hit = &looks, &blocked
+		}
+		*n++
+		if len(s.Blocked) > 0 {
+			*hit++
+		}
+	}
+	in, out := blocked/max(looks, 1), restBlocked/max(rest, 1)
+	e := Evidence{
+		Text:   fmt.Sprintf("threads waited for a device or a page in %.0f of %.0f looks during slow requests, in %.0f of %.0f at other times", blocked, looks, restBlocked, rest),
+		Record: RecordHost, Number: in,
+	}
+	want := 0.5 * min(1, c.Share(keys))
+	switch {
+	case looks < MinLooks:
+	case in >= want && in >= 2*out:
+		e.Holds = Yes
+	case in <= max(out, 0.2*want):
+		e.Holds = No
+	}
+	return e
+}
+
+// SampledOn returns the part of the tail requests' CPU samples that have a
+// function on their stack that on accepts, and how many samples there are.
+func (c *Case) SampledOn(on func(function string) bool) (part float64, samples int) {
+	inTail := c.sampleOf(c.Tail)
+	hits := 0
+	t := c.A.Timeline()
+	for _, s := range t.Samples {
+		if !inTail(s) {
+			continue
+		}
+		samples++
+		for _, f := range t.Stacks.Frames(s.Stack) {
+			if on(f.Func) {
+				hits++
+				break
+			}
+		}
+	}
+	return float64(hits) / float64(max(samples, 1)), samples
+}
+
+// Outputs says what the process's standard output and error are, "" if unknown.
+func (c *Case) Outputs() string {
+	if c.Host == nil {
+		return ""
+	}
+	var out []string
+	for _, o := range []struct{ name, kind string }{{"output", c.Host.Static.Stdout}, {"error", c.Host.Static.Stderr}} {
+		if word := outputs[o.kind]; word != "" {
+			out = append(out, fmt.Sprintf("standard %s is a %s", o.name, word))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// outputs are the words for host.Static's kinds of files; others are not quoted.
+var outputs = map[string]string{"pipe": "pipe", "file": "file", "tty": "terminal", "socket": "socket", "null": "null device"}

@@ -1,0 +1,193 @@
+package cause_test
+
+import (
+	"cmp"
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// polling is where goroutines that requests leave behind wait for their timers.
+var polling = []string{"runtime.selectgo", "main.poll"}
+
+// leaving is a service whose every request may leave goroutines behind. In every
+// tenth one all of them run for a moment.
+type leaving struct {
+	alive []gotrace.GoID
+	next  gotrace.GoID
+	// reason and at are how they wait again.
+	reason string
+	at     []string
+}
+
+var reads = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.conn"}
+
+// newborn lets a goroutine that runs start another, which then waits, or ends.
+func (l *leaving) newborn(p *play, by gotrace.GoID, at, root []string, ends bool) gotrace.GoID {
+	if l.next == 0 {
+		l.next = 1000
+	}
+	l.next++
+	p.seen[l.next] = true
+	p.do(p.b.Starts(by, gotrace.NoProc, l.next, p.stack(at...), p.stack(root...)))
+	p.do(p.b.Yields(by, "preempted", p.stack("main.serve")))
+	p.runs(l.next, 0)
+	if ends {
+		p.do(p.b.Ends(l.next))
+	} else {
+		p.waits(l.next, "select", append([]string{"runtime.selectgo"}, root...)...)
+	}
+	p.runs(by, 0)
+	return l.next
+}
+
+// busy lets all of them run in front of the request.
+func (l *leaving) busy(p *play, ns int64) {
+	for _, g := range l.alive {
+		p.wakes(0, g)
+	}
+	at := polling
+	if l.at != nil {
+		at = l.at
+	}
+	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+	for i, g := range l.alive {
+		p.runs(g, 0)
+		p.pass(ns)
+		if i%100 == 99 {
+			p.b.Sample(g, p.stack(at[len(at)-1]))
+		}
+		p.waits(g, cmp.Or(l.reason, "select"), at...)
+	}
+	p.runs(serving, 0)
+}
+
+var startsPoll = []string{"main.watch", "main.serve"}
+
+// ticks lets the scheduler fire the timers of all of them in front of the request.
+func (l *leaving) ticks(p *play, ns int64) {
+	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+	for _, g := range l.alive {
+		p.pass(ns)
+		p.do(p.b.Wakes(gotrace.NoGoroutine, 0, g, 0))
+	}
+	for _, g := range l.alive {
+		p.runs(g, 0)
+		p.waits(g, "select", polling...)
+	}
+	p.runs(serving, 0)
+}
+
+// leaks is such a service: births says how many each request starts, and ends how
+// many of these end.
+func leaks(births func(i int) int, ends int) scene {
+	l := &leaving{}
+	return scene{procs: 1, in: func(p *play, i int) {
+		for b := range births(i) {
+			if g := l.newborn(p, serving, startsPoll, polling[1:], b < ends); b >= ends {
+				l.alive = append(l.alive, g)
+			}
+		}
+		if i%10 == 9 {
+			l.busy(p, ms/10)
+		}
+	}}
+}
+
+// ticking is a service whose first requests each leave a goroutine behind of which
+// nothing but its timer costs anything.
+func ticking(requests int) scene {
+	l := &leaving{}
+	return scene{procs: 1, in: func(p *play, i int) {
+		if i < requests {
+			l.alive = append(l.alive, l.newborn(p, serving, startsPoll, polling[1:], false))
+		}
+		if i%10 == 9 {
+			l.ticks(p, ms/10)
+		}
+	}}
+}
+
+// always is n for every request.
+func always(n int) func(int) int { return func(int) int { return n } }
+
+// first is n for the first requests and rest for later ones.
+func first(requests, n, rest int) func(int) int {
+	return func(i int) int {
+		if i < requests {
+			return n
+		}
+		return rest
+	}
+}
+
+// connections is a service with a growing number of connections, each of which has a
+// goroutine beside it that polls; the connections themselves are busy if set.
+func connections(themselves bool) scene {
+	const acceptor = helper
+	l := &leaving{}
+	return scene{procs: 1, cast: waitingHelper, in: func(p *play, i int) {
+		p.wakes(0, acceptor)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(acceptor, 0)
+		conn := l.newborn(p, acceptor, []string{"main.accept", "main.loop"}, []string{"main.conn"}, false)
+		p.waits(acceptor, "select", idle...)
+		p.wakes(0, conn)
+		p.runs(conn, 0)
+		beside := l.newborn(p, conn, []string{"main.conn"}, polling[1:], false)
+		p.waits(conn, "network", reads...)
+		p.runs(serving, 0)
+		if l.alive = append(l.alive, beside); themselves {
+			l.alive[len(l.alive)-1] = conn
+			l.reason, l.at = "network", reads
+		}
+		if i%10 == 9 {
+			l.busy(p, ms/10)
+		}
+	}}
+}
+
+// short starts goroutines that end at once, beside a crowd that does not grow.
+func short() scene {
+	l := &leaving{}
+	return scene{procs: 1, cast: crowdAtHome("main.poll"), in: func(p *play, i int) {
+		l.newborn(p, serving, startsPoll, polling[1:], true)
+		if i%10 == 9 {
+			crowded(p, "select", polling, func(g gotrace.GoID) {
+				p.pass(ms)
+				if g%10 == 9 {
+					p.b.Sample(crowd0+g, p.stack(polling[1:]...))
+				}
+			})
+		}
+	}}
+}
+
+// harmless leaves goroutines behind that never run again.
+func harmless() scene {
+	l := &leaving{}
+	s := slow(20 * ms)
+	return scene{procs: 2, in: func(p *play, i int) {
+		l.newborn(p, serving, startsPoll, polling[1:], false)
+		if i%10 == 9 {
+			s.in(p, i)
+		}
+	}}
+}
+
+var leakScenes = []told{
+	{name: "every request leaves a goroutine behind", scene: leaks(always(1), 0), finding: "goroutine-leak", where: "main.watch"},
+	{name: "the timers of what every request leaves behind", scene: ticking(400), finding: "goroutine-leak", where: "main.watch"},
+	{name: "the timers of what the first requests left behind", scene: ticking(200), alike: []string{"goroutine-flood"}},
+	{name: "of three goroutines one ends", scene: leaks(always(3), 1), finding: "goroutine-leak", where: "main.watch"},
+	{name: "of three goroutines two end", scene: leaks(always(3), 2), finding: "goroutine-flood"},
+	{name: "the service warms up", scene: leaks(first(100, 4, 0), 0), finding: "goroutine-flood"},
+	{name: "the service ramps up for half of the time", scene: leaks(first(200, 2, 0), 0), finding: "goroutine-flood"},
+	{name: "the growth slows down", scene: leaks(first(300, 4, 1), 0), finding: "goroutine-flood"},
+	{name: "goroutines end", scene: short(), finding: "goroutine-flood"},
+	{name: "every connection has one", scene: connections(false), finding: "goroutine-flood"},
+	{name: "they are connections", scene: connections(true), finding: "overload"},
+	{name: "they do no harm", scene: harmless(), finding: "timer-wait", where: "main.retry"},
+}
+
+func TestALeakIsToldFromAFlood(t *testing.T) { tell(t, leakScenes) }

@@ -1,0 +1,138 @@
+package cause
+
+import (
+	"github.com/whylate/whylate/blame"
+)
+
+// Root is work that is a cause by its own kind, however requests come to wait for
+// it: a log line that is written, a name that is looked up, a call into C.
+type Root struct {
+	Keys []blame.KeyID
+	// NS is its excess in nanoseconds per request.
+	NS float64
+	// Site is where most of it is done, Where the place in the code to look at.
+	Site  blame.SiteID
+	Where *Place
+	// Via are the queues in which requests met it.
+	Via []string
+}
+
+// Root collects the free pieces that is accepts and that belong to the work
+// itself, not to a queue in front of it: where requests do the work on their own
+// goroutine, where it is done for them, or where they queue for it but need it
+// themselves. Who only waits for a lock that somebody holds meanwhile needs
+// nothing of it; then the lock is the cause.
+func (c *Case) Root(is func(k blame.Key) bool) *Root {
+	type queue struct {
+		kind Serial
+		site blame.SiteID
+	}
+	groups := map[queue][]blame.KeyID{}
+	var order []queue
+	for _, id := range c.Free(is) {
+		var q queue
+		if kind, h := c.Serial(c.Key(id)); kind != Child && kind != Reader {
+			q = queue{kind, h.Site}
+		}
+		if groups[q] == nil {
+			order = append(order, q)
+		}
+		groups[q] = append(groups[q], id)
+	}
+	r := &Root{}
+	for _, q := range order {
+		if c.needed(q.kind, q.site, groups[q], is) {
+			r.Keys = append(r.Keys, groups[q]...)
+		}
+	}
+	r.NS = c.Sum(r.Keys)
+	r.Site, _ = TopBy(c, r.Keys, func(k blame.Key) blame.SiteID { return k.Site })
+	r.Where, r.Via = c.PlaceOfKeys(r.Keys), c.Via(r.Keys)
+	return r
+}
+
+// GrownHold is the ratio of the tail's holds of a pool to usual ones from which on
+// the holders' own work is to blame and not the size of the pool.
+const GrownHold = 1.5
+
+// needed reports whether work that requests queue for in front of a site belongs
+// to them rather than to the queue.
+func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is func(k blame.Key) bool) bool {
+	switch kind {
+	case Lock:
+		same := map[work]bool{}
+		for _, id := range keys {
+			same[c.work(c.Key(id).Site)] = true
+		}
+		return c.doThemselves(keys, func(k blame.Key) bool { return is(k) && same[c.work(k.Site)] }) >= 0.5
+	case Worker: // one long call, not many short ones in a row
+		return c.LongestHold(keys) >= QueueingRatio
+	case Pool:
+		usual := float64(c.A.Queue(site).Hold)
+		return usual > 0 && c.MeanHold(keys) > GrownHold*usual
+	case Send:
+		return false
+	}
+	return true
+}
+
+// work identifies what is done at a site: all lines of a log and all lookups of
+// names are alike, other calls by their caller.
+type work struct {
+	kind blame.SiteKind
+	log  bool
+	what string
+}
+
+func (c *Case) work(s blame.SiteID) work {
+	site := &c.A.Sites[s]
+	switch {
+	case site.Log:
+		return work{log: true}
+	case site.Kind == blame.SiteDNS:
+		return work{kind: site.Kind}
+	case site.C != "":
+		return work{what: site.C}
+	}
+	return work{kind: site.Kind, what: site.Func}
+}
+
+// Via lists the queues through which requests met what keys hold.
+func (c *Case) Via(keys []blame.KeyID) []string {
+	kind, ns := TopBy(c, keys, func(k blame.Key) Serial {
+		s, _ := c.Serial(k)
+		return s
+	})
+	if ns < 0.5*c.Sum(keys) {
+		return nil
+	}
+	switch kind {
+	case Lock:
+		return []string{"lock-held-across-wait"}
+	case Pool:
+		return []string{"pool-exhausted"}
+	case Worker:
+		return []string{"single-worker"}
+	}
+	return nil
+}
+
+// Reached returns the part of all requests that spend time under keys that f
+// accepts, claimed or not, and their number.
+func (c *Case) Reached(f func(k blame.Key) bool) (share, n float64) {
+	accepts := make([]bool, len(c.A.Keys))
+	for i, k := range c.A.Keys {
+		accepts[i] = f(k)
+	}
+	var all float64
+	for _, r := range c.P.All() {
+		all += c.A.Weight[r]
+		for _, p := range c.A.Requests[r].Pieces {
+			if accepts[p.Key] {
+				n += c.A.Weight[r]
+				break
+			}
+		}
+	}
+	return n / max(all, 1), n
+}

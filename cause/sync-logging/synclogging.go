@@ -1,0 +1,97 @@
+// Package synclogging is the cause sync-logging.
+package synclogging
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "sync-logging", Title: "synchronous logging", Rank: 300, Layer: cause.Code,
+	What:       "Requests write their own log lines and wait until whoever reads them has room: a pipe to a slow collector, a terminal, a busy disk. All of them share one lock of the logger or the file.",
+	MustHold:   "writes below a logging package, or to standard output or error, by the request or by those it queues behind in the logger",
+	MustNot:    "a goroutine of its own writes for all (then it is its queue); a device that the threads wait for, where the write is no logger's",
+	LookAlikes: []string{"lock-held-across-wait", "slow-disk", "back-pressure", "host-contention"},
+	Fix: []string{
+		"write through a buffer that a goroutine of its own flushes, and drop lines when it is full",
+		"log less in the request: one line, sampled, below a level that is switched off",
+		"make the reader faster: a file that is rotated outside instead of a pipe to a collector",
+	},
+	Verify: "discard the log lines in an interleaved A/B: p99 and this share fall together",
+	Judge:  judge,
+}
+
+func judge(c *cause.Case) *cause.Judgement {
+	writes := func(k blame.Key) bool {
+		return k.Flags&blame.Blind == 0 && (k.Kind == blame.Syscall || k.Kind == blame.Network)
+	}
+	lines := c.Root(func(k blame.Key) bool { return writes(k) && c.A.Sites[k.Site].Log })
+	bare := c.Root(func(k blame.Key) bool {
+		return writes(k) && !c.A.Sites[k.Site].Log && c.A.Sites[k.Site].Kind == blame.SiteWriteFD
+	})
+	r, ev := lines, logged(c, lines)
+	if bare.NS > lines.NS {
+		r, ev = bare, written(c, bare)
+	}
+	if len(r.Keys) == 0 {
+		return nil
+	}
+	return &cause.Judgement{
+		Keys: r.Keys, Where: r.Where, Via: r.Via,
+		Subject:  fmt.Sprintf("they write to a log in %s and wait until it takes the line", cause.PlaceName(r.Where)),
+		Evidence: append(ev, c.Punctual("the writes", r.NS)),
+	}
+}
+
+// logged is the evidence of writes below a logging package.
+func logged(c *cause.Case, r *cause.Root) []cause.Evidence {
+	e := cause.Evidence{Text: "what the log is written to is unknown: no host evidence was recorded", Holds: cause.Unknown}
+	if out := c.Outputs(); out != "" {
+		e = cause.Evidence{Text: out, Holds: cause.Yes}
+	}
+	return []cause.Evidence{{
+		Text:  fmt.Sprintf("%s of the excess are writes below a logging package, by the requests themselves and by those in front of them", cause.Pct(c.Share(r.Keys))),
+		Holds: cause.Yes, Decides: true, Number: c.Share(r.Keys),
+	}, e}
+}
+
+// written is the evidence of writes to files that no logging package makes: of
+// the trace alone they may be lines of a log or data.
+func written(c *cause.Case, r *cause.Root) []cause.Evidence {
+	e := c.Blocked(r.Keys)
+	e.Decides, e.Alike, e.Record = true, []string{"slow-disk"}, cause.RecordHost
+	if out := c.Outputs(); out != "" {
+		e.Text += "; " + out
+	}
+	switch {
+	case c.Host == nil:
+	case e.Holds == cause.Yes && !toFile(c): // standard output and error are no files: a disk
+		e.Holds = cause.No
+	case e.Holds == cause.No && toReader(c): // no disk, but somebody reads
+		e.Holds = cause.Yes
+	default:
+		e.Holds = cause.Unknown
+	}
+	return []cause.Evidence{{
+		Text:  fmt.Sprintf("%s of the excess are writes to a file or pipe, by the requests themselves and by those in front of them", cause.Pct(c.Share(r.Keys))),
+		Holds: cause.Yes, Decides: true, Number: c.Share(r.Keys),
+	}, e}
+}
+
+func toFile(c *cause.Case) bool {
+	return c.Host.Static.Stdout == "file" || c.Host.Static.Stderr == "file"
+}
+
+// toReader reports whether standard output or error go to somebody who may read slowly.
+func toReader(c *cause.Case) bool {
+	for _, kind := range []string{c.Host.Static.Stdout, c.Host.Static.Stderr} {
+		switch kind {
+		case "pipe", "tty", "socket":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+//go:build linux && (amd64 || arm64)
+
+package demo
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+)
+
+// Entries of the auxiliary vector, <linux/auxvec.h>.
+const (
+	auxIgnore      = 1
+	auxSysinfoEHDR = 33 // where the vDSO is mapped
+)
+
+// maxStackWords bounds the search of a new process's stack for its auxiliary
+// vector, which follows its arguments and its environment.
+const maxStackWords = 1 << 16
+
+// startWithoutVDSO starts a command that cannot find the vDSO, so that each of
+// its clock reads is a system call. It is done to the command alone, by its
+// tracer, between exec and the first instruction.
+func startWithoutVDSO(cmd *exec.Cmd) error {
+	runtime.LockOSThread() // a tracer is a thread
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%w: start under ptrace: %w", ErrNotPossible, err)
+	}
+	err := hideVDSO(cmd.Process.Pid)
+	if err == nil {
+		err = syscall.PtraceDetach(cmd.Process.Pid)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: hide the vDSO: %w", ErrNotPossible, err), cmd.Process.Kill())
+	}
+	return nil
+}
+
+// hideVDSO erases the vDSO's address from the initial stack of a process that
+// has stopped at its exec: argc, arguments, 0, environment, 0, pairs of words.
+func hideVDSO(pid int) error {
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
+		return err
+	}
+	if !status.Stopped() {
+		return fmt.Errorf("the process ended with %v instead of stopping", status)
+	}
+	var regs syscall.PtraceRegs
+	if err := syscall.PtraceGetRegs(pid, &regs); err != nil {
+		return err
+	}
+	at := stackPointer(&regs)
+	word := make([]byte, 8)
+	// next reads the word at this place and goes on to the one after it.
+	next := func() (w uint64, err error) {
+		_, err = syscall.PtracePeekData(pid, at, word)
+		at += 8
+		return binary.LittleEndian.Uint64(word), err
+	}
+	argc, err := next()
+	if err != nil {
+		return err
+	}
+	at += 8 * (uintptr(argc) + 1)
+	inPairs := false
+	for range maxStackWords {
+		w, err := next()
+		switch {
+		case err != nil:
+			return err
+		case !inPairs:
+			inPairs = w == 0
+		case w == auxSysinfoEHDR:
+			binary.LittleEndian.PutUint64(word, auxIgnore)
+			_, err := syscall.PtracePokeData(pid, at-8, word)
+			return err
+		case w == 0:
+			return errors.New("there is none")
+		default:
+			at += 8 // the value of this pair
+		}
+	}
+	return errors.New("the stack of the process has no auxiliary vector")
+}

@@ -1,0 +1,5 @@
+package demo
+
+import "syscall"
+
+func stackPointer(r *syscall.PtraceRegs) uintptr { return uintptr(r.Sp) }

@@ -1,0 +1,55 @@
+//go:build linux && (amd64 || arm64)
+
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	_ "unsafe" // for go:linkname
+)
+
+// vdsoEnv makes the test binary say whether it found the vDSO.
+const vdsoEnv = "WHYLATE_DEMO_TEST_VDSO"
+
+// vdsoClockgettimeSym is where the runtime found the fast clock, 0 if it did not.
+//
+//go:linkname vdsoClockgettimeSym runtime.vdsoClockgettimeSym
+var vdsoClockgettimeSym uintptr
+
+func init() {
+	if os.Getenv(vdsoEnv) != "" {
+		fmt.Println(vdsoClockgettimeSym != 0)
+		os.Exit(0)
+	}
+}
+
+func TestAProcessWithoutTheVDSODoesNotFindIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		start func(*exec.Cmd) error
+		want  string
+	}{
+		"as usual":         {(*exec.Cmd).Start, "true\n"},
+		"when it is taken": {startWithoutVDSO, "false\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(environ(), vdsoEnv+"=1")
+			cmd.Stdout = &out
+			err := c.start(cmd)
+			if errors.Is(err, ErrNotPossible) && !required("demo-slow-clock") {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil || out.String() != c.want {
+				t.Errorf("%q, %v", out.String(), err)
+			}
+		})
+	}
+}

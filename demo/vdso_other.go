@@ -1,0 +1,12 @@
+//go:build !linux || !(amd64 || arm64)
+
+package demo
+
+import (
+	"fmt"
+	"os/exec"
+)
+
+func startWithoutVDSO(*exec.Cmd) error {
+	return fmt.Errorf("%w: to hide the vDSO needs Linux on amd64 or arm64", ErrNotPossible)
+}

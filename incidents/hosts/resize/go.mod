@@ -1,0 +1,3 @@
+module github.com/whylate/whylate/incidents/hosts/resize
+
+go 1.25.0
