@@ -6,4 +6,4 @@ package demo
 type mapping struct{ bytes []byte }
 
 func newMapping(int) (mapping, error) { return mapping{}, errLinux }
-func (mapping) forget()                {}
+func (mapping) forget()               {}
