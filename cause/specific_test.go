@@ -58,8 +58,8 @@ func then(all ...func(p *play, i int)) func(p *play, i int) {
 	}
 }
 
-// always is a part of every request.
-func always(do func(p *play)) func(p *play, i int) { return func(p *play, _ int) { do(p) } }
+// everyTime is a part of every request.
+func everyTime(do func(p *play)) func(p *play, i int) { return func(p *play, _ int) { do(p) } }
 
 // seen is a host's evidence with a look each millisecond: what looks say of a
 // slow request, which is every tenth, and of other times.
@@ -110,7 +110,7 @@ var specific = []struct {
 	},
 	{
 		name: "others write their lines while the logger's lock is awaited",
-		scene: scene{procs: 2, cast: waitingHelper, in: then(always(calls(serving, ms/10, with(logline, "main.serve")...)),
+		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(calls(serving, ms/10, with(logline, "main.serve")...)),
 			every(10, behindHelper("sync", loglock, []string{"sync.(*Mutex).Unlock", "log.(*Logger).output", "main.loop"}, calls(helper, 20*ms, with(logline, "main.loop")...))))},
 		finding: "sync-logging", via: "lock-held-across-wait", not: []string{"slow-disk"},
 	},
@@ -156,7 +156,7 @@ var specific = []struct {
 	},
 	{
 		name: "all sync under one lock",
-		scene: scene{procs: 2, cast: waitingHelper, in: then(always(calls(serving, ms/10, with(fsync, "main.commit", "main.serve")...)),
+		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(calls(serving, ms/10, with(fsync, "main.commit", "main.serve")...)),
 			every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(fsync, "main.commit", "main.loop")...))))},
 		finding: "slow-disk", where: "main.commit", via: "lock-held-across-wait",
 	},
@@ -259,7 +259,7 @@ var specific = []struct {
 	},
 	{
 		name:    "every request connects",
-		scene:   scene{procs: 2, in: then(always(netwaits(ms/2, connect...)), every(10, netwaits(20*ms, connect...)))},
+		scene:   scene{procs: 2, in: then(everyTime(netwaits(ms/2, connect...)), every(10, netwaits(20*ms, connect...)))},
 		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
 	},
 	{
@@ -414,7 +414,7 @@ func TestSpecificWorkIsToldFromItsLookAlikes(t *testing.T) {
 
 // connections plays n connections of ten requests each, which take turns; wait
 // says for how long request i of a connection sleeps.
-func connections(t *testing.T, n int, wait func(i int) int64) *blame.Attribution {
+func connecting(t *testing.T, n int, wait func(i int) int64) *blame.Attribution {
 	t.Helper()
 	const listener, per = gotrace.GoID(1), 10
 	p := &play{tb: t, b: timelinetest.NewBuilder(), seen: map[gotrace.GoID]bool{}}
@@ -500,7 +500,7 @@ func TestFirstRequestsOfConnections(t *testing.T) {
 		}, "timer-wait"},
 	} {
 		turn = 0
-		v := cause.Judge(connections(t, c.n, c.wait), cause.Settings{})
+		v := cause.Judge(connecting(t, c.n, c.wait), cause.Settings{})
 		if len(v.Findings) != 1 || v.Findings[0].Cause != c.want || v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.session" {
 			t.Errorf("%s: %+v %+v: %s", c.name, v.Findings, v.Consistent, v.Sentence)
 			for _, r := range v.RuledOut {
