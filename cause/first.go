@@ -81,9 +81,9 @@ const firstOnly = 0.8
 
 // unqueued reports whether a piece is a request's own work or wait, and no queue
 // behind others: the first requests of many connections that are made at once
-// queue, too.
+// queue, too. A client that is slow to send is neither.
 func (c *Case) unqueued(k blame.Key) bool {
-	if kind, _ := c.Serial(k); kind != NoQueue && kind != Child && kind != Reader {
+	if kind, _ := c.Serial(k); k.Flags&blame.Inbound != 0 || kind != NoQueue && kind != Child && kind != Reader {
 		return false
 	}
 	return Waits(k) || k.Kind == blame.CPU && k.Flags&blame.Self != 0

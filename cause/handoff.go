@@ -15,14 +15,24 @@ type Handoffs struct {
 	// After and Other are the mean lengths of the tail requests' waits for a P
 	// after such a call and for any other reason, in nanoseconds; 0 if none.
 	After, Other float64
+	// Held is the part of the Ps' time during slow requests, where they had a
+	// goroutine, in which it was in a call and kept the P.
+	Held float64
 }
 
-// longer is how much longer a request must wait for a P after a call than
-// otherwise, if losing the P is to blame: who merely meets busy Ps waits alike.
-const longer = 2
+const (
+	// longer is how much longer a request must wait for a P after a call than
+	// otherwise, if losing the P is to blame: who merely meets busy Ps waits alike.
+	longer = 2
+	// mostlyHeld is the part of the Ps' time in calls from which on calls keep
+	// requests from the Ps, not what is executed.
+	mostlyHeld = 0.5
+)
 
-// Lead reports whether requests wait for a P because they lose theirs.
-func (h *Handoffs) Lead() bool { return h.After > 0 && h.After >= longer*h.Other }
+// Lead reports whether requests wait for a P because of calls, their own or others'.
+func (h *Handoffs) Lead() bool {
+	return len(h.Keys) > 0 && (h.After >= longer*h.Other || h.Held >= mostlyHeld)
+}
 
 // Handoffs sums up the waits for a P after calls.
 func (c *Case) Handoffs() *Handoffs {
@@ -39,7 +49,27 @@ func (c *Case) Handoffs() *Handoffs {
 	h.Tail /= float64(max(1, len(c.Tail)))
 	h.Typical, _, _, _ = c.queuedForP(c.Typical)
 	h.Typical /= float64(max(1, len(c.Typical)))
+	h.Held = c.heldInCalls()
 	return h
+}
+
+// heldInCalls is Handoffs.Held.
+func (c *Case) heldInCalls() float64 {
+	var held, all timeline.Time
+	spans := c.tailSpans()
+	for i := range c.A.Timeline().Procs {
+		for _, s := range c.A.Timeline().Procs[i].Stints {
+			if s.What != timeline.Go && s.What != timeline.InSyscall {
+				continue
+			}
+			d := timeline.Overlap(spans, s.Start, s.End)
+			all += d
+			if s.What == timeline.InSyscall {
+				held += d
+			}
+		}
+	}
+	return float64(held) / float64(max(all, 1))
 }
 
 // queuedForP returns for how long requests were runnable on their own goroutines,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,7 +15,7 @@ var gcPause = Scenario{
 	Cause: "gc-pause", Contrast: "tail", Verdicts: []string{"cause"},
 	Rate:      300,
 	Endpoints: []Endpoint{{Path: "/bill"}},
-	Env:       []string{twoPs},
+	Env:       []string{twoPs, "GOGC=80"},
 	Peers:     []Peer{{Name: "tariffs", Reply: 2 * time.Millisecond}},
 	New:       newBilling,
 }
@@ -23,36 +24,31 @@ var gcPause = Scenario{
 type billing struct {
 	client    *http.Client
 	peer      string
-	customers []*customer
+	customers []customer
+	visits    []int // customers, in the order in which they are visited
 }
 
 // customer has a pool of its own, which is the fault: the runtime visits every
 // pool used since the last collection, and it does so in the pause.
 type customer struct {
 	scratch sync.Pool
-	total   [8]int
+	entries [4]int
+	total   int
 }
 
 func newBilling(ctx context.Context, peers map[string]string) (http.Handler, error) {
-	b := &billing{client: newClient(), peer: peers["tariffs"], customers: make([]*customer, 800_000)}
-	for i := range b.customers {
-		b.customers[i] = &customer{}
-	}
-	// Customers are not visited in the order in which they signed up.
-	rand.Shuffle(len(b.customers), func(i, j int) {
-		b.customers[i], b.customers[j] = b.customers[j], b.customers[i]
-	})
+	b := &billing{client: newClient(), peer: peers["tariffs"], customers: make([]customer, 800_000)}
+	b.visits = rand.Perm(len(b.customers))
 	go b.meterAll(ctx)
 	return route("/bill", b.handle), nil
 }
 
 // meterAll goes round all customers, some at a time.
 func (b *billing) meterAll(ctx context.Context) {
-	const group = 800
 	for ctx.Err() == nil {
-		for i := 0; i < len(b.customers); i += group {
-			for _, c := range b.customers[i : i+group] {
-				c.meter()
+		for group := range slices.Chunk(b.visits, 800) {
+			for _, i := range group {
+				b.customers[i].meter()
 			}
 			time.Sleep(200 * time.Microsecond)
 		}
@@ -60,12 +56,12 @@ func (b *billing) meterAll(ctx context.Context) {
 }
 
 func (c *customer) meter() {
-	entries, ok := c.scratch.Get().(*[8]int)
+	entries, ok := c.scratch.Get().(*[4]int)
 	if !ok {
-		entries = new([8]int)
+		entries = &c.entries
 	}
 	for i := range entries {
-		c.total[i] += entries[i] + i
+		c.total += entries[i] + i
 	}
 	c.scratch.Put(entries)
 }

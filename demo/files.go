@@ -11,7 +11,7 @@ import (
 
 var controlSyscalls = Scenario{
 	Name:     "syscalls-ok",
-	Title:    "control: 200 short system calls in each request, none of which blocks",
+	Title:    "control: 100 short system calls in each request, none of which blocks",
 	Verdicts: []string{"healthy"}, Contrast: "tail",
 	Rate:      200,
 	Endpoints: []Endpoint{{Path: "/files"}},
@@ -54,7 +54,7 @@ func (f *files) count() (n int) {
 	if err != nil {
 		return 0
 	}
-	for range 200 {
+	for range 100 {
 		if _, err := os.Stat(name); err == nil {
 			n++
 		}

@@ -16,13 +16,13 @@ import (
 
 var syscallHandoff = Scenario{
 	Name:  "syscall-handoff",
-	Title: "four short blocking calls to a signing device, each of which costs the request its P",
+	Title: "three short blocking calls to a signing device, each of which costs the request its P",
 	Cause: "syscall-handoff", Contrast: "tail", Verdicts: []string{"cause"},
 	// What it waits for after each call are the jobs that took the P meanwhile.
 	Accept:    []string{"cpu-hog", "goroutine-flood"},
 	Rate:      150,
 	Endpoints: []Endpoint{{Path: "/sign"}},
-	Env:       []string{"GOMAXPROCS=1"},
+	Env:       []string{twoPs},
 	Peers:     []Peer{{Name: "device", Reply: time.Millisecond}},
 	New:       newVault,
 }
@@ -73,7 +73,7 @@ func (v *vault) sign(port *os.File) error {
 	return nil
 }
 
-// rotateAll renews keys in the background, politely: in pieces of 1 ms.
+// rotateAll renews keys in the background, politely: in pieces of 2 ms.
 func (v *vault) rotateAll(ctx context.Context) {
 	for interval(ctx, 700*time.Millisecond) {
 		for range 8 {
@@ -83,8 +83,8 @@ func (v *vault) rotateAll(ctx context.Context) {
 }
 
 func (v *vault) rotate() (sum [sha256.Size]byte) {
-	for range 8 {
-		for range rounds(time.Millisecond) {
+	for range 5 {
+		for range rounds(2 * time.Millisecond) {
 			sum = sha256.Sum256(sum[:])
 		}
 		runtime.Gosched()
@@ -95,7 +95,7 @@ func (v *vault) rotate() (sum [sha256.Size]byte) {
 func (v *vault) handle(w http.ResponseWriter, r *http.Request) {
 	port := <-v.ports
 	defer func() { v.ports <- port }()
-	for range 4 {
+	for range 3 {
 		if err := v.sign(port); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return

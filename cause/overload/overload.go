@@ -12,8 +12,8 @@ var Entry = &cause.Entry{
 	ID: "overload", Title: "overload", Rank: 520, Layer: cause.Load,
 	What:       "More requests arrive than the Ps can serve: requests wait for a P behind other requests.",
 	MustHold:   "since the backlog began the Ps executed the request handlers themselves, which really were on a CPU",
-	MustNot:    "one other class that holds the Ps; a request that costs more CPU than usual",
-	LookAlikes: []string{"cpu-hog", "gc-workers", "gomaxprocs-too-low", "quota-too-low", "retry-storm"},
+	MustNot:    "one other class that holds the Ps; a request that costs more CPU than usual; calls that keep the Ps or lose them",
+	LookAlikes: []string{"cpu-hog", "gc-workers", "gomaxprocs-too-low", "quota-too-low", "retry-storm", "syscall-handoff"},
 	Fix: []string{
 		"more capacity: more Ps if CPUs are idle, more instances",
 		"shed load early: bound the number of requests in work",
@@ -29,6 +29,15 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit())
+	h := c.Handoffs()
+	lost := c.Sum(h.Keys) / max(c.Sum(j.Keys), 1)
+	if lost > 0.5 {
+		j.Evidence = append(j.Evidence, cause.Evidence{
+			Text:    fmt.Sprintf("%s of these waits follow calls that cost the P; a wait takes %s then, %s otherwise, and calls keep the Ps for %s of the time", cause.Pct(lost), cause.Ms(h.After), cause.Ms(h.Other), cause.Pct(h.Held)),
+			Holds:   cause.Of(!h.Lead()),
+			Decides: true, Number: lost,
+		})
+	}
 	if c.Host != nil { // gomaxprocs-too-low has decided
 		return j
 	}

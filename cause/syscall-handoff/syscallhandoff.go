@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "syscall-handoff", Title: "P lost in a system call", Rank: 530, Layer: cause.Scheduler,
 	What:       "A system call or a call into C takes long enough for the runtime to give the P to others. When the call returns, the request has to queue for a P, at the end of the queue, after each such call.",
-	MustHold:   "waits for a P right after system calls or calls into C, far above those of typical requests, and much longer than the same requests' other waits for a P",
+	MustHold:   "waits for a P right after system calls or calls into C, far above those of typical requests; they are much longer than the same requests' other waits for a P, or the Ps are kept by calls more than they execute",
 	MustNot:    "one class of goroutines that held the Ps; waits of any kind alike",
 	LookAlikes: []string{"slow-cgo", "cpu-hog", "overload", "host-contention"},
 	Fix: []string{
@@ -44,7 +44,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Holds: cause.Of(h.Tail >= grown*h.Typical || c.P.Whole || c.Contrast == cause.LevelContrast), Decides: true, Number: h.Tail / max(h.Typical, 1),
 			},
 			{
-				Text:  fmt.Sprintf("a wait for a P takes %s after a call, %s otherwise", cause.Ms(h.After), cause.Ms(h.Other)),
+				Text:  fmt.Sprintf("a wait for a P takes %s after a call, %s otherwise; calls keep the Ps for %s of the time in which these have a goroutine", cause.Ms(h.After), cause.Ms(h.Other), cause.Pct(h.Held)),
 				Holds: cause.Of(h.Lead()), Decides: true, Number: h.After / max(h.Other, 1),
 			},
 			{

@@ -1,0 +1,511 @@
+package cause_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
+	"github.com/whylate/whylate/timeline/timelinetest"
+)
+
+// Stacks of system calls and of what leads to them.
+var (
+	filewrite = []string{"syscall.write", "internal/poll.(*FD).Write", "os.(*File).Write"}
+	logline   = append(filewrite[:3:3], "log.(*Logger).output", "log.Printf")
+	loglock   = []string{"sync.(*Mutex).Lock", "log.(*Logger).output", "log.Printf", "main.serve"}
+	fsync     = []string{"syscall.Fsync", "internal/poll.(*FD).Fsync", "os.(*File).Sync"}
+	fileread  = []string{"syscall.pread", "internal/poll.(*FD).Pread", "os.(*File).ReadAt"}
+	resolve   = []string{"net.(*conn).Read", "net.dnsPacketRoundTrip", "net.(*Resolver).exchange"}
+	connect   = []string{"internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.call", "main.serve"}
+	once      = []string{"sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}
+)
+
+// with puts functions around others.
+func with(inner []string, outer ...string) []string {
+	return append(inner[:len(inner):len(inner)], outer...)
+}
+
+// calls is a system call, or one into C, that keeps its P.
+func calls(g gotrace.GoID, ns int64, functions ...string) func(p *play) {
+	return func(p *play) {
+		p.do(p.b.Calls(g, p.stack(functions...)))
+		p.pass(ns)
+		p.do(p.b.Returns(g))
+	}
+}
+
+// netwaits is a wait for a peer, on P 0.
+func netwaits(ns int64, functions ...string) func(p *play) {
+	return func(p *play) {
+		p.leaves(serving, 0, "network", functions...)
+		p.pass(ns)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}
+}
+
+// then does one thing after the other, in every request.
+func then(all ...func(p *play, i int)) func(p *play, i int) {
+	return func(p *play, i int) {
+		for _, do := range all {
+			do(p, i)
+		}
+	}
+}
+
+// everyTime is a part of every request.
+func everyTime(do func(p *play)) func(p *play, i int) { return func(p *play, _ int) { do(p) } }
+
+// seen is a host's evidence with a look each millisecond: what looks say of a
+// slow request, which is every tenth, and of other times.
+func seen(static host.Static, slow, other func(s *host.Sample)) *host.Recording {
+	r := &host.Recording{Static: static}
+	sum := host.Sample{}
+	for at := int64(0); at < 8400*ms; at += ms {
+		s := sum
+		s.MonoNS, s.Blocked = int64(timelinetest.Epoch)+at, nil
+		s.RunNS += ms / 10
+		s.UserNS += ms / 10
+		// The slow ones are due every 200 ms, from the tenth on, and take 21 ms.
+		if phase := at % (200 * ms); at > 0 && phase < 21*ms {
+			slow(&s)
+		} else {
+			other(&s)
+		}
+		r.Samples = append(r.Samples, s)
+		sum = s
+	}
+	return r
+}
+
+func calm(*host.Sample)         {}
+func blocked(s *host.Sample)    { s.Blocked = []int{1} }
+func faulting(s *host.Sample)   { s.Blocked, s.MajorFaults = []int{1}, s.MajorFaults+2 }
+func clearing(s *host.Sample)   { s.MinorFaults, s.SystemNS = s.MinorFaults+200, s.SystemNS+ms }
+func kernelTime(s *host.Sample) { s.SystemNS += ms }
+
+var piped, filed = host.Static{Stdout: "pipe", Stderr: "pipe"}, host.Static{Stdout: "file", Stderr: "file"}
+
+// specific are small services in which every tenth request is slow because of
+// work of a special kind, and look-alikes of them.
+var specific = []struct {
+	name  string
+	scene scene
+	host  *host.Recording
+	// finding, where, alike and via are the first finding or set of look-alikes;
+	// not is never named nor suspected.
+	finding, where, via string
+	alike               []string
+	not                 []string
+}{
+	{
+		name:    "the request waits until its log line is taken",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(logline, "main.serve")...))},
+		finding: "sync-logging", where: "main.serve", not: []string{"slow-disk", "lock-held-across-wait"},
+	},
+	{
+		name: "others write their lines while the logger's lock is awaited",
+		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(calls(serving, ms/10, with(logline, "main.serve")...)),
+			every(10, behindHelper("sync", loglock, []string{"sync.(*Mutex).Unlock", "log.(*Logger).output", "main.loop"}, calls(helper, 20*ms, with(logline, "main.loop")...))))},
+		finding: "sync-logging", via: "lock-held-across-wait", not: []string{"slow-disk"},
+	},
+	{
+		name: "a lock is held across a log line that its waiters do not write",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(logline, "main.refresh", "main.loop")...)))},
+		finding: "lock-held-across-wait", where: "main.refresh", not: []string{"sync-logging", "slow-disk"},
+	},
+	{
+		name: "a full queue in front of a goroutine that writes the log",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("chan send", send, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, calls(helper, 20*ms, with(logline, "main.consume", "main.loop")...)))},
+		finding: "back-pressure", where: "main.consume", not: []string{"sync-logging"},
+	},
+	{
+		name:  "a bare write may be a log or data",
+		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...))},
+		alike: []string{"sync-logging", "slow-disk"},
+	},
+	{
+		name:    "a bare write for which no thread waits for a device, into a pipe",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...))},
+		host:    seen(piped, calm, calm),
+		finding: "sync-logging", where: "main.note", not: []string{"slow-disk"},
+	},
+	{
+		name:    "a bare write for which threads wait for a device, but standard output is a pipe",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...))},
+		host:    seen(piped, blocked, calm),
+		finding: "slow-disk", where: "main.note", not: []string{"sync-logging"},
+	},
+	{
+		name:  "a bare write for which threads wait for a device, and the log is a file",
+		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...))},
+		host:  seen(filed, blocked, calm),
+		alike: []string{"sync-logging", "slow-disk"},
+	},
+	{
+		name:    "the request syncs a file",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fsync, "main.commit", "main.serve")...))},
+		finding: "slow-disk", where: "main.commit", not: []string{"sync-logging", "slow-cgo"},
+	},
+	{
+		name: "all sync under one lock",
+		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(calls(serving, ms/10, with(fsync, "main.commit", "main.serve")...)),
+			every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(fsync, "main.commit", "main.loop")...))))},
+		finding: "slow-disk", where: "main.commit", via: "lock-held-across-wait",
+	},
+	{
+		name: "a lock is held across a sync that its waiters do not need",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(fsync, "main.refresh", "main.loop")...)))},
+		finding: "lock-held-across-wait", where: "main.refresh", not: []string{"slow-disk"},
+	},
+	{
+		name: "a goroutine syncs for the request",
+		scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+			d := ms / 10
+			if i%10 == 9 {
+				d = 20 * ms
+			}
+			behindHelper("chan receive", receive, []string{"runtime.chansend1", "main.answer", "main.loop"}, calls(helper, d, with(fsync, "main.flush", "main.loop")...))(p)
+		}},
+		finding: "slow-disk", where: "main.flush", via: "single-worker",
+	},
+	{
+		name:  "reading a file without the host's evidence",
+		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fileread, "main.load", "main.serve")...))},
+		alike: []string{"slow-disk", "host-contention"}, not: []string{"sync-logging"},
+	},
+	{
+		name:    "reading a file while threads wait for a device",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fileread, "main.load", "main.serve")...))},
+		host:    seen(piped, blocked, calm),
+		finding: "slow-disk", where: "main.load",
+	},
+	{
+		name:  "reading a file while no thread waits for a device",
+		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fileread, "main.load", "main.serve")...))},
+		host:  seen(piped, calm, calm),
+		not:   []string{"slow-disk", "sync-logging", "slow-cgo"},
+	},
+	{
+		name:  "some system call is no disk",
+		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, "syscall.wait4", "os.(*Process).Wait", "main.render", "main.serve"))},
+		not:   []string{"slow-disk", "sync-logging", "slow-cgo"},
+	},
+	{
+		name:    "C holds the call",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, "main._Cfunc_pack", "main.encode", "main.serve"))},
+		finding: "slow-cgo", where: "main.encode", not: []string{"slow-disk", "syscall-handoff"},
+	},
+	{
+		name: "a lock is held across a call into C that its waiters do not need",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, "main._Cfunc_pack", "main.refresh", "main.loop")))},
+		finding: "lock-held-across-wait", where: "main.refresh", not: []string{"slow-cgo"},
+	},
+	{
+		name: "the pointers of an argument are checked",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.computes(serving, 0, 30*ms, "runtime.cgoCheckUnknownPointer", "runtime.cgoCheckPointer", "main.encode", "main.serve")
+		})},
+		finding: "slow-cgo", where: "main.encode", not: []string{"expensive-request"},
+	},
+	{
+		name:    "pages have to be read from a device",
+		scene:   scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 19*ms) })},
+		host:    seen(piped, faulting, calm),
+		finding: "page-faults", not: []string{"slow-disk", "expensive-request"},
+	},
+	{
+		name:    "the kernel finds and clears pages",
+		scene:   scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 19*ms, "main.grow", "main.serve") })},
+		host:    seen(piped, clearing, calm),
+		finding: "page-faults", where: "main.grow", not: []string{"expensive-request"},
+	},
+	{
+		name:    "the kernel computes without faults",
+		scene:   scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })},
+		host:    seen(piped, kernelTime, calm),
+		finding: "expensive-request", not: []string{"page-faults"},
+	},
+	{
+		name:    "pages fault all the time alike",
+		scene:   scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })},
+		host:    seen(piped, clearing, clearing),
+		finding: "expensive-request", not: []string{"page-faults"},
+	},
+	{
+		name:    "pages fault while the request is in a system call",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fsync, "main.commit", "main.serve")...))},
+		host:    seen(piped, faulting, calm),
+		finding: "slow-disk", not: []string{"page-faults"},
+	},
+	{
+		name:    "a name is resolved",
+		scene:   scene{procs: 2, in: every(10, netwaits(20*ms, with(resolve, "net.(*Resolver).lookupIP", "main.call", "main.serve")...))},
+		finding: "slow-dns", where: "main.call", not: []string{"slow-dependency", "dial-per-request"},
+	},
+	{
+		name:    "C resolves a name",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, "net._C2func_getaddrinfo", "net.cgoLookupIP", "main.call", "main.serve"))},
+		finding: "slow-dns", where: "main.call", not: []string{"slow-cgo", "slow-dependency"},
+	},
+	{
+		name:    "every request connects",
+		scene:   scene{procs: 2, in: then(everyTime(netwaits(ms/2, connect...)), every(10, netwaits(20*ms, connect...)))},
+		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
+	},
+	{
+		name:  "every tenth request connects",
+		scene: scene{procs: 2, in: every(10, netwaits(20*ms, connect...))},
+		alike: []string{"dial-per-request", "slow-dependency"}, not: []string{"cold-start"},
+	},
+	{
+		name: "one connection is made, and used again",
+		scene: scene{procs: 2, requests: 60, in: func(p *play, i int) {
+			if i < 2 {
+				netwaits(20*ms, connect...)(p)
+			}
+		}},
+		finding: "cold-start", where: "main.call", not: []string{"dial-per-request", "slow-dependency"},
+	},
+	{
+		name: "some requests run a one-time initialisation",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.leaves(serving, 0, "sleep", with([]string{"time.Sleep", "main.load"}, once...)...)
+			p.pass(20 * ms)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		})},
+		finding: "cold-start", where: "main.load", not: []string{"timer-wait"},
+	},
+	{
+		name: "some requests await another's initialisation",
+		scene: scene{procs: 2, cast: waitingHelper, in: every(10, behindHelper("sync", with([]string{"sync.(*Mutex).Lock"}, once...),
+			[]string{"sync.(*Mutex).Unlock", "sync.(*Once).doSlow", "main.loop"}, naps(20*ms, with([]string{"main.load"}, "sync.(*Once).doSlow", "main.loop")...)))},
+		finding: "cold-start", not: []string{"lock-held-across-wait"},
+	},
+	{
+		name: "what a one-time initialisation computes",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.computes(serving, 0, 40*ms, with([]string{"main.parse"}, once...)...)
+		})},
+		finding: "cold-start", not: []string{"expensive-request"},
+	},
+	{
+		name: "every request has something of its own to initialise once",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			d := ms / 2
+			if i%10 == 9 {
+				d = 20 * ms
+			}
+			p.leaves(serving, 0, "sleep", with([]string{"time.Sleep", "main.load"}, once...)...)
+			p.pass(d)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		}},
+		finding: "timer-wait", not: []string{"cold-start"},
+	},
+	{
+		name: "many return from calls at once, and each has to wait for a P",
+		scene: scene{procs: 1, cast: crowdServes, in: every(10, func(p *play) {
+			p.do(p.b.Calls(serving, p.stack("main._Cfunc_pack", "main.encode", "main.serve")))
+			p.do(p.b.Idle(0, 7))
+			p.pass(ms / 10)
+			crowdWorks(p, func() { p.do(p.b.Returns(serving)) })
+			p.runs(serving, 0)
+		})},
+		finding: "syscall-handoff", where: "main.encode", not: []string{"overload", "cpu-hog", "slow-cgo"},
+	},
+	{
+		name: "many requests are ready at once, and none was in a call",
+		scene: scene{procs: 1, cast: crowdServes, in: every(10, func(p *play) {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			crowdWorks(p, func() {})
+			p.runs(serving, 0)
+		})},
+		finding: "overload", not: []string{"syscall-handoff"},
+	},
+	{
+		name: "a request returns from a call while somebody else computes on the only P",
+		scene: scene{procs: 1, cast: waitingHelper, in: every(10, func(p *play) {
+			p.wakes(serving, helper, "main.start", "main.serve")
+			p.do(p.b.Calls(serving, p.stack("main._Cfunc_pack", "main.encode", "main.serve")))
+			p.do(p.b.Idle(0, 7))
+			p.runs(helper, 0)
+			p.pass(ms / 10)
+			p.do(p.b.Returns(serving))
+			p.computes(helper, 0, 20*ms, "main.model", "main.loop")
+			p.waits(helper, "select", idle...)
+			p.runs(serving, 0)
+		})},
+		finding: "cpu-hog", not: []string{"syscall-handoff", "overload"},
+	},
+}
+
+// crowdServes makes the crowd carry requests, too.
+func crowdServes(p *play) {
+	for g := range crowd {
+		p.waits(crowd0+g, "", home...)
+	}
+}
+
+// crowdWorks runs a request of a millisecond on each of the crowd, after back.
+func crowdWorks(p *play, back func()) {
+	for g := range crowd {
+		p.wakes(0, crowd0+g)
+	}
+	p.runs(crowd0, 0)
+	back()
+	for g := range crowd {
+		if g > 0 {
+			p.runs(crowd0+g, 0)
+		}
+		p.do(p.b.Task(crowd0+g, "request"))
+		p.pass(ms)
+		if g%10 == 9 {
+			p.b.Sample(crowd0+g, p.stack("main.draw", "main.serve"))
+		}
+		p.do(p.b.Done(crowd0 + g))
+		p.waits(crowd0+g, "network", home...)
+	}
+}
+
+func TestSpecificWorkIsToldFromItsLookAlikes(t *testing.T) {
+	for _, s := range specific {
+		t.Run(s.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, s.scene), cause.Settings{Host: s.host})
+			var f cause.Finding
+			if len(v.Findings) > 0 {
+				f = v.Findings[0]
+			}
+			if f.Cause != s.finding || s.where != "" && (f.Where == nil || f.Where.Function != s.where) {
+				t.Errorf("found %s at %+v: %s", f.Cause, f.Where, v.Sentence)
+				for _, r := range v.RuledOut {
+					t.Logf("not %s: %s", r.Cause, r.Because)
+				}
+				t.Logf("%+v %+v", v.Consistent, v.Unnamed)
+			}
+			if s.via != "" && !slices.Contains(f.Via, s.via) {
+				t.Errorf("via %q, want %s", f.Via, s.via)
+			}
+			named := []string{f.Cause}
+			for _, c := range v.Consistent {
+				named = append(named, c.Causes[0])
+			}
+			if len(s.alike) > 0 && (len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes, s.alike) || v.Consistent[0].Record == "") {
+				t.Errorf("undecided between %+v, want %q", v.Consistent, s.alike)
+			}
+			for _, id := range s.not {
+				if slices.Contains(named, id) {
+					t.Errorf("%s is named", id)
+				}
+			}
+		})
+	}
+}
+
+// connections plays n connections of ten requests each, which take turns; wait
+// says for how long request i of a connection sleeps.
+func connecting(t *testing.T, n int, wait func(i int) int64) *blame.Attribution {
+	t.Helper()
+	const listener, per = gotrace.GoID(1), 10
+	p := &play{tb: t, b: timelinetest.NewBuilder(), seen: map[gotrace.GoID]bool{}}
+	p.b.Procs(2)
+	for on := range gotrace.ProcID(2) {
+		p.do(p.b.Busy(on))
+		p.do(p.b.Idle(on, gotrace.NoProc))
+	}
+	p.waits(listener, "", "net.(*TCPListener).Accept", "main.listen")
+	type one struct {
+		g        gotrace.GoID
+		from, to int64
+	}
+	var all []one
+	for c := range n {
+		g := gotrace.GoID(100 + c)
+		p.wakes(0, listener)
+		p.runs(listener, 0)
+		p.do(p.b.Starts(listener, gotrace.NoProc, g, p.stack("main.listen"), p.stack("main.serve")))
+		p.seen[g] = true
+		p.leaves(listener, 0, "network", "net.(*TCPListener).Accept", "main.listen")
+		for i := range per {
+			if i > 0 {
+				p.wakes(0, g)
+			}
+			from := p.now
+			p.runs(g, 1)
+			p.pass(ms)
+			if d := wait(i); d > 0 {
+				p.leaves(g, 1, "sleep", "time.Sleep", "main.session", "main.serve")
+				p.pass(d)
+				p.wakes(0, g)
+				p.runs(g, 1)
+			}
+			all = append(all, one{g, from, p.now})
+			p.leaves(g, 1, "network", home...)
+			p.pass(10 * ms)
+		}
+	}
+	tl, err := timeline.Read(p.b.Source(), timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rs []request.Request
+	for _, r := range all {
+		g, _ := tl.G(r.g)
+		rs = append(rs, request.Request{Parts: []request.Part{{G: g, Start: timeline.Time(r.from) + timeline.Time(timelinetest.Epoch), End: timeline.Time(r.to) + timeline.Time(timelinetest.Epoch)}}})
+	}
+	f := request.Fixed(tl, rs, []string{"main.serve"}, func(timeline.GID) gotrace.StackID { return p.stack(home...) })
+	f.Roles[0].Shape = request.Connection
+	return blame.Attribute(tl, f, blame.Options{})
+}
+
+// What only the first requests of connections pay is a cold start; what any
+// request may pay is none, nor what a single connection's pays.
+func TestFirstRequestsOfConnections(t *testing.T) {
+	turn := 0
+	for _, c := range []struct {
+		name string
+		n    int
+		wait func(i int) int64
+		want string
+	}{
+		{"the first ones ask for a session", 20, func(i int) int64 {
+			if i == 0 {
+				return 20 * ms
+			}
+			return 0
+		}, "cold-start"},
+		{"any may wait", 20, func(int) int64 {
+			if turn++; turn%10 == 3 {
+				return 20 * ms
+			}
+			return 0
+		}, "timer-wait"},
+		{"some first ones wait, most do not", 60, func(i int) int64 {
+			if i == 0 {
+				if turn++; turn%4 == 0 {
+					return 20 * ms
+				}
+			}
+			return 0
+		}, "timer-wait"},
+	} {
+		turn = 0
+		v := cause.Judge(connecting(t, c.n, c.wait), cause.Settings{})
+		if len(v.Findings) != 1 || v.Findings[0].Cause != c.want || v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.session" {
+			t.Errorf("%s: %+v %+v: %s", c.name, v.Findings, v.Consistent, v.Sentence)
+			for _, r := range v.RuledOut {
+				t.Logf("not %s: %s", r.Cause, r.Because)
+			}
+		}
+	}
+}
