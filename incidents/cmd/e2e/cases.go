@@ -15,6 +15,7 @@ type trial struct {
 	program string      // its binary
 	peer    []string    // arguments of the server that it calls
 	fsync   []string    // arguments of slowfs, which its files are on; nil without it
+	gateway bool        // etcd is called through its JSON gateway, not through gRPC
 	rate    float64     // requests per second
 	bursts  load.Bursts // beside them
 	// quota is the CPU quota of the program, as a multiple of what it uses without
@@ -63,7 +64,7 @@ const (
 	quota                 = 1.5
 	// Measured on two CPUs: 0.2 to 0.7 ms with nothing planted and 2.4 to 4.3 ms
 	// beside the goroutines that compute; 1.4 to 64 ms beside a compiler.
-	calmLag, jobsLag = time.Millisecond, 8 * time.Millisecond
+	calmLag, busyLag = time.Millisecond, 8 * time.Millisecond
 )
 
 var trials = withoutHost([]trial{
@@ -79,13 +80,13 @@ var trials = withoutHost([]trial{
 		causes:  []string{"slow-dependency"}, also: []string{"host-contention"},
 	},
 	{
-		name: "caddy-jobs", start: startCaddy, program: "mirrored", rate: rate, lag: jobsLag,
+		name: "caddy-jobs", start: startCaddy, program: "mirrored", rate: rate, lag: busyLag,
 		peer:    []string{"-reply", replyTime.String()},
 		verdict: "cause",
 		causes:  []string{"cpu-hog", "netpoll-starvation"}, also: []string{"host-contention"},
 	},
 	{
-		name: "caddy-quota", start: startCaddy, program: "caddy", rate: rate, lag: jobsLag,
+		name: "caddy-quota", start: startCaddy, program: "caddy", rate: rate, lag: busyLag,
 		peer:   []string{"-reply", replyTime.String()},
 		bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
 		quota:  quota, felt: 20 * time.Millisecond,
@@ -93,14 +94,20 @@ var trials = withoutHost([]trial{
 		causes:  []string{"quota-too-low"}, also: []string{"host-contention"},
 	},
 	{
-		name: "caddy-crowd", start: startCaddy, program: "caddy", rate: rate, lag: calmLag,
+		name: "caddy-crowd", start: startCaddy, program: "caddy", rate: rate, lag: busyLag,
 		peer:       []string{"-reply", replyTime.String()},
 		neighbours: 8, felt: 8 * time.Millisecond,
 		verdict: "cause",
 		causes:  []string{"host-contention"},
 	},
 	{
-		name: "etcd-disk", start: startEtcd, program: "etcd", rate: putRate, lag: calmLag,
+		name: "etcd-disk", start: startEtcd, program: "etcd", rate: putRate, lag: busyLag,
+		fsync: []string{"-delay", fsyncTime.String(), "-share", fsyncShare}, felt: fsyncTime / 2,
+		verdict: "cause",
+		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
+	},
+	{
+		name: "etcd-gateway", start: startEtcd, program: "etcd", gateway: true, rate: putRate, lag: busyLag,
 		fsync: []string{"-delay", fsyncTime.String(), "-share", fsyncShare}, felt: fsyncTime / 2,
 		verdict: "cause",
 		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
