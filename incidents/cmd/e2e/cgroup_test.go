@@ -77,3 +77,19 @@ func TestAQuotaIsWrittenAsItsHierarchyWantsIt(t *testing.T) {
 		}
 	})
 }
+
+func TestThrottledIsAPartOfThePeriods(t *testing.T) {
+	for name, want := range map[string]float64{
+		"nr_periods 40\nnr_throttled 10\nthrottled_time 1\n":             0.25,
+		"usage_usec 9\nnr_periods 4\nnr_throttled 4\nthrottled_usec 1\n": 1,
+		"nr_periods 0\nnr_throttled 0\n":                                 0,
+	} {
+		got, err := (&cgroup{tree(t, map[string]string{"cpu.stat": name})}).throttled()
+		if err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", name, got, err, want)
+		}
+	}
+	if _, err := (&cgroup{t.TempDir()}).throttled(); err == nil {
+		t.Error("no error without cpu.stat")
+	}
+}
