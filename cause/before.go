@@ -24,6 +24,9 @@ func (v *Verdict) before(c *Case, s Settings) {
 	whole := c.Host.Whole
 	c.Host.Tail = whole // there is no slow request to look at
 	delay := whole.DelayNS / max(1, v.Role.N)
+	if s.SLO > 0 && float64(v.Role.Quantile(0.99))+delay <= float64(s.SLO) {
+		return
+	}
 	if delay < StarvedDelay || delayed(whole) < StarvedMin || throttled(whole) {
 		return
 	}

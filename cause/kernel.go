@@ -45,14 +45,15 @@ func unless(doubt bool) Truth {
 }
 
 // MinLooks is how many looks at the process the host's evidence needs within the
-// slow requests, before it says anything of what its threads did in them: with
-// fewer, half of the time in question is missed by chance in one of a hundred cases.
-const MinLooks = 7
+// slow requests, before it denies anything of what its threads did in them: with
+// fewer, half of the time in question is missed by chance in one of a hundred
+// cases. MinSeen is how often they must have been seen blocked for it to affirm.
+const MinLooks, MinSeen = 7, 3
 
 // Blocked says whether threads were in uninterruptible sleep, which is how they
-// wait for devices and pages, in more than half of the part of the slow requests'
-// time that keys make up, and clearly more often than at other times. It is
-// unknown without the host's evidence, with too few looks, and in between.
+// wait for devices and pages, for a quarter or more of the part of the slow
+// requests' time that keys make up, and clearly more often than at other times.
+// It is unknown without the host's evidence, with too few looks, and in between.
 func (c *Case) Blocked(keys []blame.KeyID) Evidence {
 	if c.Host == nil {
 		return Evidence{Text: "whether threads waited for a device meanwhile is unknown: no host evidence was recorded", Holds: Unknown, Record: RecordHost}
@@ -77,14 +78,13 @@ func (c *Case) Blocked(keys []blame.KeyID) Evidence {
 	in, out := blocked/max(looks, 1), restBlocked/max(rest, 1)
 	e := Evidence{
 		Text:   fmt.Sprintf("threads waited for a device or a page in %.0f of %.0f looks during slow requests, in %.0f of %.0f at other times", blocked, looks, restBlocked, rest),
-		Record: RecordHost, Number: in,
+		Record: "the kernel's scheduling events (needs root)", Number: in,
 	}
-	want := 0.5 * min(1, c.Share(keys))
+	want := 0.25 * min(1, c.Share(keys))
 	switch {
-	case looks < MinLooks:
-	case in >= want && in >= 2*out:
+	case blocked >= MinSeen && in >= want && in >= 3*out:
 		e.Holds = Yes
-	case in <= max(out, 0.2*want):
+	case looks >= MinLooks && in <= max(out, 0.4*want):
 		e.Holds = No
 	}
 	return e

@@ -15,7 +15,7 @@ var gcPause = Scenario{
 	Cause: "gc-pause", Contrast: "tail", Verdicts: []string{"cause"},
 	Rate:      300,
 	Endpoints: []Endpoint{{Path: "/bill"}},
-	Env:       []string{twoPs, "GOGC=80"},
+	Env:       []string{"GOMAXPROCS=4", "GOGC=85"},
 	Peers:     []Peer{{Name: "tariffs", Reply: 2 * time.Millisecond}},
 	New:       newBilling,
 }

@@ -27,7 +27,7 @@ type documents struct {
 }
 
 func newDocuments(ctx context.Context, _ map[string]string) (http.Handler, error) {
-	d := &documents{all: newPosts(1_500_000), jobs: make(chan chan line)}
+	d := &documents{all: newPosts(2_000_000), jobs: make(chan chan line)}
 	for range 4 {
 		go d.render()
 	}

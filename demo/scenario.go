@@ -149,7 +149,7 @@ var scenarios = []Scenario{
 	controlGC,             // news.go
 	controlMixture,        // reports.go
 	controlIdleGoroutines, // devices.go
-	controlSaturated,      // ticker.go
+	controlBusy,           // ticker.go
 	controlSyscalls,       // files.go
 	controlLog,            // files.go
 	controlUploads,        // files.go

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-var controlSaturated = Scenario{
-	Name:     "saturated-ok",
-	Title:    "control: one P that is hardly ever idle, but never busy for long",
+var controlBusy = Scenario{
+	Name:     "busy-ok",
+	Title:    "control: one P that is busy two thirds of the time, but never for long",
 	Verdicts: []string{"healthy"}, Contrast: "tail",
 	Rate:      250,
 	Endpoints: []Endpoint{{Path: "/price"}},
@@ -32,11 +32,11 @@ func newTicker(ctx context.Context, _ map[string]string) (http.Handler, error) {
 func (t *ticker) average(ctx context.Context) {
 	var sum [sha256.Size]byte
 	for ctx.Err() == nil {
-		for range rounds(600 * time.Microsecond) {
+		for range rounds(150 * time.Microsecond) {
 			sum = sha256.Sum256(sum[:])
 		}
 		t.price.Store(int64(sum[0]))
-		time.Sleep(time.Microsecond)
+		time.Sleep(20 * time.Microsecond)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/cause"
 	_ "github.com/whylate/whylate/cause/all" // the catalogue
 	"github.com/whylate/whylate/evidence"
@@ -31,6 +32,8 @@ type AnalyseOptions struct {
 	BaselineName string
 	// Request, if not nil, defines requests by a function's name.
 	Request *regexp.Regexp
+	// NoHost ignores the host's evidence: what a recording by URL alone would say.
+	NoHost bool
 	// Check adds the closure of every attributed request to the diagnosis.
 	Check bool
 	// Guards and Timeline switch protections off; tests only.
@@ -56,7 +59,11 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	f := request.Find(t, request.Options{Func: o.Request})
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards})
-	hosts, hostErr := hostEvidence(in, t)
+	var hosts *host.Recording
+	var hostErr error
+	if !o.NoHost {
+		hosts, hostErr = hostEvidence(in, t)
+	}
 	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Target: m.Target, Own: own(m, t)}
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)

@@ -263,3 +263,40 @@ func TestGoldenIncidentsLieWithACauseOrTheControls(t *testing.T) {
 		t.Error("there are no controls")
 	}
 }
+
+// What only the host decides is not named without it, and nothing else is named
+// instead: the truth is among what looks alike, or nothing is said.
+func TestWithoutTheHostNothingWrongIsNamed(t *testing.T) {
+	tested := 0
+	for _, g := range goldens(t) {
+		in, err := evidence.Open(g.path, evidence.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !in.Has(evidence.MemberHost) {
+			in.Close()
+			continue
+		}
+		tested++
+		d, err := Analyse(in, AnalyseOptions{NoHost: true})
+		in.Close()
+		if err != nil {
+			t.Errorf("%s: %v", g.path, err)
+			continue
+		}
+		for _, f := range d.Findings {
+			if f.Cause != g.want.Finding && !slices.Contains(weaker[g.want.Finding], f.Cause) {
+				t.Errorf("%s: %s is named: %s", g.path, f.Cause, d.Sentence)
+			}
+		}
+		if len(d.Findings) == 0 && len(d.ConsistentWith) > 0 && !slices.Contains(d.ConsistentWith[0].Causes, g.want.Finding) {
+			t.Errorf("%s: consistent with %v only", g.path, d.ConsistentWith[0].Causes)
+		}
+	}
+	if tested < 8 {
+		t.Errorf("only %d golden incidents have the host's evidence", tested)
+	}
+}
+
+// weaker are names that are right as far as a trace alone can tell.
+var weaker = map[string][]string{"gomaxprocs-too-low": {"overload"}, "slow-clock": {"expensive-request"}}

@@ -110,6 +110,7 @@ func start(t *testing.T, program, group string, cpus int, env []string, arg ...s
 	t.Cleanup(func() {
 		in.Close()
 		if c.Process != nil {
+			c.Process.Signal(syscall.SIGCONT)
 			c.Wait()
 		}
 	})
@@ -135,6 +136,10 @@ func start(t *testing.T, program, group string, cpus int, env []string, arg ...s
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil {
+		t.Fatal(err)
+	}
+	// The runtime asks for its CPUs again after a second, and is not deceived then.
+	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	s := child{pid: c.Process.Pid, procs: n, files: files{os.DirFS("/")}}

@@ -23,8 +23,10 @@ var Entry = &cause.Entry{
 }
 
 // ownShare is the process's part of the machine's busy CPU time from which on it
-// stands in its own way, idle the machine's idle part above which nobody does.
-const ownShare, idle = 0.8, 0.25
+// stands in its own way, idle the machine's idle part above which nobody does,
+// unless the hypervisor takes the part stolen of what is not idle: a CPU that it
+// took away looks idle to others.
+const ownShare, idle, stolen = 0.8, 0.25, 0.25
 
 func judge(c *cause.Case) *cause.Judgement {
 	keys := c.OffCPU()
@@ -84,6 +86,6 @@ func others(c *cause.Case) cause.Evidence {
 	return cause.Evidence{
 		Text: fmt.Sprintf("meanwhile the process used %s of the machine's busy CPU time, %s of the CPUs were idle, %s stolen by the hypervisor",
 			cause.Pct(own), cause.Pct(free), cause.Pct(steal)),
-		Holds: cause.Of(own < ownShare && free < idle), Decides: true, Number: own,
+		Holds: cause.Of(own < ownShare && (free < idle || steal >= stolen)), Decides: true, Number: own,
 	}
 }

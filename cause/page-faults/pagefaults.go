@@ -31,6 +31,12 @@ const (
 	grown = 2.0
 	// kernel is the part of the CPU time from which on it is mostly the kernel's.
 	kernel = 0.5
+	// minorCost is what a minor fault takes at most, in nanoseconds: clearing a page
+	// of 4 kB takes about 1 us, the way there as much, in a guest some more. A fault
+	// for a huge page takes longer, but then there are few.
+	minorCost = 10e3
+	// minorShare is the part of the running time that minor faults must explain.
+	minorShare = 0.2
 )
 
 // judge tests running time only: what waits in a system call is not in a fault.
@@ -51,7 +57,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	waits, off := waiting(c, keys)
 	kept := cause.Evidence{
 		Text:  fmt.Sprintf("the kernel had %s of the CPU time during slow requests, %s at other times", cause.Pct(system(in)), cause.Pct(system(out))),
-		Holds: cause.Of(minor && system(in) >= kernel && system(in) > system(out)), Decides: true, Number: system(in),
+		Holds: cause.Of(minor && enough(in.MinorFaults/slow, c.Sum(keys)) && system(in) >= kernel && system(in) > system(out)), Decides: true, Number: system(in),
 	}
 	if major && in.MajorFaults >= slow { // each has to wait for at least one page
 		kept = waits
@@ -99,6 +105,10 @@ func waiting(c *cause.Case, keys []blame.KeyID) (waits, off cause.Evidence) {
 func faults(in, out *host.Usage, of func(u *host.Usage) float64) bool {
 	return of(in) > 0 && out.WallNS > 0 && perSecond(of(in), in) >= grown*perSecond(of(out), out)
 }
+
+// enough reports whether n minor faults can take the part of ns nanoseconds that
+// makes them their cause.
+func enough(n, ns float64) bool { return n*minorCost >= minorShare*ns }
 
 func perSecond(n float64, u *host.Usage) float64 { return n / max(u.WallNS, 1) * 1e9 }
 

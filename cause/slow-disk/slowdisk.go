@@ -43,11 +43,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	device := c.Blocked(r.Keys)
 	device.Decides = true
 	switch {
-	case kind == blame.SiteSync && c.Host == nil: // returns when the device has it
+	case kind == blame.SiteSync: // it returns when the device has it; file systems wait in more than one way
 		device.Decides = false
-	case kind == blame.SiteSync && device.Holds == cause.No: // a file system may wait otherwise
-		device.Holds = cause.Unknown
-		device.Alike = []string{"host-contention"}
 	case kind == blame.SiteWriteFD:
 		device.Alike = []string{"sync-logging"}
 	default:

@@ -42,8 +42,12 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.key, "key", "", "PEM `file` of the client certificate's key")
 	fs.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
-	fs.BoolVar(&f.noHost, "no-host", false, "do not record what the machine knows of a local process (threads, cgroup, pressure)")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
+}
+
+// registerHost registers the flag that applies to files too.
+func (f *recordFlags) registerHost(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.noHost, "no-host", false, "leave out what the machine knows of a local process (threads, cgroup, pressure)")
 }
 
 func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error) {
@@ -143,7 +147,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 			o := diagnose.Options{
 				RecordOptions: record, Save: save, Fixed: cmd.Flags().Changed("for"),
 				Analysing: func() { p.say("analysing") },
-				Analyse:   diagnose.AnalyseOptions{SLO: slo, Check: check},
+				Analyse:   diagnose.AnalyseOptions{SLO: slo, Check: check, NoHost: rec.noHost},
 			}
 			if expr != "" {
 				re, err := requestFunc(expr)
@@ -176,6 +180,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 	}
 	fs := cmd.Flags()
 	fs.AddFlagSet(live)
+	rec.registerHost(fs)
 	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile")
 	fs.StringVar(&baseline, "baseline", "", "recording (`file`) of the same service when it was fine")
 	fs.StringVar(&expr, "request", "", "what a request is: `func=REGEXP`, the intervals in which such a function is on the stack")
@@ -258,6 +263,7 @@ The file needs nothing else: record in the pod, diagnose on the laptop.`,
 		},
 	}
 	rec.register(cmd.Flags())
+	rec.registerHost(cmd.Flags())
 	cmd.Flags().StringVar(&save, "save", "", "the incident `file`; default whylate-TIME.whylate")
 	return cmd
 }
