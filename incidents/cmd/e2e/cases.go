@@ -113,7 +113,7 @@ var trials = withoutHost([]trial{
 		verdict: "cause",
 		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
 	},
-}, "caddy-quota", "caddy-crowd", "etcd-disk")
+}, "caddy-quota", "caddy-crowd", "etcd-disk", "etcd-gateway")
 
 // withoutHost adds the named trials once more, without the host's evidence.
 func withoutHost(trials []trial, names ...string) []trial {
