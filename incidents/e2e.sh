@@ -40,7 +40,7 @@ if [ -z "${WHYLATE:-}" ]; then
 	build .. "$bin/whylate" ./cmd/whylate
 	WHYLATE=$bin/whylate
 fi
-build . "$bin/" ./cmd/e2e ./cmd/peer ./cmd/neighbour
+build . "$bin/" ./cmd/e2e ./cmd/peer ./cmd/front ./cmd/neighbour
 host hosts/caddy . ./mirrored
 host hosts/etcd .
 if [ "$("$go" env GOOS)" = linux ]; then

@@ -4,16 +4,20 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/whylate/whylate/load"
 )
 
 // A trial is one program in one situation, and what is right to say about it.
 type trial struct {
 	name    string
 	start   func(ctx context.Context, t trial, bin, dir string) (*service, error)
-	program string   // its binary
-	peer    []string // arguments of the server that it calls
-	fsync   []string // arguments of slowfs, which its files are on; nil without it
-	rate    float64  // requests per second
+	program string      // its binary
+	peer    []string    // arguments of the server that it calls
+	fsync   []string    // arguments of slowfs, which its files are on; nil without it
+	gateway bool        // etcd is called through its JSON gateway, not through gRPC
+	rate    float64     // requests per second
+	bursts  load.Bursts // beside them
 	// quota is the CPU quota of the program, as a multiple of what it uses without
 	// one and without being recorded; 0 without one.
 	quota float64
@@ -53,9 +57,15 @@ const (
 	// behind it.
 	fsyncTime  = 60 * time.Millisecond
 	fsyncShare = "0.02"
-	// Measured on two CPUs: 0.2 to 0.7 ms with nothing planted and 2.4 to 4.3 ms
-	// beside the goroutines that compute; 1.4 to 64 ms beside a compiler.
-	calmLag, jobsLag = time.Millisecond, 8 * time.Millisecond
+	// A burst is as much work as 300 ms of the steady load. quota, a multiple of
+	// the mean use, is used up by it at once, and leaves room to catch up: near or
+	// above the mean, requests would pile up and the case be one of overload.
+	burstSize, burstEvery = 75, 700 * time.Millisecond
+	quota                 = 1.3
+	// Measured on two CPUs: 0.2 to 0.7 ms with nothing planted, 2.4 to 4.3 ms
+	// beside the goroutines that compute, 0.5 to 7.4 ms beside etcd, 4 to 20 ms
+	// where a burst is due at once; 1.4 to 64 ms beside a compiler.
+	calmLag, busyLag, burstLag = time.Millisecond, 8 * time.Millisecond, 30 * time.Millisecond
 )
 
 var trials = withoutHost([]trial{
@@ -71,27 +81,34 @@ var trials = withoutHost([]trial{
 		causes:  []string{"slow-dependency"}, also: []string{"host-contention"},
 	},
 	{
-		name: "caddy-jobs", start: startCaddy, program: "mirrored", rate: rate, lag: jobsLag,
+		name: "caddy-jobs", start: startCaddy, program: "mirrored", rate: rate, lag: busyLag,
 		peer:    []string{"-reply", replyTime.String()},
 		verdict: "cause",
 		causes:  []string{"cpu-hog", "netpoll-starvation"}, also: []string{"host-contention"},
 	},
 	{
-		name: "caddy-quota", start: startCaddy, program: "caddy", rate: rate, lag: calmLag,
-		peer:  []string{"-reply", replyTime.String()},
-		quota: 1.25, felt: 20 * time.Millisecond,
+		name: "caddy-quota", start: startCaddy, program: "caddy", rate: rate, lag: burstLag,
+		peer:   []string{"-reply", replyTime.String()},
+		bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
+		quota:  quota, felt: 20 * time.Millisecond,
 		verdict: "cause",
 		causes:  []string{"quota-too-low"}, also: []string{"host-contention"},
 	},
 	{
-		name: "caddy-crowd", start: startCaddy, program: "caddy", rate: rate, lag: calmLag,
+		name: "caddy-crowd", start: startCaddy, program: "caddy", rate: rate, lag: busyLag,
 		peer:       []string{"-reply", replyTime.String()},
 		neighbours: 8, felt: 8 * time.Millisecond,
 		verdict: "cause",
 		causes:  []string{"host-contention"},
 	},
 	{
-		name: "etcd-disk", start: startEtcd, program: "etcd", rate: putRate, lag: calmLag,
+		name: "etcd-disk", start: startEtcd, program: "etcd", rate: putRate, lag: busyLag,
+		fsync: []string{"-delay", fsyncTime.String(), "-share", fsyncShare}, felt: fsyncTime / 2,
+		verdict: "cause",
+		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
+	},
+	{
+		name: "etcd-gateway", start: startEtcd, program: "etcd", gateway: true, rate: putRate, lag: busyLag,
 		fsync: []string{"-delay", fsyncTime.String(), "-share", fsyncShare}, felt: fsyncTime / 2,
 		verdict: "cause",
 		causes:  []string{"slow-disk"}, also: []string{"host-contention"},

@@ -91,6 +91,21 @@ func (g *cgroup) add(pid int) error {
 	return write(filepath.Join(g.dir, "cgroup.procs"), strconv.Itoa(pid))
 }
 
+// throttled is the part of the periods so far in which the quota stopped the group.
+func (g *cgroup) throttled() (float64, error) {
+	b, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
+	if err != nil {
+		return 0, err
+	}
+	count := map[string]float64{}
+	for line := range strings.Lines(string(b)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			count[name], _ = strconv.ParseFloat(value, 64)
+		}
+	}
+	return count["nr_throttled"] / max(1, count["nr_periods"]), nil
+}
+
 // remove puts what is in the group back into the one above, and removes it.
 func (g *cgroup) remove() error {
 	b, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))

@@ -32,7 +32,7 @@ func (s *settings) send(ctx context.Context, svc *service, t trial, seed uint64)
 	c := &clients{end: end, done: make(chan struct{})}
 	go func() {
 		c.seen, c.err = load.Run(ctx, load.Config{
-			Targets: svc.targets, Rate: t.rate, Seed: seed,
+			Targets: svc.targets, Rate: t.rate, Bursts: t.bursts, Seed: seed,
 			Duration: warmUp + measure + settle + s.duration + beyond,
 		})
 		close(c.done)

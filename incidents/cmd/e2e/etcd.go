@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// keys is how many keys the clients write, valueSize how many bytes to each.
+	// keys is how many keys the gateway's clients write, valueSize how many bytes to
+	// each; as cmd/front does.
 	keys, valueSize = 64, 256
 	// etcdMember is the name of the only one.
 	etcdMember = "alone"
@@ -26,9 +27,6 @@ func startEtcd(ctx context.Context, t trial, bin, dir string) (_ *service, err e
 	}
 	client, raft := "http://"+addrs[0], "http://"+addrs[1]
 	s := &service{pprof: client}
-	for i := range keys {
-		s.targets = append(s.targets, put(client, i))
-	}
 	defer func() {
 		if err != nil {
 			s.stop()
@@ -45,7 +43,32 @@ func startEtcd(ctx context.Context, t trial, bin, dir string) (_ *service, err e
 	if err != nil {
 		return nil, err
 	}
-	return s, s.program.ready(ctx, client+"/health")
+	if err := s.program.ready(ctx, client+"/health"); err != nil {
+		return nil, err
+	}
+	return s, s.writers(ctx, t, bin, dir, client)
+}
+
+// writers decides how the clients write to an etcd: through its own JSON gateway,
+// or through a service of ours that speaks gRPC with it.
+func (s *service) writers(ctx context.Context, t trial, bin, dir, etcd string) error {
+	if t.gateway {
+		for i := range keys {
+			s.targets = append(s.targets, put(etcd, i))
+		}
+		return nil
+	}
+	addrs, err := addresses(1)
+	if err != nil {
+		return err
+	}
+	url := "http://" + addrs[0] + "/"
+	front, err := s.start(dir, filepath.Join(bin, "front"), []string{"GOMAXPROCS=1"}, "-etcd", etcd, "-listen", addrs[0])
+	if err != nil {
+		return err
+	}
+	s.targets = []load.Target{{URL: url}}
+	return front.ready(ctx, url)
 }
 
 // put writes a key through etcd's own JSON gateway.

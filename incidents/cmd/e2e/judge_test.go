@@ -8,6 +8,7 @@ import (
 func TestJudge(t *testing.T) {
 	steady := trial{verdict: "healthy"}
 	slow := trial{verdict: "cause", causes: []string{"b", "c"}, also: []string{"h"}}
+	blind := trial{verdict: "cause", causes: []string{"b"}, also: []string{"h"}, noHost: true}
 	for _, c := range []struct {
 		name  string
 		trial trial
@@ -29,6 +30,13 @@ func TestJudge(t *testing.T) {
 		{"look-alikes with another name", slow, `{"verdict":"inconclusive","consistent_with":[{"causes":["x","b"]}]}`, false},
 		{"look-alikes without the planted cause", slow, `{"verdict":"inconclusive","consistent_with":[{"causes":["h"]}]}`, false},
 		{"healthy where something was planted", slow, `{"verdict":"healthy"}`, false},
+		{"the planted cause without host evidence", blind, `{"verdict":"cause","findings":[{"cause":"b"}]}`, true},
+		{"another cause without host evidence", blind, `{"verdict":"cause","findings":[{"cause":"x"}]}`, false},
+		{"another cause first without host evidence", blind, `{"verdict":"inconclusive","findings":[{"cause":"x"}],"consistent_with":[{"causes":["b"]}]}`, false},
+		{"look-alikes of any name without host evidence", blind, `{"verdict":"inconclusive","consistent_with":[{"causes":["x","b"]},{"causes":["y"]}]}`, true},
+		{"look-alikes without the planted cause and host evidence", blind, `{"verdict":"inconclusive","consistent_with":[{"causes":["x"]},{"causes":["b"]}]}`, false},
+		{"no answer without host evidence", blind, `{"verdict":"inconclusive","reason":"unexplained"}`, true},
+		{"healthy without host evidence", blind, `{"verdict":"healthy"}`, false},
 		{"inconclusive where something was planted", slow, `{"verdict":"inconclusive","reason":"unexplained"}`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

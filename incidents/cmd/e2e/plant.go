@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -17,22 +18,41 @@ const (
 	settle = 2 * time.Second
 )
 
-// plant makes the host of a service that is under load what the trial says.
+// plant makes the host of a service that is under load what the trial says. What
+// it takes from the program it leaves to the clients, and to the server that the
+// program calls: else they would be late themselves.
 func (s *service) plant(ctx context.Context, t trial, bin, dir string) error {
+	if t.quota == 0 && t.neighbours == 0 {
+		return nil
+	}
+	if err := s.preferOthers(); err != nil {
+		return fmt.Errorf("running the clients first: %w", err)
+	}
 	if t.quota > 0 {
 		if err := s.limit(ctx, t.quota); err != nil {
 			return fmt.Errorf("giving %s a CPU quota: %w", s.program.name, err)
 		}
 	}
 	if t.neighbours > 0 {
-		if err := s.crowd(t.neighbours, bin, dir); err != nil {
-			return fmt.Errorf("giving %s neighbours: %w", s.program.name, err)
+		var err error
+		s.neighbours, err = s.start(dir, filepath.Join(bin, "neighbour"), nil, "-threads", strconv.Itoa(t.neighbours))
+		if err != nil {
+			return err
 		}
 	}
-	if t.quota == 0 && t.neighbours == 0 {
-		return nil
-	}
 	return pass(ctx, settle)
+}
+
+// preferOthers lets the clients and the program's own server run before all that
+// has a normal priority. Our main thread stays as it is, because it starts the
+// processes, and they would inherit.
+func (s *service) preferOthers() error {
+	self := os.Getpid() // also the id of the main thread
+	s.undo = append(s.undo, func() error { return normal(self) })
+	if err := prefer(self, self); err != nil || s.peer == nil {
+		return err
+	}
+	return prefer(s.peer.cmd.Process.Pid, 0)
 }
 
 // limit puts the program into a cgroup that may use that multiple of the CPU time
@@ -50,12 +70,12 @@ func (s *service) limit(ctx context.Context, quota float64) error {
 	if err != nil {
 		return err
 	}
-	g, err := newCgroup(quota * (after - before).Seconds() / measure.Seconds())
+	s.group, err = newCgroup(quota * (after - before).Seconds() / measure.Seconds())
 	if err != nil {
 		return err
 	}
-	s.undo = append(s.undo, g.remove)
-	return g.add(pid)
+	s.undo = append(s.undo, s.group.remove)
+	return s.group.add(pid)
 }
 
 // pass waits.
@@ -66,26 +86,6 @@ func pass(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// crowd starts threads that compute all the time. The clients, and the server that
-// the program calls, are not among those who suffer: else they would be late
-// themselves. Our main thread stays as it is, because it starts the processes, and
-// they would inherit.
-func (s *service) crowd(threads int, bin, dir string) error {
-	self := os.Getpid() // also the id of the main thread
-	s.undo = append(s.undo, func() error { return normal(self) })
-	if err := prefer(self, self); err != nil {
-		return err
-	}
-	if s.peer != nil {
-		if err := prefer(s.peer.cmd.Process.Pid, 0); err != nil {
-			return err
-		}
-	}
-	var err error
-	s.neighbours, err = s.start(dir, filepath.Join(bin, "neighbour"), nil, "-threads", fmt.Sprint(threads))
-	return err
 }
 
 // relieve ends the neighbours: an analysis is none of their business.

@@ -16,14 +16,22 @@ func prefer(pid, except int) error {
 	return schedule(pid, except, unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1})
 }
 
-// normal undoes prefer.
+// normal gives the threads of a process the priority of its main thread.
 func normal(pid int) error {
-	return schedule(pid, 0, unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL})
+	attr, err := unix.SchedGetAttr(pid, 0)
+	if err != nil {
+		return err
+	}
+	return schedule(pid, pid, *attr)
 }
 
-// schedule is done when it finds no thread that it has not seen: one that was
-// started before its parent's turn came is in the next list.
 func schedule(pid, except int, attr unix.SchedAttr) error {
+	return eachThread(pid, except, func(tid int) error { return unix.SchedSetAttr(tid, &attr, 0) })
+}
+
+// eachThread is done when it finds no thread that it has not seen: one that was
+// started before its parent's turn came is in the next list.
+func eachThread(pid, except int, do func(tid int) error) error {
 	seen := map[int]bool{except: true}
 	for {
 		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -37,7 +45,7 @@ func schedule(pid, except int, attr unix.SchedAttr) error {
 				continue
 			}
 			seen[tid] = true
-			if err := unix.SchedSetAttr(tid, &attr, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			if err := do(tid); err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended
 				return fmt.Errorf("the priority of thread %d: %w", tid, err)
 			}
 		}

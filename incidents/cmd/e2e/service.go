@@ -15,6 +15,7 @@ type service struct {
 	program    *process
 	peer       *process      // the server that it calls; nil if it calls none
 	neighbours *process      // nil without any
+	group      *cgroup       // with a quota; nil without one
 	targets    []load.Target // what the clients ask
 	pprof      string        // base URL of /debug/pprof
 	undo       []func() error

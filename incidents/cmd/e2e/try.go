@@ -69,19 +69,30 @@ func (s *settings) try(ctx context.Context, t trial, dir string, i int) (_ *outc
 	if o.seen, err = clients.result(); err != nil {
 		return nil, err
 	}
-	o.wrong, o.void = t.judge(&o.diagnosis), t.void(o.seen)
-	return o, nil
+	o.wrong = t.judge(&o.diagnosis)
+	o.void, err = t.void(svc, o.seen)
+	return o, err
 }
 
-// void says why the clients saw something else than what was planted, or nothing.
-func (t trial) void(seen load.Result) string {
+// leastThrottled is the part of its periods in which a quota must have stopped the
+// program to be what made a tail.
+const leastThrottled = 0.1
+
+// void says why the run was something else than what was planted, or nothing.
+func (t trial) void(svc *service, seen load.Result) (string, error) {
 	switch {
 	case seen.SendLag.Quantile(0.99) > t.lag:
-		return "busy"
+		return "busy", nil
 	case seen.Latency.Quantile(0.99) < t.felt:
-		return "mild"
+		return "mild", nil
+	case svc.group != nil:
+		part, err := svc.group.throttled()
+		if err != nil || part >= leastThrottled {
+			return "", err
+		}
+		return "mild", nil
 	}
-	return ""
+	return "", nil
 }
 
 // diagnose runs whylate against a live target and reads its answer. recorded is
