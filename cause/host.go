@@ -70,10 +70,10 @@ func (h *HostView) Idle() float64 {
 	return (h.Tail.IdleNS + h.Tail.IOWaitNS) / max(1, h.Tail.IdleNS+h.Tail.IOWaitNS+h.Tail.BusyNS+h.Tail.StealNS)
 }
 
-// Own returns the process's part of the machine's busy CPU time during the slow
-// requests, stolen time included.
+// Own returns the part of the CPUs that the process may use which it did use
+// during the slow requests.
 func (h *HostView) Own() float64 {
-	return h.Tail.RunNS / max(1, h.Tail.RunNS, h.Tail.BusyNS+h.Tail.StealNS)
+	return h.Tail.RunNS / max(1, h.Tail.WallNS) / float64(max(1, h.CPUs()))
 }
 
 // CPUs is how many CPUs the process may use.

@@ -15,7 +15,7 @@ type machine struct {
 	use     float64 // mean use of the quota
 	stopped float64 // part of the time in which the quota stopped the process
 	delayed float64 // of the time in which threads wanted a CPU
-	own     float64 // of the busy CPU time
+	own     float64 // use of the CPUs
 	idle    float64 // of the CPUs
 	cpus    int
 	hidden  bool // ancestors cannot be seen
@@ -57,12 +57,14 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		g.ThrottledNS += int64(m.stopped * in * float64(step))
 		g.UsageNS += int64(m.use * m.quota * float64(step))
 		s.Groups = []host.GroupCounters{g}
-		wanted := float64(step)
-		s.DelayNS += int64(m.delayed * in * wanted)
-		s.RunNS += int64((1 - m.delayed*in) * wanted)
-		busy := (1 - m.delayed*in) * wanted / m.own
-		s.Machine.BusyNS += int64(busy)
-		s.Machine.IdleNS += int64(busy * m.idle / (1 - m.idle))
+		all := float64(step) * float64(m.cpus)
+		run := m.own * all
+		s.RunNS += int64(run)
+		if m.delayed > 0 {
+			s.DelayNS += int64(in * run * m.delayed / (1 - m.delayed))
+		}
+		s.Machine.BusyNS += int64((1 - m.idle) * all)
+		s.Machine.IdleNS += int64(m.idle * all)
 	}
 	return r
 }

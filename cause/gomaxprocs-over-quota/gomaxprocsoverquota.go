@@ -73,7 +73,7 @@ func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
 			Decides: true, Number: d,
 		},
 		cause.Evidence{
-			Text:    fmt.Sprintf("%s of the machine's busy CPU time was the process's own", cause.Pct(own)),
+			Text:    fmt.Sprintf("the process itself used %s of the CPUs that it may use", cause.Pct(own)),
 			Holds:   cause.Of(own >= 0.5),
 			Decides: true, Number: own,
 		}, why(c))

@@ -22,7 +22,7 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// ownShare is the process's part of the machine's busy CPU time from which on it
+// ownShare is the process's use of the CPUs that it may use from which on it
 // stands in its own way, idle the machine's idle part above which nobody does,
 // unless the hypervisor takes the part stolen of what is not idle: a CPU that it
 // took away looks idle to others.
@@ -79,13 +79,15 @@ func delay(c *cause.Case) cause.Evidence {
 	return e
 }
 
-// others says whether it was somebody else who had the CPUs.
+// others says whether it was somebody else who had the CPUs. The machine's idle
+// time says nothing where the process may use only some of its CPUs.
 func others(c *cause.Case) cause.Evidence {
 	own, free := c.Host.Own(), c.Host.Idle()
 	steal := c.Host.Tail.StealNS / max(1, c.Host.Tail.BusyNS+c.Host.Tail.StealNS)
+	some := c.Host.Static.Allowed > 0 && c.Host.Static.Allowed < c.Host.Static.CPUs
 	return cause.Evidence{
-		Text: fmt.Sprintf("meanwhile the process used %s of the machine's busy CPU time, %s of the CPUs were idle, %s stolen by the hypervisor",
-			cause.Pct(own), cause.Pct(free), cause.Pct(steal)),
-		Holds: cause.Of(own < ownShare && (free < idle || steal >= stolen)), Decides: true, Number: own,
+		Text: fmt.Sprintf("meanwhile the process used %s of the %d CPUs that it may use; %s of the machine's CPU time was idle, %s stolen by the hypervisor",
+			cause.Pct(own), c.Host.CPUs(), cause.Pct(free), cause.Pct(steal)),
+		Holds: cause.Of(own < ownShare && (some || free < idle || steal >= stolen)), Decides: true, Number: own,
 	}
 }
