@@ -23,6 +23,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The kernel keeps the wish for a signal at the parent's end with the thread that
+// asks. Only the main thread is sure to live as long as we do, and what the parent
+// wished for before it started us stands there.
+func init() { runtime.LockOSThread() }
+
 func main() {
 	delay := flag.Duration("delay", 60*time.Millisecond, "how much longer a slow fsync takes")
 	share := flag.Float64("share", 0.05, "share of the fsyncs that are slow, 0 to 1, chosen at random")
@@ -75,9 +80,7 @@ func (n *node) Fsync(ctx context.Context, f fs.FileHandle, flags uint32) syscall
 func serve(folder, mountpoint string, d disk) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
-	// The parent's end is one more SIGTERM. The kernel keeps the wish for it with
-	// the thread that asks.
-	runtime.LockOSThread()
+	// The parent's end is one more SIGTERM.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0); err != nil {
 		return fmt.Errorf("asking for a signal at the parent's end: %w", err)
 	}

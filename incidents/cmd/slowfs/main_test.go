@@ -13,16 +13,29 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-const asMain = "SLOWFS_TEST_AS_MAIN"
+// asMain makes the test binary slowfs, asParent a parent of one that wants it
+// killed at its own end, as a careful parent does.
+const asMain, asParent = "SLOWFS_TEST_AS_MAIN", "SLOWFS_TEST_AS_PARENT"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asMain) != "" {
+	switch {
+	case os.Getenv(asParent) != "":
+		cmd := exec.Command(os.Args[0], os.Args[1:]...)
+		cmd.Env = append(os.Environ(), asParent+"=", asMain+"=1")
+		cmd.Stderr = os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Run(); err != nil {
+			os.Exit(1)
+		}
+	case os.Getenv(asMain) != "":
 		main()
-		return
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
 }
 
 func mounted(t *testing.T, dir string) bool {
@@ -34,8 +47,9 @@ func mounted(t *testing.T, dir string) bool {
 	return bytes.Contains(b, []byte(" "+dir+" "))
 }
 
-// mount runs slowfs over a folder with one file, until the test is over.
-func mount(t *testing.T, args ...string) (dir string, cmd *exec.Cmd) {
+// mount runs the test binary as what is said over a folder with one file, until the
+// test is over.
+func mount(t *testing.T, as string, args ...string) (dir string, cmd *exec.Cmd) {
 	t.Helper()
 	files, dir := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(files, "a"), []byte("in stock"), 0o600); err != nil {
@@ -43,11 +57,12 @@ func mount(t *testing.T, args ...string) (dir string, cmd *exec.Cmd) {
 	}
 	var out bytes.Buffer
 	cmd = exec.Command(os.Args[0], append(args, files, dir)...)
-	cmd.Env = append(os.Environ(), asMain+"=1")
+	cmd.Env = append(os.Environ(), as+"=1")
 	cmd.Stderr = &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	cmd.WaitDelay = time.Second // a killed parent's child keeps the pipe
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { cmd.Process.Signal(syscall.SIGTERM); <-ended })
@@ -76,7 +91,7 @@ func may(output string) bool {
 
 func TestEverythingPassesAndAnFsyncIsSlow(t *testing.T) {
 	const delay = 30 * time.Millisecond
-	dir, cmd := mount(t, "-share", "1", "-delay", delay.String())
+	dir, cmd := mount(t, asMain, "-share", "1", "-delay", delay.String())
 	f, err := os.OpenFile(filepath.Join(dir, "a"), os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -108,4 +123,17 @@ func TestEverythingPassesAndAnFsyncIsSlow(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
+}
+
+func TestTheMountGoesWithItsParent(t *testing.T) {
+	dir, parent := mount(t, asParent)
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); mounted(t, dir); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 30*time.Second {
+			unix.Unmount(dir, unix.MNT_DETACH) // or the folder cannot be removed
+			t.Fatal("the mount is there")
+		}
+	}
 }
