@@ -6,9 +6,10 @@ import (
 	"github.com/whylate/whylate/capture/host"
 )
 
-// StarvedDelay is how long threads must have waited for a CPU, per request and in
-// nanoseconds, for requests to be late that look fast: nobody feels less (see
-// HealthyMean). StarvedMin is the part of the time in which they wanted one.
+// StarvedDelay is how long threads must have waited for a CPU, each time and for
+// every request, in nanoseconds, for requests to be late that look fast: nobody
+// feels less (see HealthyMean). StarvedMin is the part of the time in which they
+// wanted one.
 const (
 	StarvedDelay = HealthyMean
 	StarvedMin   = 0.5
@@ -22,8 +23,12 @@ func (v *Verdict) before(c *Case, s Settings) {
 		return
 	}
 	whole := c.Host.Whole
+	var requests float64
+	for _, r := range c.A.Found().Roles {
+		requests += float64(r.Count)
+	}
 	c.Host.Tail = whole // there is no slow request to look at
-	delay := whole.DelayNS / max(1, v.Role.N)
+	delay := min(whole.DelayNS/max(1, requests), c.Host.Wait())
 	if s.SLO > 0 && float64(v.Role.Quantile(0.99))+delay <= float64(s.SLO) {
 		return
 	}
@@ -40,7 +45,7 @@ func (v *Verdict) before(c *Case, s Settings) {
 		ExcessNS: int64(delay), Fix: e.Fix, Verify: e.Verify,
 		Summary: fmt.Sprintf("Requests are late before the process sees them: %s.", j.Subject),
 	}
-	f.Evidence = append(f.Evidence, fmt.Sprintf("threads waited for a CPU for %s per request, which the requests' own times do not contain", Ms(delay)))
+	f.Evidence = append(f.Evidence, fmt.Sprintf("threads waited for a CPU for %s at a time, which the requests' own times do not contain", Ms(delay)))
 	for _, x := range j.Evidence {
 		if x.Decides {
 			f.Evidence = append(f.Evidence, x.Text)

@@ -3,6 +3,8 @@ package cause
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
@@ -16,7 +18,13 @@ type HostView struct {
 	// Whole, Tail and Rest are the usage over the part of the recording that the
 	// trace covers, over the slow requests, and over the time without one.
 	Whole, Tail, Rest host.Usage
+	// Scheduled says whether run delays were recorded, Machine whether the
+	// machine's CPU times were; where they were not, zero means nothing.
+	Scheduled, Machine bool
 }
+
+// covered is the part of the slow requests' time that the samples must cover.
+const covered = 0.5
 
 // onHost aligns the host's evidence with a case.
 func (c *Case) onHost(r *host.Recording) {
@@ -31,7 +39,15 @@ func (c *Case) onHost(r *host.Recording) {
 		Tail:      r.Over(hostSpans(tail)),
 		Rest:      r.Over(hostSpans(outside(tail, t.Start, t.End))),
 	}
-	if h.Whole.WallNS > 0 { // else the trace has another clock
+	var wanted float64
+	for _, s := range tail {
+		wanted += float64(s.End - s.Start)
+	}
+	h.Scheduled = !slices.ContainsFunc(r.Static.Missing, func(m host.Missing) bool {
+		return strings.Contains(m.What, "delay_ns") && !strings.Contains(m.What, "io_")
+	})
+	h.Machine = h.Whole.BusyNS+h.Whole.IdleNS > 0
+	if h.Whole.WallNS > 0 && h.Tail.WallNS >= covered*wanted { // else it has another clock, or ended early
 		c.Host = h
 	}
 }
@@ -87,8 +103,8 @@ func (h *HostView) CPUs() int {
 // Throttling is what a CPU quota did to the process.
 type Throttling struct {
 	Group host.Group
-	// Quota is in CPUs, Use the mean CPU use of the group over the recording as
-	// a part of it.
+	// Quota is in CPUs, Use the mean CPU use of the group, as a part of it, in the
+	// seconds around its stops; without any over the recording.
 	Quota, Use float64
 	// Periods is how many there were, Throttled in how many of them the group
 	// was stopped.
@@ -112,19 +128,47 @@ func (c *Case) Throttling() (worst *Throttling) {
 		t := &Throttling{
 			Group: g, Quota: float64(g.QuotaUS) / float64(g.PeriodUS),
 			Periods: whole.Periods, Throttled: whole.Throttled,
-			Tail: min(1, c.Host.Tail.Groups[i].ThrottledNS/max(1, c.Host.Tail.WallNS)),
-			Rest: min(1, c.Host.Rest.Groups[i].ThrottledNS/max(1, c.Host.Rest.WallNS)),
+			Tail: stopped(&c.Host.Tail, i, g), Rest: stopped(&c.Host.Rest, i, g),
 		}
 		used := whole.UsageNS
 		if used == 0 { // CPU accounting is in another hierarchy: the process's own use, a lower bound
 			used = c.Host.Whole.RunNS
 		}
 		t.Use = used / max(1, c.Host.Whole.WallNS) / t.Quota
+		if near := c.Host.nearStops(i); whole.UsageNS > 0 && near.WallNS > 0 {
+			t.Use = near.Groups[i].UsageNS / near.WallNS / t.Quota
+		}
 		if worst == nil || t.Tail > worst.Tail {
 			worst = t
 		}
 	}
 	return worst
+}
+
+// stopped returns the part of the time in which a group was stopped. The kernel
+// counts it for every CPU; each throttled period is at most one stop.
+func stopped(u *host.Usage, i int, g host.Group) float64 {
+	longest := u.Groups[i].Throttled * float64(g.PeriodUS) * 1e3
+	return min(1, min(u.Groups[i].ThrottledNS, longest)/max(1, u.WallNS))
+}
+
+// nearStops returns the usage in the seconds around the stops of group i.
+func (h *HostView) nearStops(i int) host.Usage {
+	const half = 5e8
+	var spans []host.Span
+	for k := 1; k < len(h.Samples); k++ {
+		a, b := &h.Samples[k-1], &h.Samples[k]
+		if i >= len(a.Groups) || i >= len(b.Groups) || b.Groups[i].Throttled <= a.Groups[i].Throttled {
+			continue
+		}
+		s := host.Span{From: b.MonoNS - half, To: b.MonoNS + half}
+		if n := len(spans); n > 0 && s.From <= spans[n-1].To {
+			spans[n-1].To = s.To
+			continue
+		}
+		spans = append(spans, s)
+	}
+	return h.Over(spans)
 }
 
 // Ps is how many Ps a Go program has by itself under the quota: at least two.
@@ -147,10 +191,27 @@ const (
 	offShare = 0.5
 )
 
-// Late returns how long threads waited for a CPU during a slow request, in
-// nanoseconds: an average over them, and not more than they took.
+// Late returns how long a thread waited for a CPU during a slow request that took
+// tail nanoseconds: the mean over the threads that wanted one.
 func (h *HostView) Late(tail float64) float64 {
-	return min(1, h.Tail.DelayNS/max(1, h.Tail.WallNS)) * tail
+	return h.Tail.DelayNS / max(1, h.Tail.WallNS, h.Tail.RunNS+h.Tail.DelayNS) * tail
+}
+
+// Wait returns how long a thread waited for a CPU each time, in nanoseconds: the
+// mean over the recording.
+func (h *HostView) Wait() float64 {
+	var delay, slices float64
+	was := map[int]host.Thread{}
+	for i := range h.Samples {
+		for _, t := range h.Samples[i].Threads {
+			if w, ok := was[t.TID]; ok && t.Slices >= w.Slices && t.DelayNS >= w.DelayNS {
+				delay += float64(t.DelayNS - w.DelayNS)
+				slices += float64(t.Slices - w.Slices)
+			}
+			was[t.TID] = t
+		}
+	}
+	return delay / max(1, slices)
 }
 
 // OffCPU returns the pieces in which threads did not get a CPU when they wanted
@@ -165,7 +226,8 @@ func (c *Case) OffCPU() []blame.KeyID {
 	var ran, called bool
 	if c.Host != nil {
 		t := c.Throttling()
-		all = all || t != nil && t.Tail >= offShare
+		all = all || t != nil && t.Tail >= offShare && t.Tail >= 1.5*t.Rest
+		ran = t != nil && t.Tail >= offShare
 		late := c.Host.Late(c.mean(c.Tail))
 		work, calls := 0.0, 0.0
 		for id, ns := range c.NS {
@@ -176,8 +238,10 @@ func (c *Case) OffCPU() []blame.KeyID {
 				calls += ns
 			}
 		}
-		delayed := c.Host.Delayed() >= offShare
-		ran = delayed && late >= offShare*work
+		work, calls = max(0, work), max(0, calls)
+		f := c.OnCPUOf(c.Tail)
+		delayed := c.Host.Delayed() >= offShare && !(f.Known && f.Value >= OnCPUMin)
+		ran = ran || delayed && late >= offShare*work
 		called = delayed && late-work >= offShare*calls
 	}
 	return c.Free(func(k blame.Key) bool {
@@ -239,19 +303,25 @@ func (c *Case) ThrottledEvidence() Evidence {
 	}
 }
 
+// coarse is how many times a slow request the samples may lie apart to say that it
+// was on a CPU.
+const coarse = 1.5
+
 // hostCPU says, from host evidence, whether the process's threads got a CPU when
 // they wanted one while the slow requests waited.
 func (c *Case) hostCPU() (e Evidence, known bool) {
-	if c.Host == nil {
+	if c.Host == nil || !c.Host.Scheduled {
 		return e, false
 	}
-	d := c.Host.Delayed()
+	d, tail := c.Host.Delayed(), c.mean(c.Tail)
 	e = Evidence{
 		Text:  fmt.Sprintf("the process's threads waited for a CPU for %s of a slow request, %s of the time in which they wanted one (schedstat)", Ms(c.Lateness()), Pct(d)),
 		Holds: Yes, Decides: true, Number: d,
 	}
+	span := c.Host.Span()
+	apart := float64(span.To-span.From) / float64(max(1, len(c.Host.Samples)-1))
 	t := c.Throttling()
-	if d >= DelayedMin || t != nil && t.Tail >= StoppedMin {
+	if d >= DelayedMin || t != nil && t.Tail >= StoppedMin || apart > coarse*tail {
 		e.Holds = Unknown
 	}
 	return e, true

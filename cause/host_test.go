@@ -60,8 +60,14 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		all := float64(step) * float64(m.cpus)
 		run := m.own * all
 		s.RunNS += int64(run)
+		last := s.Threads
+		s.Threads = []host.Thread{{TID: 1, RunNS: s.RunNS}}
 		if m.delayed > 0 {
 			s.DelayNS += int64(in * run * m.delayed / (1 - m.delayed))
+		}
+		s.Threads[0].DelayNS, s.Threads[0].Slices = s.DelayNS, 1
+		if last != nil {
+			s.Threads[0].Slices = last[0].Slices + 1
 		}
 		s.Machine.BusyNS += int64((1 - m.idle) * all)
 		s.Machine.IdleNS += int64(m.idle * all)

@@ -16,7 +16,7 @@ const LateRatio = 0.25
 // outside of the program, what, took ns nanoseconds: its end is seen late, too,
 // where they did not.
 func (c *Case) Punctual(what string, ns float64) Evidence {
-	if c.Host != nil {
+	if c.Host != nil && c.Host.Scheduled {
 		e := Evidence{Decides: true, Record: "the other side's own times, or the kernel's scheduling events (needs root)", Alike: []string{"host-contention"}}
 		d := c.Lateness()
 		e.Text = fmt.Sprintf("threads waited for a CPU for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
@@ -84,20 +84,20 @@ func (c *Case) Blocked(keys []blame.KeyID) Evidence {
 	switch {
 	case blocked >= MinSeen && in >= want && in >= 3*out:
 		e.Holds = Yes
-	case looks >= MinLooks && in <= max(out, 0.4*want):
+	case looks*min(1, c.Share(keys)) >= MinLooks && in <= 0.4*want:
 		e.Holds = No
 	}
 	return e
 }
 
-// SampledOn returns the part of the tail requests' CPU samples that have a
-// function on their stack that on accepts, and how many samples there are.
-func (c *Case) SampledOn(on func(function string) bool) (part float64, samples int) {
-	inTail := c.sampleOf(c.Tail)
+// SampledOn returns the part of the CPU samples of requests that have a function
+// on their stack that on accepts, and how many samples there are.
+func (c *Case) SampledOn(requests []int, on func(function string) bool) (part float64, samples int) {
+	in := c.sampleOf(requests)
 	hits := 0
 	t := c.A.Timeline()
 	for _, s := range t.Samples {
-		if !inTail(s) {
+		if !in(s) {
 			continue
 		}
 		samples++

@@ -231,9 +231,6 @@ func (c *Case) HolderEvidence(p *Processors, want Holder) []Evidence {
 // while the slow requests waited.
 func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 	name := c.A.Classes[class].Name
-	if e, known := c.hostCPU(); known && e.Holds == Yes {
-		return e
-	}
 	if f, doubt := c.Kept(class); doubt {
 		return Evidence{
 			Text:  fmt.Sprintf("while the slow requests waited, %s was on a CPU for only %s of its running time: its threads were kept from it", shortName(name), Pct(f.Value)),
@@ -247,7 +244,7 @@ func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 func (c *Case) CPUEvidence(what string, f Fraction) Evidence {
 	e, known := c.hostCPU()
 	switch {
-	case known && (e.Holds == Yes || !f.Known):
+	case known && !f.Known:
 		return e
 	case !f.Known:
 		return Evidence{Text: fmt.Sprintf("whether %s was on a CPU while it ran is unknown: %.0f CPU samples to be expected, %d are needed", shortName(what), f.Expected, MinSamples), Holds: Unknown, Decides: true}

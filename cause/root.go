@@ -65,8 +65,8 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 			same[c.work(c.Key(id).Site)] = true
 		}
 		return c.doThemselves(keys, func(k blame.Key) bool { return is(k) && same[c.work(k.Site)] }) >= 0.5
-	case Worker: // one long call, not many short ones in a row
-		return c.LongestHold(keys) >= QueueingRatio
+	case Worker: // a device, or one long call and not many short ones in a row
+		return c.onDevice(keys) >= 0.5 || c.LongestHold(keys) >= QueueingRatio
 	case Pool:
 		usual := float64(c.A.Queue(site).Hold)
 		return usual > 0 && c.MeanHold(keys) > GrownHold*usual
@@ -74,6 +74,17 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 		return false
 	}
 	return true
+}
+
+// onDevice returns the part of keys that waits for a device to have the data.
+func (c *Case) onDevice(keys []blame.KeyID) float64 {
+	var ns float64
+	for _, id := range keys {
+		if c.A.Sites[c.Key(id).Site].Kind == blame.SiteSync {
+			ns += c.NS[id]
+		}
+	}
+	return ns / max(1, c.Sum(keys))
 }
 
 // work identifies what is done at a site: all lines of a log and all lookups of

@@ -15,7 +15,7 @@ var gcPause = Scenario{
 	Cause: "gc-pause", Contrast: "tail", Verdicts: []string{"cause"},
 	Rate:      300,
 	Endpoints: []Endpoint{{Path: "/bill"}},
-	Env:       []string{"GOMAXPROCS=4", "GOGC=85"},
+	Env:       []string{twoPs, "GOGC=85"},
 	Peers:     []Peer{{Name: "tariffs", Reply: 2 * time.Millisecond}},
 	New:       newBilling,
 }

@@ -59,6 +59,7 @@ func read(r io.Reader, most int64) (*Recording, error) {
 	if !d.begun {
 		return nil, fmt.Errorf("read host samples: no complete first line, the file is empty, cut or something else: %w", evidence.ErrMalformed)
 	}
+	d.rec.smooth()
 	return &d.rec, nil
 }
 

@@ -60,7 +60,7 @@ func (r *Recording) Over(spans []Span) Usage {
 			u.add(a, b, float64(to-from)/float64(b.MonoNS-a.MonoNS))
 			u.WallNS += float64(to - from)
 		}
-		u.throttled(r.Samples, s)
+		u.throttled(r, s)
 	}
 	return u
 }
@@ -99,9 +99,11 @@ func (u *Usage) add(a, b *Sample, f float64) {
 }
 
 // throttled adds the throttled time of a span. The kernel counts a stop when it
-// ends: what a sample finds counted lies in the time before it, on one CPU or
-// more, even where that begins before the sample before.
-func (u *Usage) throttled(samples []Sample, s Span) {
+// ends, and for every CPU: what a sample finds counted lies in the time before it,
+// at most a period for each that was throttled, even where that begins before the
+// sample before.
+func (u *Usage) throttled(r *Recording, s Span) {
+	samples := r.Samples
 	i := sort.Search(len(samples), func(i int) bool { return samples[i].MonoNS > s.From })
 	for i = max(i, 1); i < len(samples); i++ {
 		a, b := &samples[i-1], &samples[i]
@@ -116,7 +118,11 @@ func (u *Usage) throttled(samples []Sample, s Span) {
 			if d <= 0 {
 				continue
 			}
-			began := min(a.MonoNS, b.MonoNS-min(d, maxStop))
+			longest := int64(maxStop)
+			if period := 1000 * r.Static.Groups[k].PeriodUS; period > 0 {
+				longest = min(longest, period*max(1, b.Groups[k].Throttled-a.Groups[k].Throttled))
+			}
+			began := min(a.MonoNS, b.MonoNS-min(d, longest))
 			if in := min(s.To, b.MonoNS) - max(s.From, began); in > 0 {
 				u.Groups[k].ThrottledNS += float64(d) * float64(in) / float64(b.MonoNS-began)
 			}
@@ -127,3 +133,25 @@ func (u *Usage) throttled(samples []Sample, s Span) {
 // maxStop is the longest that a quota stops a group at a time, in nanoseconds:
 // the kernel's longest period (1 s; most use 100 ms).
 const maxStop = 1e9
+
+// smooth spreads what the machine's counters grew over the samples in which they
+// were not read again: reading them is costly where there are many CPUs, and a
+// sample then repeats the values of the one before.
+func (r *Recording) smooth() {
+	total := func(m *Machine) int64 { return m.BusyNS + m.IdleNS + m.IOWaitNS + m.StealNS }
+	last := 0
+	for i := 1; i < len(r.Samples); i++ {
+		a, b := r.Samples[last], &r.Samples[i]
+		if total(&b.Machine) == total(&a.Machine) {
+			continue
+		}
+		for k := last + 1; k < i; k++ {
+			f := float64(r.Samples[k].MonoNS-a.MonoNS) / float64(b.MonoNS-a.MonoNS)
+			between := func(x, y int64) int64 { return x + int64(f*float64(y-x)) }
+			m, x, y := &r.Samples[k].Machine, &a.Machine, &b.Machine
+			m.BusyNS, m.IdleNS = between(x.BusyNS, y.BusyNS), between(x.IdleNS, y.IdleNS)
+			m.IOWaitNS, m.StealNS = between(x.IOWaitNS, y.IOWaitNS), between(x.StealNS, y.StealNS)
+		}
+		last = i
+	}
+}

@@ -45,8 +45,10 @@ func once(c *cause.Case) *cause.Judgement {
 		return (cause.Waits(k) || k.Kind == blame.CPU) && (inits(k.Site) || inits(k.First.Site) || inits(k.Queue.Site))
 	}
 	keys := c.Free(is)
-	part, samples := c.SampledOn(func(f string) bool { return f == "sync.(*Once).doSlow" })
-	if samples >= cause.MinDoubt && part >= 0.5 { // what runs has no stack of its own
+	inOnce := func(f string) bool { return f == "sync.(*Once).doSlow" }
+	part, samples := c.SampledOn(c.Tail, inOnce)
+	usual, n := c.SampledOn(c.Typical, inOnce)
+	if samples >= cause.MinDoubt && part >= 0.5 && (n == 0 || usual < 0.5*part) { // else every request has one of its own // what runs has no stack of its own
 		keys = append(keys, c.Free(func(k blame.Key) bool {
 			return k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !is(k)
 		})...)
@@ -55,12 +57,12 @@ func once(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	where := c.PlaceOfKeys(keys)
-	share, n := c.Reached(is)
+	share, reached := c.Reached(is)
 	return &cause.Judgement{
 		Keys: keys, Where: where,
 		Subject: fmt.Sprintf("they run or await a one-time initialisation in %s", cause.PlaceName(where)),
 		Evidence: []cause.Evidence{{
-			Text:  fmt.Sprintf("%.0f requests run or await an initialisation by sync.Once, %s of all", n, cause.Pct(share)),
+			Text:  fmt.Sprintf("%.0f requests were seen in or waiting for an initialisation by sync.Once, %s of all", reached, cause.Pct(share)),
 			Holds: cause.Of(share <= few), Decides: true, Number: share,
 		}},
 	}

@@ -43,15 +43,26 @@ func judge(c *cause.Case) *cause.Judgement {
 	j.Subject = fmt.Sprintf("ready requests queue for one of %d Ps while CPUs are idle", c.GOMAXPROCS())
 	j.Where = nil
 	free := c.Host.Idle()
-	throttled := c.ThrottledEvidence()
-	throttled.Holds = -throttled.Holds
-	if c.Throttling() == nil {
-		throttled.Holds = cause.Yes
+	limit := c.ThrottledEvidence()
+	limit.Record, limit.Alike = "", nil
+	switch t := c.Throttling(); {
+	case t != nil: // the Ps follow it, or something else is wrong
+		limit.Holds = cause.Of(limit.Holds == cause.No && float64(c.GOMAXPROCS()) < t.Quota)
+	case limit.Holds == cause.No:
+		limit.Holds = cause.Yes
+	default:
+		limit.Alike, limit.Record = []string{"overload", "quota-too-low"}, "the quotas of the ancestor cgroups, on the node"
+	}
+	known := c.Host.Machine && (c.Host.Static.Allowed == 0 || c.Host.Static.Allowed == c.Host.Static.CPUs)
+	spare := cause.Of(free >= idle)
+	if !known {
+		spare = cause.Unknown
 	}
 	return j.With(
 		cause.Evidence{
 			Text:    fmt.Sprintf("%d Ps, but the process may use %d CPUs, and %s of the machine's CPU time was idle during slow requests", c.GOMAXPROCS(), c.Host.CPUs(), cause.Pct(free)),
-			Holds:   cause.Of(free >= idle),
+			Holds:   spare,
 			Decides: true, Number: free,
-		}, throttled)
+			Record: "the idle time of the CPUs that the process may use", Alike: []string{"overload"},
+		}, limit)
 }

@@ -28,6 +28,9 @@ var Entry = &cause.Entry{
 // took away looks idle to others.
 const ownShare, idle, stolen = 0.8, 0.25, 0.25
 
+// hidden is instead of idle where quotas of ancestor cgroups cannot be seen.
+const hidden = 0.05
+
 func judge(c *cause.Case) *cause.Judgement {
 	keys := c.OffCPU()
 	if len(keys) == 0 && c.Host == nil {
@@ -73,6 +76,9 @@ func delay(c *cause.Case) cause.Evidence {
 		Text:  fmt.Sprintf("threads waited for a CPU for %s of a slow request, %s of the time in which they wanted one (schedstat)", cause.Ms(c.Lateness()), cause.Pct(d)),
 		Holds: cause.Of(d >= cause.DelayedMin), Decides: true, Number: d,
 	}
+	if !c.Host.Scheduled {
+		e.Holds, e.Text = cause.Unknown, "how long threads waited for a CPU was not recorded"
+	}
 	if e.Holds == cause.No && c.Silent() > 0.2 {
 		e.Holds, e.Record, e.Alike = cause.Unknown, "the scheduler's events (needs root), and the hypervisor's steal time", []string{"page-faults"}
 	}
@@ -85,9 +91,16 @@ func others(c *cause.Case) cause.Evidence {
 	own, free := c.Host.Own(), c.Host.Idle()
 	steal := c.Host.Tail.StealNS / max(1, c.Host.Tail.BusyNS+c.Host.Tail.StealNS)
 	some := c.Host.Static.Allowed > 0 && c.Host.Static.Allowed < c.Host.Static.CPUs
+	most := idle
+	if !c.Host.Static.Ancestors { // a quota that cannot be seen leaves the machine idle
+		some, most = false, hidden
+	}
+	if !c.Host.Machine {
+		return cause.Evidence{Text: "who had the CPUs meanwhile was not recorded", Decides: true, Record: "the machine's CPU times"}
+	}
 	return cause.Evidence{
 		Text: fmt.Sprintf("meanwhile the process used %s of the %d CPUs that it may use; %s of the machine's CPU time was idle, %s stolen by the hypervisor",
 			cause.Pct(own), c.Host.CPUs(), cause.Pct(free), cause.Pct(steal)),
-		Holds: cause.Of(own < ownShare && (some || free < idle || steal >= stolen)), Decides: true, Number: own,
+		Holds: cause.Of(own < ownShare && (some || free < most || steal >= stolen)), Decides: true, Number: own,
 	}
 }

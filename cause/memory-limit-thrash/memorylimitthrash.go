@@ -3,8 +3,10 @@ package memorylimitthrash
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/timeline"
@@ -147,6 +149,32 @@ func spread(xs []float64) float64 {
 	return (xs[len(xs)*3/4] - xs[len(xs)/4]) / xs[len(xs)/2]
 }
 
+// far reports whether a limit is so far above the heap's goals that it begins no
+// cycle: stacks and the runtime's own memory take less than the heap in a spiral.
+func far(limit string, cycles []pair) bool {
+	most := uint64(0)
+	for _, p := range cycles {
+		most = max(most, p.this.Goal)
+	}
+	return most > 0 && bytesOf(limit) > 2*float64(most)
+}
+
+// bytesOf parses a GOMEMLIMIT; 0 if it is none.
+// Source: runtime.parseByteCount.
+func bytesOf(s string) float64 {
+	unit := 1.0
+	for i, suffix := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if n, ok := strings.CutSuffix(s, suffix); ok {
+			s, unit = n, math.Pow(1024, float64(i+1))
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSuffix(s, "B"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return float64(n) * unit
+}
+
 // limit says whether a memory limit, and not GOGC, leaves so little room.
 func limit(c *cause.Case, cycles []pair, room float64) cause.Evidence {
 	e := cause.Evidence{Holds: cause.Yes, Decides: true, Number: room}
@@ -158,6 +186,8 @@ func limit(c *cause.Case, cycles []pair, room float64) cause.Evidence {
 		e.Text = "GOGC is off, so that only a memory limit can have begun these cycles"
 	case err == nil && room >= bound*float64(gogc)/100:
 		e.Text, e.Holds = fmt.Sprintf("GOGC=%d leaves no more room than that", gogc), cause.No
+	case far(set, cycles):
+		e.Text, e.Holds = fmt.Sprintf("GOMEMLIMIT=%s is more than twice the heap's goal", set), cause.No
 	case set != "" && set != "off":
 		e.Text = fmt.Sprintf("GOMEMLIMIT=%s is set", set)
 	case err == nil:

@@ -58,7 +58,7 @@ func judge(c *cause.Case) *cause.Judgement {
 
 // checks judges the cost of passing pointers.
 func checks(c *cause.Case) *cause.Judgement {
-	part, samples := c.SampledOn(func(f string) bool { return strings.HasPrefix(f, "runtime.cgoCheck") })
+	part, samples := c.SampledOn(c.Tail, func(f string) bool { return strings.HasPrefix(f, "runtime.cgoCheck") })
 	if part < checked || samples < cause.MinDoubt {
 		return nil
 	}

@@ -72,10 +72,10 @@ func inKernel(c *cause.Case) cause.Evidence {
 	switch {
 	case system < kernel*clock:
 		e.Holds = cause.No
-	case calls < clock:
+	case system-calls >= kernel*clock: // even if the other calls are all in the kernel
 		e.Holds = cause.Yes
-	default: // they may be all of it
-		e.Holds = cause.Of(system-calls >= kernel*clock)
+	case calls >= clock:
+		e.Holds = cause.No
 	}
 	return e
 }

@@ -32,16 +32,16 @@ func judge(c *cause.Case) *cause.Judgement {
 	bare := c.Root(func(k blame.Key) bool {
 		return writes(k) && !c.A.Sites[k.Site].Log && c.A.Sites[k.Site].Kind == blame.SiteWriteFD
 	})
-	r, ev := lines, logged(c, lines)
+	r, ev, what := lines, logged(c, lines), "write to a log in %s and wait until it takes the line"
 	if bare.NS > lines.NS {
-		r, ev = bare, written(c, bare)
+		r, ev, what = bare, written(c, bare), "write in %s to a file or a pipe and wait until it takes that"
 	}
 	if len(r.Keys) == 0 {
 		return nil
 	}
 	return &cause.Judgement{
 		Keys: r.Keys, Where: r.Where, Via: r.Via,
-		Subject:  fmt.Sprintf("they write to a log in %s and wait until it takes the line", cause.PlaceName(r.Where)),
+		Subject:  fmt.Sprintf("they "+what, cause.PlaceName(r.Where)),
 		Evidence: append(ev, c.Punctual("the writes", r.NS)),
 	}
 }
@@ -70,7 +70,7 @@ func written(c *cause.Case, r *cause.Root) []cause.Evidence {
 	case c.Host == nil:
 	case e.Holds == cause.Yes && !toFile(c): // standard output and error are no files: a disk
 		e.Holds = cause.No
-	case e.Holds == cause.No && toReader(c): // no disk, but somebody reads
+	case e.Holds == cause.No && toReader(c) && !copies(c, r): // no disk, no copying, but somebody reads
 		e.Holds = cause.Yes
 	default:
 		e.Holds = cause.Unknown
@@ -79,6 +79,12 @@ func written(c *cause.Case, r *cause.Root) []cause.Evidence {
 		Text:  fmt.Sprintf("%s of the excess are writes to a file or pipe, by the requests themselves and by those in front of them", cause.Pct(c.Share(r.Keys))),
 		Holds: cause.Yes, Decides: true, Number: c.Share(r.Keys),
 	}, e}
+}
+
+// copies reports whether the kernel computed for so long during the slow requests
+// that it may have been copying what they wrote.
+func copies(c *cause.Case, r *cause.Root) bool {
+	return c.Host.Tail.SystemNS/float64(max(1, len(c.Tail))) >= 0.5*r.NS
 }
 
 func toFile(c *cause.Case) bool {
