@@ -27,7 +27,7 @@ func (v *Verdict) before(c *Case, s Settings) {
 	for _, r := range c.A.Found().Roles {
 		requests += float64(r.Count)
 	}
-	c.Host.Tail = whole // there is no slow request to look at
+	c.Host.Tail, c.Host.tail = whole, []host.Span{c.Host.Span()} // there is no slow request to look at
 	delay := min(whole.DelayNS/max(1, requests), c.Host.Wait())
 	if s.SLO > 0 && float64(v.Role.Quantile(0.99))+delay <= float64(s.SLO) {
 		return

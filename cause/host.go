@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/whylate/whylate/blame"
@@ -21,6 +22,7 @@ type HostView struct {
 	// Scheduled says whether run delays were recorded, Machine whether the
 	// machine's CPU times were; where they were not, zero means nothing.
 	Scheduled, Machine bool
+	tail               []host.Span
 }
 
 // covered is the part of the slow requests' time that the samples must cover.
@@ -34,10 +36,10 @@ func (c *Case) onHost(r *host.Recording) {
 	t := c.A.Timeline()
 	tail := c.tailSpans()
 	h := &HostView{
-		Recording: r,
-		Whole:     r.Over([]host.Span{{From: int64(t.Start), To: int64(t.End)}}),
-		Tail:      r.Over(hostSpans(tail)),
-		Rest:      r.Over(hostSpans(outside(tail, t.Start, t.End))),
+		Recording: r, tail: hostSpans(tail),
+		Whole: r.Over([]host.Span{{From: int64(t.Start), To: int64(t.End)}}),
+		Tail:  r.Over(hostSpans(tail)),
+		Rest:  r.Over(hostSpans(outside(tail, t.Start, t.End))),
 	}
 	var wanted float64
 	for _, s := range tail {
@@ -81,15 +83,43 @@ func (h *HostView) Delayed() float64 { return delayed(h.Tail) }
 func delayed(u host.Usage) float64 { return u.DelayNS / max(1, u.DelayNS+u.RunNS) }
 
 // Idle returns the part of the machine's CPU time that was idle during the slow
-// requests, Own the process's part of what was not.
+// requests.
 func (h *HostView) Idle() float64 {
 	return (h.Tail.IdleNS + h.Tail.IOWaitNS) / max(1, h.Tail.IdleNS+h.Tail.IOWaitNS+h.Tail.BusyNS+h.Tail.StealNS)
 }
 
-// Own returns the part of the CPUs that the process may use which it did use
-// during the slow requests.
-func (h *HostView) Own() float64 {
-	return h.Tail.RunNS / max(1, h.Tail.WallNS) / float64(max(1, h.CPUs()))
+// Crowd is who had the CPUs while threads of the process waited for one during
+// the slow requests: parts of the CPUs' time, each sample weighted by how long
+// threads waited in it.
+type Crowd struct {
+	// Own is the process's use of the CPUs that it may use, Idle and Stolen are
+	// parts of the machine's.
+	Own, Idle, Stolen float64
+}
+
+// Crowd returns who had the CPUs meanwhile; zero where nobody waited.
+func (h *HostView) Crowd() (c Crowd) {
+	var weight float64
+	for _, s := range h.tail {
+		i := sort.Search(len(h.Samples), func(i int) bool { return h.Samples[i].MonoNS > s.From })
+		for i = max(i, 1); i < len(h.Samples) && h.Samples[i-1].MonoNS < s.To; i++ {
+			a, b := h.Samples[i-1].MonoNS, h.Samples[i].MonoNS
+			u := h.Over([]host.Span{{From: a, To: b}})
+			w := u.DelayNS * float64(min(s.To, b)-max(s.From, a)) / max(1, float64(b-a))
+			all := u.IdleNS + u.IOWaitNS + u.BusyNS + u.StealNS
+			if w <= 0 || all <= 0 {
+				continue
+			}
+			weight += w
+			c.Own += w * u.RunNS / max(1, u.WallNS) / float64(max(1, h.CPUs()))
+			c.Idle += w * (u.IdleNS + u.IOWaitNS) / all
+			c.Stolen += w * u.StealNS / all
+		}
+	}
+	if weight > 0 {
+		c.Own, c.Idle, c.Stolen = c.Own/weight, c.Idle/weight, c.Stolen/weight
+	}
+	return c
 }
 
 // CPUs is how many CPUs the process may use.

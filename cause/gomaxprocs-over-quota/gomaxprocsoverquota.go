@@ -64,7 +64,7 @@ func judge(c *cause.Case) *cause.Judgement {
 
 // oversubscribed judges more Ps than CPUs without a quota.
 func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
-	d, own := c.Host.Delayed(), c.Host.Own()
+	d, own := c.Host.Delayed(), c.Host.Crowd().Own
 	j.Subject = fmt.Sprintf("%d Ps share %d CPUs, and their threads stand in each other's way", c.GOMAXPROCS(), c.Host.CPUs())
 	return j.With(
 		cause.Evidence{

@@ -88,8 +88,7 @@ func delay(c *cause.Case) cause.Evidence {
 // others says whether it was somebody else who had the CPUs. The machine's idle
 // time says nothing where the process may use only some of its CPUs.
 func others(c *cause.Case) cause.Evidence {
-	own, free := c.Host.Own(), c.Host.Idle()
-	steal := c.Host.Tail.StealNS / max(1, c.Host.Tail.BusyNS+c.Host.Tail.StealNS)
+	crowd := c.Host.Crowd()
 	some := c.Host.Static.Allowed > 0 && c.Host.Static.Allowed < c.Host.Static.CPUs
 	most := idle
 	if !c.Host.Static.Ancestors { // a quota that cannot be seen leaves the machine idle
@@ -99,8 +98,8 @@ func others(c *cause.Case) cause.Evidence {
 		return cause.Evidence{Text: "who had the CPUs meanwhile was not recorded", Decides: true, Record: "the machine's CPU times"}
 	}
 	return cause.Evidence{
-		Text: fmt.Sprintf("meanwhile the process used %s of the %d CPUs that it may use; %s of the machine's CPU time was idle, %s stolen by the hypervisor",
-			cause.Pct(own), c.Host.CPUs(), cause.Pct(free), cause.Pct(steal)),
-		Holds: cause.Of(own < ownShare && (some || free < most || steal >= stolen)), Decides: true, Number: own,
+		Text: fmt.Sprintf("while they waited the process used %s of the %d CPUs that it may use; %s of the machine's CPU time was idle, %s stolen by the hypervisor",
+			cause.Pct(crowd.Own), c.Host.CPUs(), cause.Pct(crowd.Idle), cause.Pct(crowd.Stolen)),
+		Holds: cause.Of(crowd.Own < ownShare && (some || crowd.Idle < most || crowd.Stolen >= stolen)), Decides: true, Number: crowd.Own,
 	}
 }
