@@ -61,11 +61,20 @@ type row struct {
 // their age as a lower bound, when they are older than the 99th percentile of
 // those that ended: they belong to the tail.
 func (a *Attribution) Population(role int) *Population {
+	return a.population(role, func(int) bool { return true })
+}
+
+// PopulationOf returns the requests of one endpoint of a role, as Population does.
+func (a *Attribution) PopulationOf(role, endpoint int) *Population {
+	return a.population(role, func(e int) bool { return e == endpoint })
+}
+
+func (a *Attribution) population(role int, of func(endpoint int) bool) *Population {
 	p := &Population{Role: role, a: a, start: a.t.Start, byEndpoint: map[int][]int{}}
 	p.block = min(max(a.t.Duration()/40, BlockMin), BlockMax)
 	for i := range a.Requests {
 		r := &a.f.Requests[a.Requests[i].Request]
-		if r.Role != role || r.InFlight && a.guards.NoInFlight {
+		if r.Role != role || !of(r.Endpoint) || r.InFlight && a.guards.NoInFlight {
 			continue
 		}
 		p.rows = append(p.rows, row{

@@ -333,6 +333,9 @@ func (c *Case) ThrottledEvidence() Evidence {
 	}
 }
 
+// recordKernel is what separates what samples of counters cannot.
+const recordKernel = "the kernel's scheduling events (needs root)"
+
 // coarse is how many times a slow request the samples may lie apart to say that it
 // was on a CPU.
 const coarse = 1.5
@@ -351,9 +354,13 @@ func (c *Case) hostCPU() (e Evidence, known bool) {
 	span := c.Host.Span()
 	apart := float64(span.To-span.From) / float64(max(1, len(c.Host.Samples)-1))
 	t := c.Throttling()
-	if d >= DelayedMin || t != nil && t.Tail >= StoppedMin || apart > coarse*tail {
-		e.Holds = Unknown
+	switch {
+	case t != nil && t.Tail >= StoppedMin:
+		e.Holds, e.Alike = Unknown, []string{"quota-too-low", "gomaxprocs-over-quota"}
+	case d >= DelayedMin || apart > coarse*tail:
+		e.Holds, e.Alike = Unknown, []string{"host-contention"}
 	}
+	e.Record = recordKernel
 	return e, true
 }
 

@@ -143,6 +143,9 @@ type Verdict struct {
 	// Mix is the part of the excess due to the composition of endpoints.
 	Mix         float64
 	MixEndpoint int
+	// Only is the endpoint that was judged alone, because another one, Slower, is
+	// the tail of all; both are -1 if all endpoints were.
+	Only, Slower int
 	// Level is set when the median request was found to be slow.
 	Level *LevelVerdict
 	// OtherEndpoint is the part of the excess that the slow requests owe to being
@@ -198,14 +201,14 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		}
 	}
 	if first == nil {
-		return &Verdict{Verdict: "inconclusive", Reason: "no-requests", MixEndpoint: -1,
+		return &Verdict{Verdict: "inconclusive", Reason: "no-requests", MixEndpoint: -1, Only: -1, Slower: -1,
 			Sentence: "No requests were found in the recording. Was there traffic? If so, say which function is a request: --request func=REGEXP."}
 	}
 	return first
 }
 
 func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
-	v := &Verdict{Role: p, Verdict: "inconclusive", MixEndpoint: -1}
+	v := &Verdict{Role: p, Verdict: "inconclusive", MixEndpoint: -1, Only: -1, Slower: -1}
 	hanging, oldest := p.InFlight()
 	if oldest < HealthyMean { // nobody feels it
 		hanging = 0
@@ -228,7 +231,7 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if v.Mix >= MixShare && s.SLO > 0 && p99 > s.SLO {
 		// The slow requests are another endpoint, and too slow: what takes their
 		// time is asked for, not why they take longer than other endpoints.
-		*v = Verdict{Role: p, Verdict: "inconclusive", Mix: v.Mix, MixEndpoint: v.MixEndpoint, Whole: true}
+		*v = Verdict{Role: p, Verdict: "inconclusive", Mix: v.Mix, MixEndpoint: v.MixEndpoint, Only: -1, Slower: -1, Whole: true}
 		p.Whole = true
 		mix, endpoint := v.Mix, v.MixEndpoint
 		v.contrast(newCase(a, p, TailContrast), s)
@@ -247,10 +250,42 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		v.drop() // slow and fast requests do not differ: all are slow
 	}
 	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
+	if v.Verdict == "healthy" && mixed && !healthy {
+		if w := v.withoutMix(a, s); w != nil {
+			return w
+		}
+	}
 	if v.Verdict == "healthy" {
 		v.before(newCase(a, p, TailContrast), s)
 	}
 	return v
+}
+
+// withoutMix judges the largest endpoint of a tail that is another endpoint by
+// itself: who waits behind the slow one is late for a reason of its own. It
+// returns nil unless that has a cause.
+func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
+	count := map[int]int{}
+	largest := -1
+	for i := range a.Requests {
+		r := &a.Found().Requests[a.Requests[i].Request]
+		if r.Role != v.Role.Role || r.Endpoint == v.MixEndpoint {
+			continue
+		}
+		if count[r.Endpoint]++; largest < 0 || count[r.Endpoint] > count[largest] {
+			largest = r.Endpoint
+		}
+	}
+	if largest < 0 {
+		return nil
+	}
+	w := judgeRole(a, a.PopulationOf(v.Role.Role, largest), s)
+	if w.Verdict != "cause" {
+		return nil
+	}
+	w.Only, w.Slower = largest, v.MixEndpoint
+	w.Sentence = fmt.Sprintf("The slowest requests are another endpoint (%s), but %s is late too: %s", v.endpoint(a), shortName(a.Found().Endpoints[largest]), w.Sentence)
+	return w
 }
 
 // isHealthy applies the absolute part of the verdict: is there anything to

@@ -804,6 +804,39 @@ func TestAnotherEndpointIsNoCause(t *testing.T) {
 	}
 }
 
+// A slow endpoint does not hide that the others wait for a lock; without such a
+// fault the mixture is healthy.
+func TestAnEndpointBesideASlowOneHasItsOwnTail(t *testing.T) {
+	report := func(p *play) {
+		p.leaves(serving, 0, "network", reply...)
+		p.pass(60 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}
+	locked := behindHelper("sync", mutex, unlock, naps(12*ms, "main.refresh", "main.loop"))
+	for _, fault := range []bool{false, true} {
+		v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+			switch {
+			case i%10 == 9:
+				report(p)
+			case fault && i%20 == 3:
+				locked(p)
+			}
+		}, task: func(i int) string {
+			if i%10 == 9 {
+				return "report"
+			}
+			return "item"
+		}}), cause.Settings{})
+		switch {
+		case !fault && (v.Verdict != "healthy" || v.Only >= 0):
+			t.Errorf("without a fault: %s, %s", v.Verdict, v.Sentence)
+		case fault && (v.Verdict != "cause" || v.Only < 0 || len(v.Findings) == 0 || v.Findings[0].Cause != "lock-held-across-wait"):
+			t.Errorf("with a fault: %s, %+v: %s", v.Verdict, v.Findings, v.Sentence)
+		}
+	}
+}
+
 func TestWhatIsNotMaterial(t *testing.T) {
 	fine := blame.Share{NS: 10e6, Share: 0.5, Low: 0.4, High: 0.6, HasInterval: true, Episodes: 10}
 	with := func(f func(s *blame.Share)) blame.Share {

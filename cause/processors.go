@@ -232,26 +232,40 @@ func (c *Case) HolderEvidence(p *Processors, want Holder) []Evidence {
 func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 	name := c.A.Classes[class].Name
 	if f, doubt := c.Kept(class); doubt {
-		return Evidence{
-			Text:  fmt.Sprintf("while the slow requests waited, %s was on a CPU for only %s of its running time: its threads were kept from it", shortName(name), Pct(f.Value)),
-			Holds: Unknown, Decides: true, Number: f.Value,
-		}
+		return c.keptOff(Evidence{
+			Text:   fmt.Sprintf("while the slow requests waited, %s was on a CPU for only %s of its running time: its threads were kept from it", shortName(name), Pct(f.Value)),
+			Number: f.Value,
+		})
 	}
 	return c.CPUEvidence(name, c.OnCPU(class))
 }
 
-// CPUEvidence says whether something that ran was on a CPU while it did.
+// CPUEvidence says whether something that ran was on a CPU while it did: by its CPU
+// samples, if they are enough, else by the host's evidence.
 func (c *Case) CPUEvidence(what string, f Fraction) Evidence {
-	e, known := c.hostCPU()
-	switch {
-	case known && !f.Known:
-		return e
-	case !f.Known:
+	if !f.Known {
+		if e, known := c.hostCPU(); known {
+			return e
+		}
 		return Evidence{Text: fmt.Sprintf("whether %s was on a CPU while it ran is unknown: %.0f CPU samples to be expected, %d are needed", shortName(what), f.Expected, MinSamples), Holds: Unknown, Decides: true}
-	case f.Value < OnCPUMin:
-		return Evidence{Text: fmt.Sprintf("%s was on a CPU for only %s of its running time: the thread was kept from it", shortName(what), Pct(f.Value)), Holds: Unknown, Decides: true, Number: f.Value}
+	}
+	if f.Value < OnCPUMin {
+		return c.keptOff(Evidence{Text: fmt.Sprintf("%s was on a CPU for only %s of its running time: the thread was kept from it", shortName(what), Pct(f.Value)), Number: f.Value})
 	}
 	return Evidence{Text: fmt.Sprintf("%s was on a CPU for %s of its running time (CPU samples inside the trace)", shortName(what), Pct(min(f.Value, 1))), Holds: Yes, Decides: true, Number: f.Value}
+}
+
+// keptOff completes evidence that threads were kept from a CPU: by whom is
+// unknown, but for what the host's evidence excludes.
+func (c *Case) keptOff(e Evidence) Evidence {
+	e.Holds, e.Decides = Unknown, true
+	if h, known := c.hostCPU(); known {
+		e.Record = recordKernel
+		if e.Alike = h.Alike; len(e.Alike) == 0 {
+			e.Alike = []string{"page-faults", "host-contention"}
+		}
+	}
+	return e
 }
 
 // OffCPUCauses are the causes that a trace alone cannot tell from code that runs long.

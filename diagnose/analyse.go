@@ -205,6 +205,9 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	if v.Role != nil && v.Role.Role < len(f.Roles) && f.Roles[v.Role.Role].Shape == request.Function {
 		d.Notes = append(d.Notes, "Of the function's calls only those count in which something was recorded (a wait, a system call, a preemption): fast ones are missing, so percentiles are too high.")
 	}
+	if v.Only >= 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Only], f.Endpoints[v.Slower]))
+	}
 	switch {
 	case v.OtherEndpoint > 0:
 		d.Notes = append(d.Notes, fmt.Sprintf("The slow requests are another endpoint (%.0f %% of what they take longer): shares are of their whole time, not of their excess.", 100*v.OtherEndpoint))
@@ -226,10 +229,13 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	}
 }
 
+// noticed is how long a stop must have been to be mentioned, in nanoseconds.
+const noticed = 1e6
+
 // pauses says what the target remembers of the time before the recording.
 func pauses(d *report.Diagnosis, m *evidence.Manifest) {
 	p := m.Pauses
-	if p == nil || p.Stops == 0 {
+	if p == nil || p.Stops == 0 || p.LongestNS < noticed && p.Forced == 0 {
 		return
 	}
 	text := fmt.Sprintf("Before the recording the collector stopped the world %d times since %s, for %.1f ms at most (at %s)", p.Stops,

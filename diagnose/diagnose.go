@@ -107,7 +107,11 @@ func record(ctx context.Context, target, path string, o Options) (*report.Diagno
 		return nil, fmt.Errorf("read back the recording: %w", err)
 	}
 	defer in.Close()
-	return Analyse(in, o.Analyse)
+	d, err := Analyse(in, o.Analyse)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("interrupted too early: a trace can be read from about a second on (%w)", err)
+	}
+	return d, err
 }
 
 // IsFile reports whether a target names a file rather than an endpoint: it exists,

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,9 +120,11 @@ const (
 )
 
 // endpoint returns the URL of a local process's net/http/pprof, "" if it has
-// none: each of its listeners is asked for its command line, once.
+// none: each of its listeners is asked for its command line, once. A process that
+// is no Go program and has none is an error.
 func endpoint(ctx context.Context, pid int) (string, error) {
-	if _, err := host.Describe(pid); err != nil {
+	d, err := host.Describe(pid)
+	if err != nil {
 		return "", err
 	}
 	client := &http.Client{Timeout: tryTimeout, Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}}
@@ -143,6 +146,9 @@ func endpoint(ctx context.Context, pid int) (string, error) {
 		if err == nil && resp.StatusCode == http.StatusOK && host.Same(pid, string(cmdline), nil) == nil {
 			return "http://" + addr, nil
 		}
+	}
+	if d.NotGo {
+		return "", fmt.Errorf("process %d (%s) is no Go program, or one without build information, and does not serve net/http/pprof", pid, d.Target.Program)
 	}
 	return "", nil
 }
@@ -218,13 +224,22 @@ func (h *hostRecording) stop() {
 	h.w.Edit(func(m *evidence.Manifest) {
 		describe(m, h.desc)
 		for _, x := range append(h.desc.Static.Missing, after.Missing...) {
-			m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: x.What, Why: x.Why, Command: x.Command})
+			m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: word(x.What), Why: x.Why, Command: x.Command})
 		}
 		if after.Ended != "" {
 			m.Notes = append(m.Notes, "Recording the host ended early: "+after.Ended)
 		}
 	})
 }
+
+// words are what a reader calls the fields of host.jsonl.
+var words = map[string]string{
+	"io_delay_ns": "delays by block I/O", "threads, delay_ns": "threads' waiting for a CPU", "voluntary, involuntary": "context switches",
+	"net": "network counters", "groups": "cgroups", "groups.usage_ns": "the cgroup's CPU use", "ancestors": "cgroups above the process's",
+	"nspid": "pid namespaces", "cpus": "CPUs", "allowed": "CPU affinity", "stdout, stderr": "kinds of stdout and stderr", "env": "Go settings in the environment",
+}
+
+func word(field string) string { return cmp.Or(words[field], field) }
 
 // describe fills what the trace's endpoint did not tell.
 func describe(m *evidence.Manifest, d host.Description) {

@@ -551,7 +551,7 @@ func (p *page) notRecorded(d *Diagnosis) {
 		p.field(name, why)
 		if n.Command != "" {
 			// Never wrapped: it is there to be copied.
-			p.line(strings.Repeat(" ", fieldColumn) + p.styled("$ "+quote(n.Command, maxCommand), strong))
+			p.line(strings.Repeat(" ", fieldColumn) + p.styled(prompt(n.Command)+quote(n.Command, maxCommand), strong))
 		}
 	}
 }
@@ -594,4 +594,13 @@ func nanoseconds(s float64) int64 {
 		return 0
 	}
 	return int64(min(max(s, 0), 1e9) * 1e9)
+}
+
+// prompt marks what is to be typed into a shell; what is to be added to a program
+// has none.
+func prompt(command string) string {
+	if strings.Contains(command, "(") || strings.HasPrefix(command, "-") || !strings.Contains(command, " ") {
+		return "→ "
+	}
+	return "$ "
 }

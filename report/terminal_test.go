@@ -100,7 +100,7 @@ func safe(t *testing.T, out string, width int) {
 				t.Fatalf("line %d has the rune %U: %q", n+1, r, l)
 			}
 		}
-		if strings.Contains(l, "$ ") {
+		if strings.Contains(l, "$ ") || strings.Contains(l, "→ ") {
 			width := columns(strings.Repeat(" ", fieldColumn)+"$ ") + maxCommand
 			if columns(l) > width {
 				t.Errorf("line %d: command of %d columns", n+1, columns(l))

@@ -27,7 +27,8 @@ func Describe(pid int) (Description, error) {
 	d := Description{Target: evidence.Target{PID: pid}}
 	static, _ := describe(pid)
 	d.Static = static
-	d.Static.Missing = append(d.Static.Missing, target(pid, &d.Target)...)
+	missing, notGo := target(pid, &d.Target)
+	d.Static.Missing, d.NotGo = append(d.Static.Missing, missing...), notGo
 	d.Target.NumCPU = static.Allowed
 	d.Host = evidence.Host{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel(),
@@ -93,8 +94,8 @@ func asRoot(err error, pid int) string {
 }
 
 // target reads what the process itself says: its command, its environment and
-// its build. It returns what is missing.
-func target(pid int, t *evidence.Target) (missing []Missing) {
+// its build. It returns what is missing, and whether it is no Go program.
+func target(pid int, t *evidence.Target) (missing []Missing, notGo bool) {
 	miss := func(what string, err error) {
 		missing = append(missing, Missing{What: what, Why: err.Error(), Command: asRoot(err, pid)})
 	}
@@ -115,10 +116,11 @@ func target(pid int, t *evidence.Target) (missing []Missing) {
 		miss("build info", err)
 	case err != nil:
 		miss("build info", errors.New("the executable is no Go program, or its build information was removed"))
+		notGo = true
 	default:
 		build(info, t)
 	}
-	return missing
+	return missing, notGo
 }
 
 // settings picks the variables that change how a Go program runs. It is the

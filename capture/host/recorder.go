@@ -40,4 +40,6 @@ type Description struct {
 	Target evidence.Target
 	Host   evidence.Host
 	Static Static
+	// NotGo is set if the executable was read and is no Go program.
+	NotGo bool
 }

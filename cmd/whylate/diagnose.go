@@ -50,6 +50,14 @@ func (f *recordFlags) registerHost(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noHost, "no-host", false, "leave out what the machine knows of a local process (threads, cgroup, pressure)")
 }
 
+// checkTarget refuses numbers that are no process.
+func checkTarget(target string) error {
+	if n, err := strconv.Atoi(target); err == nil && n <= 0 {
+		return usageError{fmt.Errorf("%s is no process id", target)}
+	}
+	return nil
+}
+
 func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error) {
 	t := pprofhttp.Target{CAFile: f.caFile, CertFile: f.cert, KeyFile: f.key, Insecure: f.insecure, Header: http.Header{}}
 	for _, h := range f.headers {
@@ -132,6 +140,9 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				if err := noneSet(live, a[0]); err != nil {
 					return err
 				}
+			}
+			if err := checkTarget(a[0]); err != nil {
+				return err
 			}
 			p := newProgress(cmd.ErrOrStderr())
 			record, err := rec.options(p)
@@ -231,6 +242,9 @@ process that has one, into an incident file.
 The file needs nothing else: record in the pod, diagnose on the laptop.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
+			if err := checkTarget(a[0]); err != nil {
+				return err
+			}
 			p := newProgress(cmd.ErrOrStderr())
 			record, err := rec.options(p)
 			if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/whylate/whylate/demo"
 	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/version"
 	"github.com/whylate/whylate/report"
 )
 
@@ -108,6 +109,7 @@ Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconc
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.Version = version.String()
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
