@@ -219,6 +219,10 @@ const (
 	silentShare = 0.5
 	// offShare is the same for host evidence.
 	offShare = 0.5
+	// allShare is the part of all that slow requests did and waited for outside of
+	// the process which threads must have waited for a CPU, for waits for peers to
+	// be nothing else.
+	allShare = 0.8
 )
 
 // Late returns how long a thread waited for a CPU during a slow request that took
@@ -253,26 +257,31 @@ func (h *HostView) Wait() float64 {
 // room for anything else that they could have waited for.
 func (c *Case) OffCPU() []blame.KeyID {
 	all := c.Silent() >= silentShare
-	var ran, called bool
+	var ran, called, asked bool
 	if c.Host != nil {
 		t := c.Throttling()
 		all = all || t != nil && t.Tail >= offShare && t.Tail >= 1.5*t.Rest
 		ran = t != nil && t.Tail >= offShare
 		late := c.Host.Late(c.mean(c.Tail))
-		work, calls := 0.0, 0.0
+		work, calls, peers := 0.0, 0.0, 0.0
 		for id, ns := range c.NS {
 			switch k := c.Key(blame.KeyID(id)); {
 			case onCPU(k.Kind):
 				work += ns
 			case k.Kind == blame.Syscall:
 				calls += ns
+			case k.Kind == blame.Network:
+				peers += ns
 			}
 		}
-		work, calls = max(0, work), max(0, calls)
+		work, calls, peers = max(0, work), max(0, calls), max(0, peers)
 		f := c.OnCPUOf(c.Tail)
 		delayed := c.Host.Delayed() >= offShare && !(f.Known && f.Value >= OnCPUMin)
 		ran = ran || delayed && late >= offShare*work
 		called = delayed && late-work >= offShare*calls
+		// A thread that waits for a CPU polls no network: the end of a peer's wait
+		// is seen late too. Threads that wait for a slow peer do not wait for a CPU.
+		asked = delayed && late >= allShare*(work+calls+peers)
 	}
 	return c.Free(func(k blame.Key) bool {
 		switch {
@@ -282,6 +291,8 @@ func (c *Case) OffCPU() []blame.KeyID {
 			return true
 		case k.Kind == blame.Syscall:
 			return called
+		case k.Kind == blame.Network:
+			return asked
 		}
 		return ran && onCPU(k.Kind)
 	})
