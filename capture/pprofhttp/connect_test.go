@@ -253,7 +253,7 @@ func TestAWrongTargetGivesItsCauseAndALineToPaste(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.whylate")
-			_, err := RecordFile(t.Context(), path, c.target(t), Options{For: 100 * time.Millisecond, Timeout: 300 * time.Millisecond})
+			_, err := recordFile(t.Context(), path, c.target(t), Options{For: 100 * time.Millisecond, Timeout: 300 * time.Millisecond})
 			var e *Error
 			if !errors.As(err, &e) {
 				t.Fatalf("error %v, want an *Error", err)

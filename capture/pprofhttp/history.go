@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -21,12 +22,21 @@ const maxHistory = 32 << 20
 // history asks for the collector's stops before the recording: the last 256, as
 // runtime.MemStats keeps them. The answer costs the target one
 // runtime.ReadMemStats, which stops the world for some 10 µs, and a text of its
-// allocating stacks; it is asked before the trace begins, once.
+// allocating stacks; it is asked before the trace begins, once, and a target that
+// does not answer in time is recorded without.
 func (r *recording) history(ctx context.Context) {
 	began := time.Now()
+	ctx, done := context.WithTimeout(ctx, r.stall())
+	defer done()
 	resp, err := r.get(ctx, "heap", url.Values{"debug": {"1"}})
+	if errors.Is(err, errNotFound) {
+		r.notRecorded("pause history", "it is not served at "+r.URL()+"/heap", register("heap"))
+		return
+	}
 	if err != nil {
-		return // the profiles say why
+		why, command := missing(err)
+		r.notRecorded("pause history", why, command)
+		return
 	}
 	defer resp.Body.Close()
 	h, err := parseHistory(io.LimitReader(resp.Body, maxHistory))

@@ -44,36 +44,6 @@ type Result struct {
 	Advice string
 }
 
-// Record connects, probes and records into w, whose Close or Abort is left to
-// the caller. See Client.Record.
-func Record(ctx context.Context, w *evidence.Writer, target Target, options Options) (*Result, error) {
-	c, err := Connect(ctx, target, options)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	plan, err := c.Probe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.Record(ctx, w, plan)
-}
-
-// RecordFile records into a new incident at path. After an error there is no
-// file.
-func RecordFile(ctx context.Context, path string, target Target, options Options) (*Result, error) {
-	w, err := evidence.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	defer w.Abort()
-	result, err := Record(ctx, w, target, options)
-	if err != nil {
-		return nil, err
-	}
-	return result, w.Close()
-}
-
 // Record records the trace of the planned duration and the profiles around it
 // into w, and fills the manifest of w. Other members of w may be written at the
 // same time. An error means that there is no trace, or that w failed; a trace

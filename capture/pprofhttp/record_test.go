@@ -28,6 +28,34 @@ var quiet = log.New(io.Discard, "", 0)
 // short is a recording that takes about a second: the CPU profile's least.
 var short = Options{For: 300 * time.Millisecond, NoProbe: true}
 
+// recordAll connects, probes and records into w.
+func recordAll(ctx context.Context, w *evidence.Writer, target Target, options Options) (*Result, error) {
+	c, err := Connect(ctx, target, options)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	plan, err := c.Probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Record(ctx, w, plan)
+}
+
+// recordFile records into a new incident at path; after an error there is none.
+func recordFile(ctx context.Context, path string, target Target, options Options) (*Result, error) {
+	w, err := evidence.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Abort()
+	result, err := recordAll(ctx, w, target, options)
+	if err != nil {
+		return nil, err
+	}
+	return result, w.Close()
+}
+
 func why(in *evidence.Incident, what string) string {
 	for _, n := range in.Manifest.NotRecorded {
 		if n.What == what {
@@ -67,7 +95,7 @@ func TestARecordingHoldsTheTraceAndTheProfilesAroundIt(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "a.whylate")
-	result, err := RecordFile(t.Context(), path, Target{URL: withUser(t, serve(t, endpoint()).URL)}, options)
+	result, err := recordFile(t.Context(), path, Target{URL: withUser(t, serve(t, endpoint()).URL)}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +156,7 @@ func assertCPUCoversTrace(t *testing.T, in *evidence.Incident) {
 func record(t *testing.T, url string, options Options) (*Result, *evidence.Incident) {
 	t.Helper()
 	w, reopen := writer(t)
-	result, err := Record(t.Context(), w, Target{URL: url}, options)
+	result, err := recordAll(t.Context(), w, Target{URL: url}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +265,7 @@ func TestADurationAboveTheWriteTimeoutIsShortened(t *testing.T) {
 
 func TestAServerThatRefusesEveryDurationSaysWhatToChange(t *testing.T) {
 	w, _ := writer(t)
-	_, err := Record(t.Context(), w, Target{URL: serve(t, oldPprof(0.01)).URL}, Options{})
+	_, err := recordAll(t.Context(), w, Target{URL: serve(t, oldPprof(0.01)).URL}, Options{})
 	var e *Error
 	if !errors.As(err, &e) || !strings.Contains(e.Cause, "WriteTimeout") || !strings.Contains(e.Advice, "srv.WriteTimeout") {
 		t.Errorf("error %v", err)
@@ -303,7 +331,7 @@ func TestCancellingEndsTheTraceEarly(t *testing.T) {
 				}
 			}
 			w, reopen := writer(t)
-			result, err := Record(ctx, w, Target{URL: serve(t, endpoint()).URL}, options)
+			result, err := recordAll(ctx, w, Target{URL: serve(t, endpoint()).URL}, options)
 			if !c.keep {
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("error %v, want context.Canceled", err)
@@ -419,5 +447,32 @@ func TestAPauseHistoryThatIsNoneIsAnError(t *testing.T) {
 		if h, err := parseHistory(strings.NewReader(text)); err == nil {
 			t.Errorf("%q gives %+v", text, h)
 		}
+	}
+}
+
+func TestAPauseHistoryThatNeverEndsIsGivenUp(t *testing.T) {
+	inner := endpoint()
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("debug") == "1" && strings.HasSuffix(r.URL.Path, "/heap") {
+			io.WriteString(w, "heap profile: 0: 0 [0: 0]\n")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})).URL
+	options := short
+	options.Timeout = 100 * time.Millisecond
+	path := filepath.Join(t.TempDir(), "a.whylate")
+	if _, err := recordFile(t.Context(), path, Target{URL: url}, options); err != nil {
+		t.Fatal(err)
+	}
+	in, err := evidence.Open(path, evidence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if len(readTrace(t, in)) == 0 || in.Manifest.Pauses != nil || why(in, "pause history") == "" {
+		t.Errorf("pauses %+v, not recorded: %q", in.Manifest.Pauses, why(in, "pause history"))
 	}
 }
