@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
@@ -46,7 +45,7 @@ func (c *Case) onHost(r *host.Recording) {
 		wanted += float64(s.End - s.Start)
 	}
 	h.Scheduled = !slices.ContainsFunc(r.Static.Missing, func(m host.Missing) bool {
-		return strings.Contains(m.What, "delay_ns") && !strings.Contains(m.What, "io_")
+		return m.What == host.MissingDelays
 	})
 	h.Machine = h.Whole.BusyNS+h.Whole.IdleNS > 0
 	if h.Whole.WallNS > 0 && h.Tail.WallNS >= covered*wanted { // else it has another clock, or ended early

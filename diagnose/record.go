@@ -52,6 +52,8 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 		switch {
 		case err != nil:
 			return nil, err
+		case found == "" && o.NoHost:
+			return nil, fmt.Errorf("no listener of process %d serves net/http/pprof, and without the host's evidence nothing is left to record; add: %s", pid, AddEndpoint)
 		case found == "":
 			return nil, hostOnly(ctx, w, pid, o.Capture.For)
 		}
@@ -234,7 +236,7 @@ func (h *hostRecording) stop() {
 
 // words are what a reader calls the fields of host.jsonl.
 var words = map[string]string{
-	"io_delay_ns": "delays by block I/O", "threads, delay_ns": "threads' waiting for a CPU", "voluntary, involuntary": "context switches",
+	"io_delay_ns": "delays by block I/O", host.MissingDelays: "threads' waiting for a CPU", "voluntary, involuntary": "context switches",
 	"net": "network counters", "groups": "cgroups", "groups.usage_ns": "the cgroup's CPU use", "ancestors": "cgroups above the process's",
 	"nspid": "pid namespaces", "cpus": "CPUs", "allowed": "CPU affinity", "stdout, stderr": "kinds of stdout and stderr", "env": "Go settings in the environment",
 }

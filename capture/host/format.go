@@ -62,6 +62,10 @@ type Group struct {
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
 }
 
+// MissingDelays is Missing.What of a kernel that does not count how long threads
+// wait for a CPU.
+const MissingDelays = "threads, delay_ns"
+
 // Missing is evidence that could not be had.
 type Missing struct {
 	What    string `json:"what"`

@@ -274,7 +274,7 @@ func (r *Recorder) openThreads() (err error) {
 	r.listing = source{what: "threads", read: r.threads.list}
 	if !exists(procDir(r.pid) + "/schedstat") {
 		r.listing.read = func() error { return nil }
-		r.miss(&r.static.Missing, "threads, delay_ns", errors.New("the kernel does not count how threads are scheduled (CONFIG_SCHED_INFO)"))
+		r.miss(&r.static.Missing, MissingDelays, errors.New("the kernel does not count how threads are scheduled (CONFIG_SCHED_INFO)"))
 	}
 	return r.listing.run()
 }
