@@ -32,7 +32,9 @@ func (v *Verdict) before(c *Case, s Settings) {
 	if s.SLO > 0 && float64(v.Role.Quantile(0.99))+delay <= float64(s.SLO) {
 		return
 	}
-	if delay < StarvedDelay || delayed(whole) < StarvedMin || throttled(whole) {
+	t := c.Throttling()
+	stopped := t != nil && t.Tail >= StoppedMin
+	if delay < StarvedDelay || delayed(whole) < StarvedMin || stopped {
 		return
 	}
 	e := Lookup("host-contention")
@@ -54,13 +56,4 @@ func (v *Verdict) before(c *Case, s Settings) {
 	v.Verdict, v.Findings = "cause", append(v.Findings, f)
 	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but its threads waited for a CPU in %s of the time in which they wanted one: clients wait before the process sees their requests.",
 		Ms(float64(v.Role.Quantile(0.99))), Pct(delayed(whole)))
-}
-
-func throttled(u host.Usage) bool {
-	for _, g := range u.Groups {
-		if g.ThrottledNS >= StoppedMin*u.WallNS {
-			return true
-		}
-	}
-	return false
 }

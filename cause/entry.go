@@ -138,6 +138,9 @@ type Entry struct {
 	// Rank orders ownership: entries of lower rank claim time first.
 	Rank  int
 	Layer Layer
+	// Ours marks what whylate itself did: it is no property of the service and not
+	// held against it.
+	Ours bool
 	// What it is, MustHold and MustNot what has to be seen and not to be seen.
 	What, MustHold, MustNot string
 	// LookAlikes are ids that show similar symptoms.

@@ -58,10 +58,6 @@ const (
 	MinOtherRole = 0.1
 )
 
-// observer is the cause that is no property of the service: what it took is not
-// held against it.
-const observer = "observer"
-
 // Settings are what the user knows about the service.
 type Settings struct {
 	// SLO is the latency objective in nanoseconds, 0 if none is given.
@@ -358,7 +354,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		share := t.Columns[i]
 		if why := unmaterial(share, t.Excess, s, o.holds); why != "" {
 			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare, Number: share.Share})
-			if o.entry.ID == observer && c.Contrast == TailContrast {
+			if o.entry.Ours && c.Contrast == TailContrast {
 				v.own = share
 			}
 			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})

@@ -14,7 +14,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "observer", Title: "observer", Rank: 100, Layer: cause.Host,
+	ID: "observer", Title: "observer", Rank: 100, Layer: cause.Host, Ours: true,
 	What:       "The recording itself made these requests late: beginning a trace stops the world, and once a second the tracer lists every goroutine, which takes a P and, where there are very many, makes the garbage collector run.",
 	MustHold:   "the slow requests lie in the trace's own stops, behind its own goroutines, or in GC cycles that the tracer's allocations began; for a profile, at the instants at which whylate asked for it",
 	MustNot:    "profiles and stops that somebody else asked for: they are what the service lives with",
