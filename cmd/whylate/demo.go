@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,19 +27,27 @@ func newDemo() *cobra.Command {
 	var output, save string
 	var times int
 	cmd := &cobra.Command{
-		Use:   "demo [NAME]",
+		Use:   "demo [NAME...]",
 		Short: "Diagnose a planted incident, end to end, with nothing to install",
 		Long: `Start a small service with one planted cause of lateness, put it under load, and
 diagnose it. The verdict is checked against what was planted: exit code 3 (or that
-of the planted verdict) if it is right, 1 if it is not.`,
-		Args: args(cobra.MaximumNArgs(1)),
+of the planted verdict) if it is right, 1 if it is not.
+
+With --all, several names or --times the answer is a table, a line per run: what was
+planted and found, and what the same recording says without the host's evidence, as
+if only the URL were known ("by URL": right; honest if it does not decide and the
+truth is among the look-alikes; silent; missed if it says healthy; WRONG). The exit
+code is 0 if every verdict is the planted one.`,
 		RunE: func(cmd *cobra.Command, a []string) error {
 			out := cmd.OutOrStdout()
 			if err := errors.Join(checkDuration(duration), checkOutput(output)); err != nil {
 				return err
 			}
-			if all && (len(a) > 0 || save != "" || times < 1) {
-				return usageError{errors.New("--all runs every scenario: it takes no NAME and no --save, and --times of at least 1")}
+			switch {
+			case all && len(a) > 0:
+				return usageError{errors.New("--all runs every scenario: it takes no NAME")}
+			case times < 1:
+				return usageError{errors.New("--times must be at least 1")}
 			}
 			if list {
 				for _, s := range demo.All() {
@@ -46,31 +56,50 @@ of the planted verdict) if it is right, 1 if it is not.`,
 				return nil
 			}
 			d := demonstration{out: out, progress: newProgress(cmd.ErrOrStderr()), duration: duration, output: output, save: save}
-			if all {
-				return d.all(cmd.Context(), times)
+			scenarios, err := chosen(all, a)
+			if err != nil {
+				return err
 			}
-			s := demo.Default()
-			if len(a) == 1 {
-				var ok bool
-				if s, ok = demo.Lookup(a[0]); !ok {
-					var names []string
-					for _, s := range demo.All() {
-						names = append(names, s.Name)
-					}
-					return usageError{fmt.Errorf("there is no demo %q%s; whylate demo --list names them", a[0], didYouMean(a[0], names))}
+			if all || len(scenarios) > 1 || times > 1 {
+				if output != "text" {
+					return usageError{errors.New("a table of demos is text: --output json is for one run")}
 				}
+				return d.table(cmd.Context(), scenarios, times)
 			}
-			return d.one(cmd.Context(), s)
+			return d.one(cmd.Context(), scenarios[0])
 		},
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&all, "all", false, "run every scenario and print a table of verdicts")
-	fs.IntVar(&times, "times", 1, "with --all: how often to run each")
+	fs.IntVar(&times, "times", 1, "how often to run each")
 	fs.BoolVar(&list, "list", false, "list the scenarios")
 	fs.DurationVar(&duration, "for", 8*time.Second, "how long to record")
 	fs.StringVarP(&output, "output", "o", "text", "text or json")
-	fs.StringVar(&save, "save", "", "keep the recording in this `file`")
+	fs.StringVar(&save, "save", "", "keep the recording in this `file`; of several runs: folder")
 	return cmd
+}
+
+// chosen returns the scenarios of the given names, the first one without any.
+func chosen(all bool, names []string) ([]demo.Scenario, error) {
+	if all {
+		return demo.All(), nil
+	}
+	if len(names) == 0 {
+		return []demo.Scenario{demo.Default()}, nil
+	}
+	var out []demo.Scenario
+	for _, name := range names {
+		s, ok := demo.Lookup(name)
+		if !ok {
+			var known []string
+			for _, s := range demo.All() {
+				known = append(known, s.Name)
+			}
+			return nil, usageError{fmt.Errorf("there is no demo %q%s; whylate demo --list names them", name, didYouMean(name, known))}
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 func planted(s demo.Scenario) string {
@@ -107,8 +136,8 @@ func (o outcome) sentIn(d *report.Diagnosis) int {
 // warmUp is how long a service runs before it is recorded.
 const warmUp = time.Second
 
-// diagnose plants a scenario and diagnoses it.
-func (d *demonstration) diagnose(ctx context.Context, s demo.Scenario) (*report.Diagnosis, outcome, error) {
+// diagnose plants a scenario and diagnoses it; save is the file to keep, or empty.
+func (d *demonstration) diagnose(ctx context.Context, s demo.Scenario, save string) (*report.Diagnosis, outcome, error) {
 	r, err := demo.Run(ctx, s, demo.RunOptions{Duration: d.duration + 12*time.Second})
 	if err != nil {
 		return nil, outcome{}, err
@@ -122,7 +151,7 @@ func (d *demonstration) diagnose(ctx context.Context, s demo.Scenario) (*report.
 	begun := time.Now()
 	diag, err := diagnose.Run(ctx, r.PprofURL, diagnose.Options{
 		RecordOptions: diagnose.RecordOptions{Capture: pprofhttp.Options{For: d.duration, Progress: d.progress.show}},
-		Fixed:         true, Save: d.save,
+		Fixed:         true, Save: save,
 		Analysing: func() { d.progress.say("analysing") },
 		Analyse:   diagnose.AnalyseOptions{Check: true},
 	})
@@ -137,7 +166,7 @@ func (d *demonstration) diagnose(ctx context.Context, s demo.Scenario) (*report.
 
 func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
 	d.progress.say(fmt.Sprintf("demo %s: %s", s.Name, s.Title))
-	diag, res, err := d.diagnose(ctx, s)
+	diag, res, err := d.diagnose(ctx, s, d.save)
 	if err != nil {
 		return err
 	}
@@ -152,13 +181,24 @@ func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
 	return verdictExit(diag)
 }
 
-// all runs every scenario and prints a table.
-func (d *demonstration) all(ctx context.Context, times int) error {
+// table runs scenarios, each times, and prints a line per run.
+func (d *demonstration) table(ctx context.Context, scenarios []demo.Scenario, times int) error {
+	folder := d.save
+	if folder == "" {
+		var err error
+		if folder, err = os.MkdirTemp("", "whylate-"); err != nil {
+			return fmt.Errorf("make room for the recordings: %w", err)
+		}
+		defer os.RemoveAll(folder)
+	} else if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("make the folder for the recordings: %w", err)
+	}
 	wrong := 0
-	fmt.Fprintf(d.out, "%-21s %-22s %-5s %-34s %6s %14s %8s %8s %8s %6s %8s %5s\n", "scenario", "planted", "right", "found", "share", "interval", "p99", "without", "requests", "sent", "client", "s")
-	for _, s := range demo.All() {
-		for range times {
-			diag, res, err := d.diagnose(ctx, s)
+	fmt.Fprintf(d.out, "%-21s %-22s %-5s %-34s %6s %14s %8s %8s %8s %6s %8s %5s  %s\n", "scenario", "planted", "right", "found", "share", "interval", "p99", "without", "requests", "sent", "client", "s", "by URL")
+	for _, s := range scenarios {
+		for run := range times {
+			file := filepath.Join(folder, fmt.Sprintf("%s-%d.whylate", s.Name, run+1))
+			diag, res, err := d.diagnose(ctx, s, file)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -166,10 +206,17 @@ func (d *demonstration) all(ctx context.Context, times int) error {
 				fmt.Fprintf(d.out, "%-21s %-22s %-5s %v\n", s.Name, planted(s), "-", err)
 				break
 			}
+			var remote *report.Diagnosis
+			if err == nil {
+				remote, err = diagnose.Run(ctx, file, diagnose.Options{Analyse: diagnose.AnalyseOptions{NoHost: true}})
+			}
 			if err != nil {
 				wrong++
 				fmt.Fprintf(d.out, "%-21s %-22s %-5s %v\n", s.Name, planted(s), "no", err)
 				continue
+			}
+			if d.save == "" {
+				os.Remove(file)
 			}
 			ok, why := judge(s, diag)
 			mark := "yes"
@@ -178,14 +225,33 @@ func (d *demonstration) all(ctx context.Context, times int) error {
 				mark = "NO"
 			}
 			share, interval, without := first(diag)
-			fmt.Fprintf(d.out, "%-21s %-22s %-5s %-34s %6s %14s %8.1f %8s %8d %6d %8.1f %5.1f  %s\n", s.Name, planted(s), mark, found(diag), share, interval,
-				float64(diag.Requests.P99NS)/1e6, without, diag.Requests.Count, res.sentIn(diag), float64(res.seen.Latency.Quantile(0.99))/1e6, res.took.Seconds(), why)
+			fmt.Fprintf(d.out, "%-21s %-22s %-5s %-34s %6s %14s %8.1f %8s %8d %6d %8.1f %5.1f  %s %s  %s\n", s.Name, planted(s), mark, found(diag), share, interval,
+				float64(diag.Requests.P99NS)/1e6, without, diag.Requests.Count, res.sentIn(diag), float64(res.seen.Latency.Quantile(0.99))/1e6, res.took.Seconds(), grade(s, remote), found(remote), why)
 		}
 	}
 	if wrong > 0 {
 		return fmt.Errorf("%d verdicts are not the planted ones", wrong)
 	}
 	return nil
+}
+
+// grade says how a diagnosis does that lacks the host's evidence: it need not
+// decide, but it must not be wrong.
+func grade(s demo.Scenario, d *report.Diagnosis) string {
+	right := append([]string{s.Cause}, s.Accept...)
+	switch {
+	case len(d.Findings) > 0 && slices.Contains(right, d.Findings[0].Cause):
+		return "right"
+	case len(d.Findings) > 0:
+		return "WRONG"
+	case s.Cause == "" && d.Verdict == report.VerdictHealthy:
+		return "right"
+	case s.Cause != "" && slices.ContainsFunc(d.ConsistentWith, func(c cause.Consistent) bool { return slices.Contains(c.Causes, s.Cause) }):
+		return "honest"
+	case s.Cause != "" && d.Verdict == report.VerdictHealthy:
+		return "missed"
+	}
+	return "silent"
 }
 
 // found names what a diagnosis found.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestTheFirstDemoNamesItsPlantedCause(t *testing.T) {
 // The verdict of a demo is right if it is what was planted, by name or among the
 // causes that the trace alone cannot tell apart.
 func TestJudge(t *testing.T) {
-	planted := demo.Scenario{Cause: "cpu-hog", Contrast: "tail", Accept: []string{"overload"}, Verdicts: []string{"cause", "inconclusive"}}
+	fault := demo.Scenario{Cause: "cpu-hog", Contrast: "tail", Accept: []string{"overload"}, Verdicts: []string{"cause", "inconclusive"}}
 	control := demo.Scenario{Verdicts: []string{"healthy", "inconclusive"}, Accept: []string{"timer-wait"}}
 	named := func(verdict string, ids ...string) *report.Diagnosis {
 		d := &report.Diagnosis{Verdict: verdict}
@@ -86,16 +87,16 @@ func TestJudge(t *testing.T) {
 		d    *report.Diagnosis
 		want bool
 	}{
-		{"the planted cause", planted, named("cause", "cpu-hog"), true},
-		{"the planted cause before another", planted, named("cause", "cpu-hog", "timer-wait"), true},
-		{"the planted cause behind another", planted, named("cause", "timer-wait", "cpu-hog"), false},
-		{"one that is right too", planted, named("cause", "overload"), true},
-		{"another", planted, named("cause", "timer-wait"), false},
-		{"the other contrast", planted, level, false},
-		{"another verdict", planted, named("healthy"), false},
-		{"among those that look alike", planted, alike("overload", "cpu-hog"), true},
-		{"not among those that look alike", planted, alike("overload", "gc-assist"), false},
-		{"nothing at all", planted, named("inconclusive"), false},
+		{"the planted cause", fault, named("cause", "cpu-hog"), true},
+		{"the planted cause before another", fault, named("cause", "cpu-hog", "timer-wait"), true},
+		{"the planted cause behind another", fault, named("cause", "timer-wait", "cpu-hog"), false},
+		{"one that is right too", fault, named("cause", "overload"), true},
+		{"another", fault, named("cause", "timer-wait"), false},
+		{"the other contrast", fault, level, false},
+		{"another verdict", fault, named("healthy"), false},
+		{"among those that look alike", fault, alike("overload", "cpu-hog"), true},
+		{"not among those that look alike", fault, alike("overload", "gc-assist"), false},
+		{"nothing at all", fault, named("inconclusive"), false},
 		{"a control without a name", control, named("healthy"), true},
 		{"a control with a name", control, named("inconclusive", "cpu-hog"), false},
 		{"a control with a name that is right", control, named("inconclusive", "timer-wait"), true},
@@ -103,6 +104,46 @@ func TestJudge(t *testing.T) {
 	} {
 		if got, why := judge(c.s, c.d); got != c.want {
 			t.Errorf("%s: %v, %s", c.name, got, why)
+		}
+	}
+	for _, c := range []struct {
+		want string
+		s    demo.Scenario
+		d    *report.Diagnosis
+	}{
+		{"right", fault, named("cause", "cpu-hog")},
+		{"right", fault, named("cause", "overload")},
+		{"WRONG", fault, named("cause", "timer-wait", "cpu-hog")},
+		{"honest", fault, alike("gc-assist", "cpu-hog")},
+		{"silent", fault, alike("gc-assist")},
+		{"silent", fault, named("inconclusive")},
+		{"missed", fault, named("healthy")},
+		{"right", control, named("healthy")},
+		{"right", control, named("inconclusive", "timer-wait")},
+		{"WRONG", control, named("cause", "cpu-hog")},
+		{"silent", control, alike("cpu-hog")},
+	} {
+		if got := grade(c.s, c.d); got != c.want {
+			t.Errorf("%s of %s: grade %q, want %q", found(c.d), planted(c.s), got, c.want)
+		}
+	}
+}
+
+// Several demos, or one several times, are a table, and their recordings can be kept.
+func TestATableOfDemos(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "kept")
+	s := demo.Default()
+	code, stdout, stderr := whylate(t, "demo", "--for", "2s", "--times", "2", "--save", folder, s.Name)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "scenario ") || !strings.HasPrefix(lines[1], s.Name+" ") || !strings.HasPrefix(lines[2], s.Name+" ") {
+		t.Fatalf("exit %d\n%s\n%s", code, stdout, stderr)
+	}
+	if right := strings.Count(stdout, " yes "); code == exitOK && right != 2 || code != exitOK && right == 2 {
+		t.Errorf("exit %d with %d right\n%s", code, right, stdout)
+	}
+	for _, name := range []string{"-1.whylate", "-2.whylate"} {
+		if _, err := os.Stat(filepath.Join(folder, s.Name+name)); err != nil {
+			t.Error(err)
 		}
 	}
 }

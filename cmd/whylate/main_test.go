@@ -84,7 +84,8 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"demo --for 0s",
 		"demo --all --times 0",
 		"demo --all x",
-		"demo --all --save f",
+		"demo --all -o json",
+		"demo lock-convoy no-such-demo",
 	} {
 		t.Run(line, func(t *testing.T) {
 			code, stdout, stderr := whylate(t, strings.Split(line, " ")...)
@@ -420,7 +421,7 @@ func TestHelp(t *testing.T) {
 		"diagnose": {"http://host:port[/prefix]", "--for", "--max-bytes", "--slo", "--baseline", "--request", "func=REGEXP", "-o, --output", "--save", "--check", "--header", "--ca-file"},
 		"record":   {"--for", "--max-bytes", "--save", "--header"},
 		"causes":   {"causes [ID]"},
-		"demo":     {"demo [NAME]", "--all", "--list", "--for", "--save", "exit code 3"},
+		"demo":     {"demo [NAME...]", "--all", "--times", "by URL", "--list", "--for", "--save", "exit code 3"},
 		"version":  {"version"},
 	} {
 		t.Run("whylate "+args, func(t *testing.T) {
