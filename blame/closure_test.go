@@ -347,6 +347,50 @@ func TestTheDeepestQueueResolvesCompletely(t *testing.T) {
 	}
 }
 
+// What the holder at the head of the queue waits for elsewhere is part of its hold,
+// also for requests that queue behind another waiter.
+func TestAHoldAheadContainsWhatItsHolderWaitedFor(t *testing.T) {
+	_, a := attribute(t, `procs 2
+stack lock = sync.runtime_SemacquireMutex < sync.(*Mutex).Lock < main.get < main.handle
+stack free = sync.(*Mutex).Unlock < main.get < main.handle
+stack refreshed = sync.(*Mutex).Unlock < main.refresh
+stack ask = runtime.selectgo < net/http.(*persistConn).roundTrip < main.refresh
+stack give = runtime.chansend1 < net/http.(*persistConn).readLoop
+stack read = internal/poll.runtime_pollWait < net/http.(*persistConn).readLoop
+stack root = main.handle
+stack new = main.accept
+request /last g3 0ms-22ms
+0ms p0 busy
+0ms p0 starts g2 as root
+0ms p0 starts g3 as root
+0ms p1 idle
+0ms g1 runs on p0
+0ms g1 waits select at ask
+0ms g4 runs on p0
+0ms g4 waits network at read
+0ms g2 runs on p0
+0ms g2 waits sync at lock
+0ms g3 runs on p0
+0ms g3 waits sync at lock
+0ms p0 idle
+20ms poller wakes g4
+20ms g4 runs on p0
+20ms g4 wakes g1 at give
+20ms g4 waits network at read
+20ms g1 runs on p0
+20ms g1 wakes g2 at refreshed
+20ms g1 waits select at ask
+20ms g2 runs on p0
+21ms g2 wakes g3 at free
+21ms g2 ends
+21ms g3 runs on p0
+22ms end
+`, "")
+	if r := a.Requests[0]; r.Holders != 2 || r.Hold != 20e6 || r.Held != 21e6 {
+		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Hold, r.Held)
+	}
+}
+
 func TestSplitIsExactAndByLargestRemainder(t *testing.T) {
 	for _, c := range []struct {
 		n       int64

@@ -521,13 +521,14 @@ func (w *walker) holder(at *where, h timeline.GID, from, to timeline.Time) {
 	outer := w.nested
 	w.nested = 0
 	w.walk(at, h, from, to)
-	if at.last.Site == at.queue.Site {
+	queueing := at.last.Site == at.queue.Site
+	if queueing {
 		w.hold = max(w.hold, to-from-w.nested)
 		w.held += to - from - w.nested
 		w.holders++
 	}
 	w.nested = outer
-	if at.flags&Ahead != 0 {
+	if queueing && at.flags&Ahead != 0 { // what a holder ahead waits for elsewhere is part of its hold
 		w.nested += to - from
 	}
 }
