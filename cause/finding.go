@@ -72,6 +72,9 @@ type RuledOut struct {
 	// Fits marks an entry that nothing speaks against and that has a share of at
 	// least a tenth: it is not named, but it is not excluded either.
 	Fits bool `json:"fits,omitempty"`
+	// Absent marks an entry with nothing of its kind in the slow requests, or less
+	// than AbsentShare of their excess: nothing more can be said of it.
+	Absent bool `json:"absent,omitempty"`
 	// Number is the value of the deciding evidence, most often a share.
 	Number float64 `json:"number"`
 }

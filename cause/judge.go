@@ -25,6 +25,8 @@ const (
 	SuspectShare = 0.10
 	// TestedShare is the smallest share for which an entry is tested at all.
 	TestedShare = 0.05
+	// AbsentShare is the share below which there is nothing to tell of an entry.
+	AbsentShare = 0.01
 	// Pattern is how many separate episodes make a pattern of an incident.
 	Pattern = 5
 	// MinRequests is how many finished requests a diagnosis needs.
@@ -407,13 +409,13 @@ func (c *Case) test() (out []outcome, ruledOut []RuledOut) {
 			continue
 		}
 		if j == nil {
-			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: "nothing of its kind in the slow requests"})
+			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: "nothing of its kind in the slow requests", Absent: true})
 			continue
 		}
 		j.Keys = c.stillFree(j.Keys)
 		t := j.holds()
 		if share := c.Share(j.Keys); share < TestedShare && (t != No || len(j.Keys) > 0) {
-			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share})
+			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share, Absent: share < AbsentShare})
 			continue
 		}
 		if t == No {

@@ -37,9 +37,10 @@ func eliminationSample() []cause.RuledOut {
 		{Cause: "tcp-loss", Because: "no retransmits during the recording", Number: 0},
 		{Cause: "slow-dependency", Because: "0.1 ms of 38.4 ms excess is network wait that was not poll-blind", Number: 0.0026},
 		{Cause: "overload", Because: "some P was idle 71 % of the time", Number: 0.29},
-		{Cause: "gc-assist", Because: "no assist range inside a tail request or its wakers", Number: 0},
+		{Cause: "forced-gc", Because: "nothing of its kind in the slow requests", Absent: true},
+		{Cause: "gc-assist", Because: "0.01 ms of 38.4 ms excess", Number: 0.0003, Absent: true},
 		{Cause: "cpu-hog", Because: "no request waited with all Ps busy", Number: 0},
-		{Cause: "pool-exhausted", Because: "no wait at the get function of a pool", Number: 0},
+		{Cause: "pool-exhausted", Because: "nothing of its kind in the slow requests", Absent: true},
 		{Cause: "quota-too-low", Because: "0 of 100 periods throttled", Number: 0},
 	}
 }

@@ -500,11 +500,32 @@ func (p *page) ruledOut(d *Diagnosis) {
 	p.suspects("Ruled out", out)
 }
 
+// folded replaces the entries of each group that nothing can be told of by one
+// row, the group's last.
+func folded(rs []cause.RuledOut) (out []cause.RuledOut) {
+	for i := 0; i < len(rs); {
+		group := suspectOf(rs[i].Cause).group
+		var absent []string
+		for ; i < len(rs) && suspectOf(rs[i].Cause).group == group; i++ {
+			if rs[i].Absent {
+				absent = append(absent, rs[i].Cause)
+			} else {
+				out = append(out, rs[i])
+			}
+		}
+		if len(absent) > 0 {
+			out = append(out, cause.RuledOut{Cause: absent[0], Because: strings.Join(absent, " · "), Absent: true})
+		}
+	}
+	return out
+}
+
 func (p *page) suspects(heading string, rs []cause.RuledOut) {
 	if len(rs) == 0 {
 		return
 	}
 	p.heading(heading)
+	rs = folded(rs)
 	const group, name, value = 15, 23, 8
 	because := p.width - 2 - group - name - value - 2
 	last := ""
@@ -518,6 +539,14 @@ func (p *page) suspects(heading string, rs []cause.RuledOut) {
 			g = ""
 		} else {
 			last = g
+		}
+		if r.Absent {
+			text := fmt.Sprintf("nothing, or below %.0f %% of the excess: %s", 100*cause.AbsentShare, r.Because)
+			for _, l := range wrap(quote(text, maxSentence), p.width-2-group) {
+				p.line("  " + p.styled(pad(g, group), faint) + p.styled(l, faint))
+				g = ""
+			}
+			continue
 		}
 		lines := wrap(quote(r.Because, 3*because), because)
 		if len(lines) == 0 {
