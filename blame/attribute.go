@@ -208,7 +208,7 @@ func (a *Attribution) findReleases() {
 					continue
 				}
 				a.releases[site] = append(a.releases[site], release{s.End, timeline.GID(g), int32(i)})
-			} else if s.Kind == timeline.Waiting && s.End < a.t.End {
+			} else if s.Kind == timeline.Waiting && s.End < a.t.End && s.Reason != timeline.ReasonNone {
 				site := a.siteOf(s.Stack)
 				a.timers[site] = append(a.timers[site], int64(s.End-s.Start))
 			}

@@ -387,8 +387,8 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		k.Kind = Timer
 	case open:
 		k.Kind = Open
-	case s.Reason == timeline.ReasonSystem:
-		k.Kind = Unresolved
+	case s.Reason == timeline.ReasonSystem || s.Reason == timeline.ReasonNone:
+		k.Kind = Unresolved // of a wait that began before the trace nothing may be known
 	case !a.guards.NoTimeout && a.usuallyAnswered(k.Site):
 		w.timedOut(at, g, s, k, from, to)
 		return

@@ -272,6 +272,7 @@ func (b *builder) finish() {
 	}
 	byEnd(t.Tasks)
 	byEnd(t.Regions)
+	b.waitsBegunBefore()
 	b.finishProcs()
 	t.findFree()
 }
