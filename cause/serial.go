@@ -119,14 +119,20 @@ func isBlind(k blame.Key) bool { return k.Flags&blame.Blind != 0 }
 // leaf themselves, and what serialises it is only the way to it. (Among slow
 // requests those are common that both queue and do it.)
 func (c *Case) OwnWork(keys []blame.KeyID) float64 {
-	sites := map[blame.SiteID]bool{}
+	sites, all := map[blame.SiteID]float64{}, 0.0
 	for _, id := range keys {
 		if s := c.Key(id).Site; s != 0 {
-			sites[s] = true
+			sites[s] += c.NS[id]
+			all += c.NS[id]
 		}
 	}
-	return c.doThemselves(keys, func(k blame.Key) bool { return sites[k.Site] })
+	return c.doThemselves(keys, func(k blame.Key) bool { return sites[k.Site] > 0 && sites[k.Site] >= ownWorkMin*all })
 }
+
+// ownWorkMin is the part of what holders waited for from which on a site is what
+// they hold for: a holder also writes a request to its peer, and every request
+// writes an answer.
+const ownWorkMin = 0.1
 
 // doThemselves reports the part of all requests that spend time under keys and
 // also under a key on their own goroutine that is the same work.
