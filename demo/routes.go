@@ -21,6 +21,33 @@ var gomaxprocsOverQuota = Scenario{
 	New:       newRoutes,
 }
 
+// The same program, and its look-alikes: two Ps fit, but the quota is below what
+// it wants; and no quota at all, but neighbours.
+var (
+	routesQuota = Scenario{
+		Name:  "routes-quota",
+		Title: "the program of gomaxprocs-over-quota on two Ps, in a cgroup with less than it wants",
+		Cause: "quota-too-low", Contrast: "tail", Verdicts: []string{"cause"},
+		Rate:      100,
+		Endpoints: []Endpoint{{Path: "/route"}},
+		Env:       []string{twoPs},
+		Quota:     0.08,
+		Peers:     []Peer{{Name: "traffic", Reply: 6 * time.Millisecond}},
+		New:       newRoutes,
+	}
+	routesCrowd = Scenario{
+		Name:  "routes-crowd",
+		Title: "the program of gomaxprocs-over-quota on two Ps without a quota, beside neighbours",
+		Cause: "host-contention", Contrast: "tail", Verdicts: []string{"cause"},
+		Rate:       200,
+		Endpoints:  []Endpoint{{Path: "/route"}},
+		Env:        []string{twoPs},
+		Neighbours: Neighbours{Busy: 60 * time.Millisecond, Every: 600 * time.Millisecond},
+		Peers:      []Peer{{Name: "traffic", Reply: 6 * time.Millisecond, Remote: true}},
+		New:        newRoutes,
+	}
+)
+
 // routes answers from a map that is planned anew now and then.
 type routes struct {
 	client *http.Client

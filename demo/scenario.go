@@ -144,6 +144,10 @@ var scenarios = []Scenario{
 	syscallHandoff,        // vault.go
 	slowDisk,              // statements.go
 	pageFaults,            // maps.go
+	routesQuota,           // routes.go
+	routesCrowd,           // routes.go
+	paymentsExchange,      // payments.go
+	timesheetsLong,        // timesheets.go
 	controlSteady,         // profiles.go
 	controlBursts,         // profiles.go
 	controlGC,             // news.go
