@@ -211,6 +211,10 @@ func (a *Attribution) findReleases() {
 			} else if s.Kind == timeline.Waiting && s.End < a.t.End && s.Reason != timeline.ReasonNone {
 				site := a.siteOf(s.Stack)
 				a.timers[site] = append(a.timers[site], int64(s.End-s.Start))
+			} else if s.Kind == timeline.Syscall && s.End < a.t.End {
+				if site := a.siteOf(s.Stack); a.Sites[site].Kind.sleeps() {
+					a.timers[site] = append(a.timers[site], int64(s.End-s.Start))
+				}
 			}
 		}
 	}

@@ -30,6 +30,8 @@ const (
 	SiteWriteFD // writing to a file or pipe
 	SiteSocket  // a socket system call
 	SiteInbound // reading from or writing to the client of the request itself
+	SiteSleep   // a system call that only lets time pass
+	SiteBusy    // sleeping before it tries again to lock a database
 )
 
 // sites maps functions to the kind of a stack on which they stand, between the
@@ -85,7 +87,27 @@ var sites = []struct {
 	{6, SiteSync, "golang.org/x/sys/unix.Fdatasync"},
 	{6, SiteSync, "golang.org/x/sys/unix.Msync"},
 	{6, SiteSync, "modernc.org/libc.Xfsync"},
+	{6, SiteSync, "modernc.org/libc.Xfdatasync"},
+	{6, SiteSync, "modernc.org/libc.Xmsync"},
 	{6, SiteFile, "os.(*File).WriteAt"}, // never a pipe
+	{6, SiteFile, "syscall.Pread"},
+	{6, SiteFile, "syscall.Pwrite"},
+	{6, SiteFile, "golang.org/x/sys/unix.Pread"},
+	{6, SiteFile, "golang.org/x/sys/unix.Pwrite"},
+	{6, SiteFile, "modernc.org/libc.Xpread"},
+	{6, SiteFile, "modernc.org/libc.Xpwrite"},
+	{6, SiteFile, "modernc.org/libc.Xopen"},
+	{6, SiteFile, "modernc.org/libc.Xunlink"},
+	{6, SiteFile, "modernc.org/libc.Xftruncate"},
+	{5, SiteBusy, "modernc.org/sqlite/lib._sqliteDefaultBusyCallback"},
+	{5, SiteBusy, "modernc.org/sqlite/lib.sqliteDefaultBusyCallback"},
+	{6, SiteSleep, "syscall.Nanosleep"},
+	{6, SiteSleep, "golang.org/x/sys/unix.Nanosleep"},
+	{6, SiteSleep, "golang.org/x/sys/unix.ClockNanosleep"},
+	{6, SiteSleep, "modernc.org/libc.Xnanosleep"},
+	{6, SiteSleep, "modernc.org/libc.Xclock_nanosleep"},
+	{6, SiteSleep, "modernc.org/libc.Xusleep"},
+	{6, SiteSleep, "modernc.org/libc.Xsleep"},
 	{7, SiteWriteFD, "os.(*File).Write"},
 	{7, SiteOther, "os.(*Process)."},
 	{7, SiteOther, "os.StartProcess"},
@@ -106,6 +128,9 @@ var loggers = []string{
 	"github.com/charmbracelet/log.", "github.com/phuslu/log.", "github.com/apex/log.",
 	"gopkg.in/natefinch/lumberjack%2ev2.",
 }
+
+// sleeps reports whether a system call at a site only lets time pass.
+func (k SiteKind) sleeps() bool { return k == SiteSleep || k == SiteBusy }
 
 // Site is a place at which goroutines stand, told apart by functions, not lines.
 type Site struct {

@@ -134,8 +134,11 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 			w.runnable(at, k, from, end)
 		case timeline.Syscall:
 			k := Key{Kind: Syscall, Class: w.a.classAt(g, s.Start), Site: w.a.siteOf(s.Stack)}
-			if w.a.Sites[k.Site].C != "" {
+			switch site := &w.a.Sites[k.Site]; {
+			case site.C != "":
 				k.Kind = Cgo
+			case site.Kind.sleeps():
+				k.Kind = Timer
 			}
 			w.add(at, k, end-from)
 		case timeline.Waiting:

@@ -155,6 +155,22 @@ var specific = []struct {
 		finding: "slow-disk", where: "main.commit", not: []string{"sync-logging", "slow-cgo"},
 	},
 	{
+		name:    "the request sleeps in a system call",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, "syscall.Nanosleep", "main.pause", "main.serve"))},
+		finding: "timer-wait", where: "main.pause", not: []string{"slow-disk", "slow-cgo"},
+	},
+	{
+		name: "the request tries again and again to lock a database",
+		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, "modernc.org/libc.Xnanosleep", "modernc.org/sqlite/lib._unixSleep",
+			"modernc.org/sqlite/lib._sqliteDefaultBusyCallback", "modernc.org/sqlite.(*conn).step", "main.save", "main.serve"))},
+		alike: []string{"timer-wait", "lock-held-across-wait", "lock-held-across-work"},
+	},
+	{
+		name:    "a database in Go syncs its log",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, "modernc.org/libc.Xfsync", "modernc.org/sqlite/lib._unixSync", "modernc.org/sqlite.(*conn).step", "main.save", "main.serve"))},
+		finding: "slow-disk", where: "main.save",
+	},
+	{
 		name: "all sync under one lock",
 		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(calls(serving, ms/10, with(fsync, "main.commit", "main.serve")...)),
 			every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(fsync, "main.commit", "main.loop")...))))},

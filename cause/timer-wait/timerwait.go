@@ -31,6 +31,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	site, _ := cause.TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
 	w := c.A.Waits(site)
+	if c.A.Sites[site].Kind == blame.SiteBusy {
+		return busy(c, keys, site)
+	}
 	return &cause.Judgement{
 		Keys: keys, Where: c.PlaceOfKeys(keys),
 		Subject: fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site)),
@@ -52,4 +55,19 @@ func judge(c *cause.Case) *cause.Judgement {
 // or a millisecond, the resolution of a timer in an idle process.
 func constant(w blame.WaitStats) cause.Truth {
 	return cause.Of(w.High-w.Low <= max(w.High/10, 1e6))
+}
+
+// busy judges waits that only sleep before they try again to lock a database: it
+// is no timer that keeps them, but whoever has it, and nothing wakes them.
+func busy(c *cause.Case, keys []blame.KeyID, site blame.SiteID) *cause.Judgement {
+	return &cause.Judgement{
+		Keys: keys, Where: c.PlaceOfKeys(keys),
+		Subject: fmt.Sprintf("they sleep and try again in %s, because the database is locked", c.SiteName(site)),
+		Evidence: []cause.Evidence{{
+			Text:  "the sleeps are those of a busy handler: another connection holds the database's lock, in this process or in another, and a trace does not tell which",
+			Holds: cause.Unknown, Decides: true, Number: c.Share(keys),
+		}},
+		Alike:  []string{"lock-held-across-wait", "lock-held-across-work"},
+		Record: "with a runtime/trace region around every transaction: the one that is open meanwhile holds the lock",
+	}
 }
