@@ -391,6 +391,46 @@ request /last g3 0ms-22ms
 	}
 }
 
+// What a worker did for others, before it did it for the request, is as many holds
+// as it did pieces of work.
+func TestAWorkerHoldsOnceForEachPieceOfWork(t *testing.T) {
+	_, a := attribute(t, `procs 2
+stack done = runtime.chanrecv1 < main.ask < main.handle
+stack close = runtime.closechan < main.job < main.work
+stack root = main.handle
+request /last g4 0ms-10ms
+0ms p1 idle
+0ms p0 busy
+0ms p0 starts g2 as root
+0ms p0 starts g3 as root
+0ms p0 starts g4 as root
+0ms g2 runs on p0
+0ms g2 waits chan receive at done
+0ms g3 runs on p0
+0ms g3 waits chan receive at done
+0ms g4 runs on p0
+0ms g4 waits chan receive at done
+0ms g1 runs on p0
+3ms g1 wakes g2 at close
+6ms g1 wakes g3 at close
+9ms g1 wakes g4 at close
+9ms g4 runs on p1
+10ms end
+`, "")
+	if r := a.Requests[0]; r.Holders != 3 || r.Hold != 3e6 || r.Held != 9e6 {
+		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Hold, r.Held)
+	}
+	var q *Queue
+	for id := range a.Sites {
+		if a.Sites[id].Func == "main.ask" {
+			q = a.Queue(SiteID(id))
+		}
+	}
+	if q == nil || q.Hold != 3e6 {
+		t.Errorf("usual hold: %+v", q)
+	}
+}
+
 func TestSplitIsExactAndByLargestRemainder(t *testing.T) {
 	for _, c := range []struct {
 		n       int64

@@ -136,9 +136,18 @@ func (a *Attribution) holds(site SiteID, q *Queue) {
 	}
 	var edges []edge
 	var lengths []int64
-	for k := 0; k < len(rs); k += step {
+	before := map[timeline.GID]timeline.Time{}
+	for k := range rs {
 		h := a.t.Gs[rs[k].g].Segs[rs[k].seg].Waker
+		last := before[h]
+		before[h] = rs[k].at
+		if k%step != 0 {
+			continue
+		}
 		from := a.passed(h, site, rs[k].at)
+		if last > 0 && (last > from || from >= rs[k].at) {
+			from = last // what it held before it has given back
+		}
 		if from >= rs[k].at {
 			continue
 		}

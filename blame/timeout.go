@@ -69,9 +69,9 @@ func (w *walker) timedOut(at *where, g timeline.GID, s *timeline.Segment, k Key,
 // worker walks what a worker h did in [from, to] of the wait s: first, perhaps,
 // for others.
 func (w *walker) worker(next, at *where, s *timeline.Segment, h timeline.GID, k Key, from, to timeline.Time) {
-	if before := w.a.answeredBefore(next.last, s, h); before > from && before < to {
-		ahead := *next
-		ahead.flags |= Ahead
+	ahead := *next
+	ahead.flags |= Ahead
+	for before := range w.a.answeredBefore(next.last, s, h, from, to) {
 		w.atWork(&ahead, at, h, k, from, before)
 		from = before
 	}

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"iter"
 	"sort"
 	"strings"
 
@@ -493,29 +494,31 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 	if since > from {
 		w.cover(&next, s, hop, from, since)
 	}
-	if before := a.answeredBefore(hop, s, h); before > since && before < to {
-		ahead := next
-		ahead.flags |= Ahead
+	ahead := next
+	ahead.flags |= Ahead
+	for before := range a.answeredBefore(hop, s, h, since, to) {
 		w.holder(&ahead, h, since, before)
 		since = before
 	}
 	w.holder(&next, h, since, to)
 }
 
-// answeredBefore returns when the waker of s last ended another wait at the same
-// site, 0 if never: what a worker did until then it did for others. A lock's
-// holder does nothing for others.
-func (a *Attribution) answeredBefore(hop Hop, s *timeline.Segment, h timeline.GID) timeline.Time {
-	if a.lockLike(hop) || a.passing(hop) {
-		return 0
-	}
-	rs := a.releases[hop.Site]
-	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= s.End }) - 1; i >= 0 && rs[i].at > s.Start; i-- {
-		if a.t.Gs[rs[i].g].Segs[rs[i].seg].Waker == h {
-			return rs[i].at
+// answeredBefore yields the instants in (from, to) at which the waker h of s ended
+// other waits at the same site: what a worker did until then it did for others,
+// one after the other. A lock's holder does nothing for others.
+func (a *Attribution) answeredBefore(hop Hop, s *timeline.Segment, h timeline.GID, from, to timeline.Time) iter.Seq[timeline.Time] {
+	return func(yield func(timeline.Time) bool) {
+		if a.lockLike(hop) || a.passing(hop) {
+			return
+		}
+		from, to := max(from, s.Start), min(to, s.End)
+		rs := a.releases[hop.Site]
+		for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > from }); i < len(rs) && rs[i].at < to; i++ {
+			if a.t.Gs[rs[i].g].Segs[rs[i].seg].Waker == h && !yield(rs[i].at) {
+				return
+			}
 		}
 	}
-	return 0
 }
 
 // holder walks what a holder did before it released, and measures its hold: that

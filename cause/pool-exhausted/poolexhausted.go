@@ -66,9 +66,13 @@ func neverReturned(c *cause.Case, site blame.SiteID, q *blame.Queue) cause.Evide
 func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 	kind := c.A.Sites[l.Site].Kind
 	known := kind == blame.SitePool || kind == blame.SitePermit
+	who := fmt.Sprintf("requests wait in %s until another request gives back: %s of %d waits there, by %d different goroutines", c.SiteName(l.Site), cause.Pct(q.Peers), q.Waits, q.Wakers)
+	if !known && q.Peers <= cause.PeerRatio {
+		who = fmt.Sprintf("%d goroutines do what requests wait for in %s, %d times in all", q.Wakers, c.SiteName(l.Site), q.Waits)
+	}
 	return []cause.Evidence{
 		{
-			Text:    fmt.Sprintf("requests wait in %s until another request gives back: %s of %d waits there, by %d different goroutines", c.SiteName(l.Site), cause.Pct(q.Peers), q.Waits, q.Wakers),
+			Text:    who,
 			Holds:   cause.Of(known || q.Peers > cause.PeerRatio || q.Wakers > 1),
 			Decides: true, Number: q.Peers,
 		},
