@@ -247,6 +247,31 @@ func (h *HostView) Wait() float64 {
 	return delay / max(1, slices)
 }
 
+// TailWait is Wait during the slow requests, each wait weighted by its length:
+// the length of the wait in which the average waited nanosecond lies.
+func (h *HostView) TailWait() float64 {
+	var delay, squares float64
+	was := map[int]host.Thread{}
+	k := 0
+	for i := range h.Samples {
+		now := h.Samples[i].MonoNS
+		for k < len(h.tail) && i > 0 && h.tail[k].To <= h.Samples[i-1].MonoNS {
+			k++
+		}
+		// A wait is counted when it ends, in the sample after that.
+		inside := k < len(h.tail) && i > 0 && h.tail[k].From < now || k > 0 && i > 1 && h.tail[k-1].To > h.Samples[i-2].MonoNS
+		for _, t := range h.Samples[i].Threads {
+			if w, ok := was[t.TID]; ok && inside && t.Slices > w.Slices && t.DelayNS > w.DelayNS {
+				d := float64(t.DelayNS - w.DelayNS)
+				delay += d
+				squares += d * d / float64(t.Slices-w.Slices)
+			}
+			was[t.TID] = t
+		}
+	}
+	return squares / max(1, delay)
+}
+
 // OffCPU returns the pieces in which threads did not get a CPU when they wanted
 // one, as far as sampled evidence tells: what was late although a P was idle and
 // what lies in silences of the whole process. Further pieces count as a whole if
@@ -280,7 +305,10 @@ func (c *Case) OffCPU() []blame.KeyID {
 		called = delayed && late-work >= offShare*calls
 		// A thread that waits for a CPU polls no network: the end of a peer's wait
 		// is seen late too. Threads that wait for a slow peer do not wait for a CPU.
-		asked = delayed && late >= allShare*(work+calls+peers)
+		// And a wait for a peer ends with one wake-up: unless a quota stops all threads
+		// again and again, this one must have waited for a CPU about as long at a time.
+		asked = delayed && late >= allShare*(work+calls+peers) &&
+			(t != nil && t.Tail >= StoppedMin || c.Host.TailWait() >= offShare*peers)
 	}
 	return c.Free(func(k blame.Key) bool {
 		switch {

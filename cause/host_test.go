@@ -20,6 +20,7 @@ type machine struct {
 	cpus    int
 	hidden  bool // ancestors cannot be seen
 	always  bool // not only during slow requests
+	waits   int  // for a CPU in 5 ms; 0 means 1
 }
 
 // slowRequest is what the scenes' fast requests stay below.
@@ -67,7 +68,7 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		}
 		s.Threads[0].DelayNS, s.Threads[0].Slices = s.DelayNS, 1
 		if last != nil {
-			s.Threads[0].Slices = last[0].Slices + 1
+			s.Threads[0].Slices = last[0].Slices + int64(max(1, m.waits))
 		}
 		s.Machine.BusyNS += int64((1 - m.idle) * all)
 		s.Machine.IdleNS += int64(m.idle * all)
@@ -115,6 +116,8 @@ func TestTheHostDecides(t *testing.T) {
 		{"computes on a CPU", 2, computes, busy, "expensive-request", nil},
 		{"computes, or waits for a CPU", 2, computes, with(func(m *machine) { m.delayed = 0.45 }), "", []string{"expensive-request"}},
 		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
+		{"a peer that looks slow to threads that wait long for a CPU", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.8, 0.3 }), "host-contention", nil},
+		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},
 		{"a slow peer, or late threads", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.6, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
