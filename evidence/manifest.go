@@ -161,6 +161,18 @@ type Cost struct {
 	Requests int `json:"requests"`
 	// CPUSeconds is the CPU time of the recording process, not of the target.
 	CPUSeconds float64 `json:"cpu_seconds"`
+	// Asked are the dependencies that were asked what they did.
+	Asked []Asked `json:"asked,omitempty"`
+}
+
+// Asked is what asking a dependency cost it.
+type Asked struct {
+	// What is the dependency, such as "redis 127.0.0.1:6379".
+	What     string `json:"what"`
+	Commands int    `json:"commands"`
+	// NS is how long the answers took together, the way to and fro included: the
+	// dependency worked no longer for them.
+	NS int64 `json:"ns"`
 }
 
 // scrub enforces the privacy rules and puts the lists into their order. It runs
@@ -201,6 +213,7 @@ func (m *Manifest) clone() Manifest {
 	c.Recorded = slices.Clone(m.Recorded)
 	c.NotRecorded = slices.Clone(m.NotRecorded)
 	c.Notes = slices.Clone(m.Notes)
+	c.Cost.Asked = slices.Clone(m.Cost.Asked)
 	if m.Pauses != nil {
 		p := *m.Pauses
 		c.Pauses = &p

@@ -19,6 +19,7 @@ const (
 	MemberBlock        = "block.pb.gz"
 	MemberMetrics      = "metrics.jsonl"
 	MemberHost         = "host.jsonl"
+	MemberDependency   = "dependency.jsonl"
 	MemberKernel       = "kernel.events"
 	MemberWire         = "wire.events"
 	MemberAppLog       = "app.log"
@@ -38,6 +39,7 @@ var members = []struct{ name, what string }{
 	{MemberBlock, "block profile (pprof), since the process started"},
 	{MemberMetrics, "metrics samples"},
 	{MemberHost, "host samples: threads, cgroup, pressure"},
+	{MemberDependency, "what dependencies said of themselves: slow log, counters, waits"},
 	{MemberKernel, "kernel events"},
 	{MemberWire, "packets of the target's connections"},
 	{MemberAppLog, "log lines of the target"},
