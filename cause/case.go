@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/dependency"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
@@ -41,6 +42,8 @@ type Case struct {
 	Allocated *Allocation
 	// Host is what the host's evidence says, nil if there is none.
 	Host *HostView
+	// Dependencies are what peers of the process said of themselves, see Settings.
+	Dependencies []dependency.Server
 	// Target is what the recording says of the process: its settings, its toolchain.
 	Target evidence.Target
 	// Own are the spans in which whylate asked for profiles, see Settings.

@@ -61,6 +61,8 @@ type Judgement struct {
 	Where *Place
 	// Subject completes the sentence "the time went to ...".
 	Subject string
+	// Fix are remedies that only this case shows; they precede the entry's.
+	Fix []string
 	// Via lists the ids of causes that stand between the request and the root.
 	Via []string
 	// Alike are the ids that cannot be told apart from this one while a deciding

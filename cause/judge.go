@@ -2,10 +2,12 @@ package cause
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/dependency"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/timeline"
@@ -71,6 +73,8 @@ type Settings struct {
 	Allocated *Allocation
 	// Host is the host's evidence, nil if not recorded.
 	Host *host.Recording
+	// Dependencies are what peers of the process said of themselves.
+	Dependencies []dependency.Server
 	// Target is what the recording says of the process.
 	Target evidence.Target
 	// Own are the spans of the trace's clock, in order, in which whylate waited for
@@ -338,6 +342,7 @@ type outcome struct {
 // contrast tests every entry against one contrast and adds what it finds.
 func (v *Verdict) contrast(c *Case, s Settings) {
 	c.Allocated, c.Target, c.Own = s.Allocated, s.Target, s.Own
+	c.Dependencies = s.Dependencies
 	c.onHost(s.Host)
 	outcomes, ruledOut := c.test()
 	cols, names := c.columns(outcomes)
@@ -384,7 +389,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		}
 		return
 	}
-	v.RuledOut = ruledOut
+	v.RuledOut = c.acquitted(ruledOut)
 	v.Unresolved = t.Columns[len(outcomes)].Share
 	for i := len(outcomes) + 1; i < len(names); i++ {
 		v.addUnnamed(c, Unnamed{Share: t.Columns[i].Share, Leaf: names[i].text, Where: names[i].where})
@@ -560,7 +565,7 @@ func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 	f := Finding{
 		Cause: o.entry.ID, Contrast: c.Contrast, Share: s.Share, Pattern: "repeated",
 		ExcessNS: int64(s.NS), P99WithoutNS: s.P99Without,
-		Where: o.j.Where, Fix: o.entry.Fix, Verify: o.entry.Verify, Via: o.j.Via,
+		Where: o.j.Where, Fix: append(slices.Clone(o.j.Fix), o.entry.Fix...), Verify: o.entry.Verify, Via: o.j.Via,
 		Summary: summary(c, o, s),
 	}
 	if s.HasInterval {

@@ -64,7 +64,8 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if !o.NoHost {
 		hosts, hostErr = hostEvidence(in, t)
 	}
-	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Target: m.Target, Own: own(m, t)}
+	said, saidErr := dependencies(in)
+	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Dependencies: said, Target: m.Target, Own: own(m, t)}
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
@@ -93,6 +94,9 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if l := v.Level; l != nil {
 		d.Level = &report.Level{MedianNS: l.Median, WaitShare: l.WaitShare, Against: l.Against, ExcessNS: int64(l.Excess), OtherShare: l.Other}
 	}
+	if saidErr != nil {
+		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "dependencies", Why: saidErr.Error()})
+	}
 	if hostErr != nil {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "host evidence", Why: hostErr.Error()})
 	}
@@ -117,7 +121,7 @@ func described(m *evidence.Manifest) *report.Diagnosis {
 			Go: m.Target.Go, GOMAXPROCS: m.Target.GOMAXPROCS,
 		},
 		Notes: append([]string(nil), m.Notes...),
-		Cost:  report.Cost{RecordCPU: recordCPU(m)},
+		Cost:  report.Cost{RecordCPU: recordCPU(m), Asked: asked(m)},
 	}
 	for _, n := range m.NotRecorded {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/whylate/whylate/capture/dependency"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/evidence"
@@ -26,6 +27,8 @@ type RecordOptions struct {
 	Target pprofhttp.Target
 	// NoHost leaves the host's evidence out.
 	NoHost bool
+	// Dependencies are asked what they did while the target was recorded.
+	Dependencies []dependency.Target
 }
 
 // Record records a live target into a new incident at path: the URL of a service
@@ -82,7 +85,9 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	if err != nil {
 		notRecorded(w, "host evidence", err.Error(), hostCommand(err))
 	}
+	told := askDependencies(ctx, w, o.Dependencies)
 	result, err := c.Record(ctx, w, plan)
+	told()
 	beside.stop()
 	return result, err
 }

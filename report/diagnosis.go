@@ -144,6 +144,16 @@ type Cost struct {
 	RecordCPU float64 `json:"record_cpu"`
 	// AnalyseS is the analysis in seconds, wall time.
 	AnalyseS float64 `json:"analyse_s"`
+	// Asked are the dependencies that were asked what they did.
+	Asked []Asked `json:"asked,omitempty"`
+}
+
+// Asked is what asking a dependency cost it: how many commands, and how long their
+// answers took together, in nanoseconds; it worked no longer for them.
+type Asked struct {
+	What     string `json:"what"`
+	Commands int    `json:"commands"`
+	NS       int64  `json:"ns"`
 }
 
 // Check is the result of --check: the closure of every attributed request.

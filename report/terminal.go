@@ -604,6 +604,9 @@ func (p *page) footer(d *Diagnosis) {
 	}
 	p.field("lost", lost)
 	cost := fmt.Sprintf("recording %s of one CPU, analysis %s", percent(d.Cost.RecordCPU), duration(nanoseconds(d.Cost.AnalyseS)))
+	for _, a := range d.Cost.Asked[:min(len(d.Cost.Asked), maxItems)] {
+		cost += fmt.Sprintf(" · %s asked %s, which took it %s at most", quote(a.What, maxName), counted(a.Commands, "question"), duration(a.NS))
+	}
 	if d.Tool != "" {
 		cost += " · whylate " + quote(d.Tool, maxName)
 	}

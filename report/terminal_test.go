@@ -355,3 +355,15 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 		t.Errorf("JSON: %v", err)
 	}
 }
+
+func TestWhatAskingADependencyCostIsPrinted(t *testing.T) {
+	d := &Diagnosis{Cost: Cost{Asked: []Asked{{"redis 10.0.0.7:6379", 15, 2_440_000}, {"redis \x1b[31m\u202e", 1, 1}}}}
+	var b strings.Builder
+	if err := Terminal(&b, d, TerminalOptions{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	if want := `redis 10.0.0.7:6379 asked 15 questions, which took it 2.44 ms at most · redis \x1b[31m\u202e asked 1 question,`; !strings.Contains(text, want) {
+		t.Errorf("%s\nwant %s", text, want)
+	}
+}

@@ -73,11 +73,12 @@ func judge(c *cause.Case) *cause.Judgement {
 	if s := c.Share(timedOut); s > 0.1 {
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
 	}
+	told := c.Told(keys)
 	return &cause.Judgement{
 		Keys: keys, Where: where, Via: c.Via(keys),
-		Subject:  fmt.Sprintf("they wait in %s for a peer's answer", c.SiteName(site)),
-		Evidence: ev,
-		Alike:    []string{"host-contention"}, Record: cause.RecordHost,
+		Subject:  fmt.Sprintf("they wait in %s for %s", c.SiteName(site), told.Peer),
+		Evidence: append(ev, told.Evidence...), Fix: told.Fix,
+		Alike: []string{"host-contention"}, Record: cause.RecordHost,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/whylate/whylate/capture/dependency"
 	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/evidence"
@@ -30,6 +31,8 @@ type recordFlags struct {
 	noCPUProfile  bool
 	allGoroutines bool
 	noHost        bool
+	redis         []string
+	postgres      []string
 }
 
 func (f *recordFlags) register(fs *pflag.FlagSet) {
@@ -42,6 +45,8 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.key, "key", "", "PEM `file` of the client certificate's key")
 	fs.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
+	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
+	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
@@ -68,10 +73,36 @@ func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error)
 	if err := checkDuration(f.duration); err != nil {
 		return o, err
 	}
-	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, Capture: pprofhttp.Options{
+	deps, err := f.dependencies()
+	if err != nil {
+		return o, usageError{err}
+	}
+	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, Dependencies: deps, Capture: pprofhttp.Options{
 		For: f.duration, MaxBytes: int64(f.maxBytes), NoCPUProfile: f.noCPUProfile,
 		AllGoroutines: f.allGoroutines, KeepOnCancel: true, Progress: p.show,
 	}}, nil
+}
+
+// dependencies reads who is to be asked; errors hold no part of what was given, it may
+// be a password.
+func (f *recordFlags) dependencies() (out []dependency.Target, err error) {
+	if n := len(f.redis) + len(f.postgres); n > dependency.MaxServers {
+		return nil, fmt.Errorf("--redis and --postgres may be given %d times together, not %d", dependency.MaxServers, n)
+	}
+	for _, kind := range []struct {
+		flag  string
+		given []string
+		read  func(string) (dependency.Target, error)
+	}{{"redis", f.redis, dependency.NewRedis}, {"postgres", f.postgres, dependency.NewPostgres}} {
+		for _, addr := range kind.given {
+			t, err := kind.read(addr)
+			if err != nil {
+				return nil, fmt.Errorf("--%s: %w", kind.flag, err)
+			}
+			out = append(out, t)
+		}
+	}
+	return out, nil
 }
 
 // checkDuration and checkOutput check --for and -o.
@@ -132,6 +163,10 @@ TARGET is the URL of a service with net/http/pprof (http://host:port[/prefix]),
 the id of a local process that has one, or a file: an incident (*.whylate) or a
 Go execution trace. If the process runs on this machine, what the machine knows
 of it is recorded too: whether its threads got a CPU, its cgroup's quota, pressure.
+
+--redis and --postgres ask a dependency for its own figures before and after: whether
+it was slow itself, or the time is between. Nothing is written or reset there.
+Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command line.
 
 Without --for, a recording that holds too few requests is made again, longer.`,
 		Args: args(cobra.ExactArgs(1)),
@@ -239,7 +274,11 @@ func newRecord() *cobra.Command {
 		Short: "Only record; diagnose the file later, or elsewhere",
 		Long: `Record TARGET, the URL of a service with net/http/pprof or the id of a local
 process that has one, into an incident file.
-The file needs nothing else: record in the pod, diagnose on the laptop.`,
+The file needs nothing else: record in the pod, diagnose on the laptop.
+
+--redis and --postgres ask a dependency for its own figures before and after: whether
+it was slow itself, or the time is between. Nothing is written or reset there.
+Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command line.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if err := checkTarget(a[0]); err != nil {

@@ -72,6 +72,10 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"diagnose --for 0s " + url,
 		"diagnose --for 10m " + url,
 		"diagnose --header nonsense " + url,
+		"diagnose --redis redis://:hunter@ " + url,
+		"diagnose --postgres postgres://me:hunter@host:port/db " + url,
+		"record --redis http://:hunter@host " + url,
+		"diagnose" + strings.Repeat(" --redis localhost", 9) + " " + url,
 		"record",
 		"record --for 1ms " + url,
 		"record " + healthyTrace,
@@ -92,7 +96,7 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 			if code != exitUsage || stdout != "" {
 				t.Errorf("exit %d, stdout %q", code, stdout)
 			}
-			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) < 2 || !strings.HasPrefix(lines[0], "whylate: ") || lines[len(lines)-1] != "See whylate --help." {
+			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) < 2 || !strings.HasPrefix(lines[0], "whylate: ") || lines[len(lines)-1] != "See whylate --help." || strings.Contains(stderr, "hunter") {
 				t.Errorf("stderr %q", stderr)
 			}
 		})
@@ -103,6 +107,7 @@ func TestFlagsOfARecordingAreMistakesWithAFile(t *testing.T) {
 	for flag, value := range map[string]string{
 		"--save": "copy.whylate", "--for": "5s", "--max-bytes": "64MiB", "--header": "A: b", "--ca-file": "ca.pem", "--cert": "c.pem",
 		"--key": "k.pem", "--insecure": "", "--no-cpu-profile": "", "--all-goroutines": "",
+		"--redis": "localhost", "--postgres": "postgres://localhost",
 	} {
 		args := []string{"diagnose", healthyTrace, flag}
 		if value != "" {

@@ -27,7 +27,7 @@ import (
 const maxSize = 300_000
 
 // kept are the members that a diagnosis uses.
-var kept = []string{evidence.MemberTrace, evidence.MemberAllocsBefore, evidence.MemberAllocsAfter, evidence.MemberHost}
+var kept = []string{evidence.MemberTrace, evidence.MemberAllocsBefore, evidence.MemberAllocsAfter, evidence.MemberHost, evidence.MemberDependency}
 
 func main() {
 	log.SetFlags(0)

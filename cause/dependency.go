@@ -1,0 +1,328 @@
+package cause
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/dependency"
+)
+
+// When a dependency's own figures say something about waits for it.
+const (
+	// slowCall is the part of what a slow request waited that one call has to have
+	// taken in the dependency, by its own account, to explain the wait, and slowLeast
+	// the least that counts, in nanoseconds.
+	slowCall, slowLeast = 0.3, 1e6
+	// fastCall is the part that no call may have taken for the time to be elsewhere.
+	fastCall = 0.1
+	// fastSum is the part of what all slow requests waited together that everything
+	// it executed may have taken: many short calls make a long wait, too.
+	fastSum = 0.5
+	// fastBusy is how much of a CPU redis may use, which executes one command at a
+	// time: at half of it a queue in front is about as long as what is executed.
+	fastBusy = 0.5
+)
+
+// clients are the packages whose functions stand on the stacks of calls.
+var clients = map[string][]string{
+	dependency.Redis:    {"github.com/gomodule/redigo/", "github.com/redis/go-redis/", "github.com/go-redis/redis/", "github.com/redis/rueidis", "github.com/valkey-io/valkey-go", "github.com/mediocregopher/radix/"},
+	dependency.Postgres: {"github.com/jackc/pgx/", "github.com/jackc/pgconn", "github.com/lib/pq.", "github.com/go-pg/pg/", "github.com/uptrace/bun/driver/pgdriver"},
+}
+
+// Told is what dependencies say about waits for the network.
+type Told struct {
+	// Peer is whom the waits are for: the dependency, if it is known to be it.
+	Peer     string
+	Evidence []Evidence
+	Fix      []string
+}
+
+// Told relates what dependencies said of themselves to the waits under keys. It
+// never decides: a dependency counts what it executes, not what waits in its
+// socket, on the way, or in the client's pool.
+func (c *Case) Told(keys []blame.KeyID) Told {
+	t := Told{Peer: "a peer's answer"}
+	for i := range c.Dependencies {
+		s := &c.Dependencies[i]
+		if !s.Answered() {
+			continue
+		}
+		by := c.awaits(s, keys)
+		e := Evidence{Holds: Yes, Number: float64(s.BoundNS)}
+		if by == "" {
+			e.Text = fmt.Sprintf("whoever the slow peer is%s, %s says of itself: %s", c.absent(s), s.Name(), figures(s))
+			t.Evidence = append(t.Evidence, e)
+			continue
+		}
+		e.Text = fmt.Sprintf("%s itself (%s): %s", s.Name(), by, figures(s))
+		t.Peer = s.Name()
+		name, longest := s.Longest()
+		n := len(t.Fix)
+		switch waited := c.Sum(keys); {
+		case float64(longest) >= max(slowLeast, slowCall*waited):
+			t.Fix = append(t.Fix, inside(s, name, longest))
+			if s.Kind == dependency.Redis {
+				e.Text += "; while it executes one command all others wait, whoever sent it"
+			}
+		case c.fast(s, waited):
+			e.Holds = No
+			e.Text += "; the time is between: network, proxy, client, pool" + beside[s.Kind]
+			t.Fix = append(t.Fix, fmt.Sprintf("look between the two rather than into %s: the network, a proxy or pooler, the client's pool", s.Name()))
+		}
+		if len(t.Fix) == n { // nothing follows from it
+			e.Text += "; what queues in its sockets, and the way to it, are not in these figures"
+		}
+		t.Evidence = append(t.Evidence, e)
+	}
+	return t
+}
+
+// beside is what else a kind of dependency does not count.
+var beside = map[string]string{dependency.Postgres: ", or planning and committing, which it does not count"}
+
+// inside is what to do about a call that a dependency itself says was long.
+func inside(s *dependency.Server, name string, ns int64) string {
+	if s.Kind == dependency.Redis {
+		return fmt.Sprintf("in %s: %s took up to %s; make it shorter, or move it to another instance: while redis executes one command, all others wait", s.Name(), name, Ms(float64(ns)))
+	}
+	return fmt.Sprintf("in %s: %s took up to %s; look at its plan (EXPLAIN ANALYZE) and at what it waits for", s.Name(), clip(name), Ms(float64(ns)))
+}
+
+// fast reports whether a dependency's own figures exclude that slow requests waited so
+// long, in nanoseconds each, for what it executed.
+func (c *Case) fast(s *dependency.Server, waited float64) bool {
+	if s.Restarted || s.Reset || s.Count == 0 || s.BoundNS == 0 || float64(s.BoundNS) > fastCall*waited ||
+		float64(s.NS) > fastSum*waited*float64(len(c.Tail)) {
+		return false
+	}
+	for _, e := range s.Events {
+		if float64(e.MaxNS) > fastCall*waited {
+			return false
+		}
+	}
+	if s.Kind == dependency.Redis {
+		busy := float64(s.NS) / float64(s.WindowNS())
+		if s.Busy != nil {
+			busy = max(busy, *s.Busy)
+		}
+		return busy <= fastBusy
+	}
+	return len(s.Waits) == 0
+}
+
+// awaits says by what the waits under keys are known to be for a dependency; "" if
+// they are not known to be.
+func (c *Case) awaits(s *dependency.Server, keys []blame.KeyID) string {
+	var in, all float64
+	for _, id := range keys {
+		all += c.NS[id]
+		if c.calls(s.Kind, c.Key(id)) {
+			in += c.NS[id]
+		}
+	}
+	remotes, known := c.remotes()
+	connected := remotes[s.Peer]
+	switch {
+	case connected && len(remotes) == 1:
+		return "the only peer that the process has connections to"
+	case in < 0.5*all || all <= 0:
+		return ""
+	case connected:
+		return "connected, and the waits are in a client of " + s.Kind
+	case !known || s.Peer == "": // a socket of the file system has no address
+		return "the waits are in a client of " + s.Kind
+	}
+	return ""
+}
+
+// calls reports whether a leaf, or who waits for it, stands in a client of a kind.
+func (c *Case) calls(kind string, k blame.Key) bool {
+	for _, site := range []blame.SiteID{k.Site, k.Last.Site, k.First.Site} {
+		if site == 0 {
+			continue
+		}
+		for _, f := range c.A.Timeline().Stacks.Frames(c.A.Sites[site].Stack) {
+			for _, prefix := range clients[kind] {
+				if strings.HasPrefix(f.Func, prefix) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// remotes are the addresses that the process had connections to when the recording
+// ended, those that Dependencies were reached at by that name; known is false where
+// they were not recorded, or not all of them.
+func (c *Case) remotes() (remotes map[string]bool, known bool) {
+	if c.Host == nil || c.Host.After == nil || c.Host.After.SocketsCut || len(c.Host.After.Sockets) == 0 {
+		return nil, false
+	}
+	remotes = map[string]bool{}
+	for _, x := range c.Host.After.Sockets {
+		if x.Remote == "" || x.Inbound || x.Inside || x.State == "LISTEN" {
+			continue
+		}
+		name := x.Remote
+		for i := range c.Dependencies {
+			if sameAddress(name, c.Dependencies[i].Peer) {
+				name = c.Dependencies[i].Peer
+			}
+		}
+		remotes[name] = true
+	}
+	return remotes, true
+}
+
+// sameAddress compares two addresses; the loopback has several, of which a service
+// may use one and whylate another.
+func sameAddress(a, b string) bool {
+	x, err1 := netip.ParseAddrPort(a)
+	y, err2 := netip.ParseAddrPort(b)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	ip, other := x.Addr().Unmap(), y.Addr().Unmap()
+	return x.Port() == y.Port() && (ip == other || ip.IsLoopback() && other.IsLoopback())
+}
+
+// absent says that the process had no connection to a dependency, if that is known.
+func (c *Case) absent(s *dependency.Server) string {
+	if remotes, known := c.remotes(); known && !remotes[s.Peer] {
+		return " (the process had no connection to this one when the recording ended)"
+	}
+	return ""
+}
+
+// acquitted adds to what was ruled out what dependencies said of themselves.
+func (c *Case) acquitted(ruledOut []RuledOut) []RuledOut {
+	for i := range ruledOut {
+		if ruledOut[i].Cause != "slow-dependency" {
+			continue
+		}
+		for k := range c.Dependencies {
+			if s := &c.Dependencies[k]; s.Answered() {
+				ruledOut[i].Because += fmt.Sprintf("; %s itself: %s", s.Name(), brief(s))
+			}
+		}
+	}
+	return ruledOut
+}
+
+// figures puts what a dependency said into words.
+func figures(s *dependency.Server) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	switch {
+	case s.Restarted:
+		add("it restarted meanwhile, these are its figures since")
+	case s.Reset:
+		add("its counters were reset meanwhile, these are its figures since")
+	}
+	if s.Kind == dependency.Redis {
+		slow(s, add)
+	}
+	if s.Count > 0 || s.Kind == dependency.Redis {
+		add("%s", brief(s))
+	}
+	if top := leading(s); top != nil {
+		add("mean %s %s over %d calls", clip(top.Name), Ms(float64(top.NS)/float64(top.Count)), top.Count)
+	}
+	if s.Kind == dependency.Postgres {
+		if name, ns := s.Longest(); ns > 0 {
+			add("longest %s (%s)", Ms(float64(ns)), clip(name))
+		}
+		waits(s, add)
+	}
+	if s.Busy != nil && *s.Busy > fastBusy {
+		add("its main thread used %s of a CPU: commands queue", Pct(*s.Busy))
+	}
+	if len(parts) == 0 {
+		return "nothing that could be read"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// slow says what SLOWLOG and the latency events hold.
+func slow(s *dependency.Server, add func(string, ...any)) {
+	switch {
+	case len(s.Slow) > 0:
+		above := ""
+		if s.SlowAboveNS != nil && *s.SlowAboveNS >= 0 {
+			above = " above " + Ms(float64(*s.SlowAboveNS))
+		}
+		// They are in order, the longest first.
+		add("%d commands%s in SLOWLOG (%s up to %s, half of them %s or more)", int64(len(s.Slow))+s.SlowLost, above,
+			s.Slow[0].Command, Ms(float64(s.Slow[0].NS)), Ms(float64(s.Slow[(len(s.Slow)-1)/2].NS)))
+	case s.SlowLost > 0:
+		add("%d commands in SLOWLOG that were overwritten", s.SlowLost)
+	case s.SlowAboveNS != nil && *s.SlowAboveNS >= 0:
+		add("no command above %s in SLOWLOG", Ms(float64(*s.SlowAboveNS)))
+	}
+	for _, e := range s.Events[:min(3, len(s.Events))] {
+		if e.Name != "command" && e.Name != "fast-command" { // those are in SLOWLOG
+			add("latency event %s %s", e.Name, Ms(float64(e.MaxNS)))
+		}
+	}
+}
+
+// waits says what sessions of postgres waited for.
+func waits(s *dependency.Server, add func(string, ...any)) {
+	for _, w := range s.Waits[:min(3, len(s.Waits))] {
+		add("sessions waited for %s:%s in %d of %d looks, up to %d at once", w.Type, w.Event, w.Looks, s.Looks, w.Most)
+	}
+	if s.Looks > 0 && len(s.Waits) == 0 {
+		add("no session waited for anything in %d looks", s.Looks)
+	}
+}
+
+// brief is the mean and the bound of a dependency's calls.
+func brief(s *dependency.Server) string {
+	what := map[string]string{dependency.Redis: "commands", dependency.Postgres: "statements"}[s.Kind]
+	if s.Count == 0 {
+		return "no " + what + " counted"
+	}
+	text := fmt.Sprintf("%d %s, mean %s", s.Count, what, fine(float64(s.NS)/float64(s.Count)))
+	if s.BoundNS > 0 {
+		text += ", none above " + fine(float64(s.BoundNS))
+	}
+	return text
+}
+
+// fine is Ms for what may be far below a hundredth of one.
+func fine(ns float64) string {
+	if ns < 1e5 {
+		return fmt.Sprintf("%.3f ms", ns/1e6)
+	}
+	return Ms(ns)
+}
+
+// leading is the call that took the most time; nil if that is no more than all took on
+// average, or there is none.
+func leading(s *dependency.Server) *dependency.Call {
+	if len(s.Calls) == 0 || s.Calls[0].Count == 0 || s.Count == 0 {
+		return nil
+	}
+	c := &s.Calls[0]
+	if float64(c.NS)/float64(c.Count) < 2*float64(s.NS)/float64(s.Count) {
+		return nil
+	}
+	return c
+}
+
+// clip shortens a statement to what a sentence bears.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	n := most
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}

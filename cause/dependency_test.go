@@ -1,0 +1,144 @@
+package cause_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/capture/dependency"
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/cause"
+)
+
+const redisAddr = "10.0.0.7:6379"
+
+// a redis that says that it was fast, over ten seconds.
+func quick(change ...func(*dependency.Server)) dependency.Server {
+	above, busy := int64(10*ms), 0.02
+	s := dependency.Server{
+		Kind: dependency.Redis, Address: redisAddr, Peer: redisAddr, FromNS: 1, ToNS: 1 + 10_000*ms, Count: 1000, NS: 10 * ms, BoundNS: ms / 5,
+		Calls: []dependency.Call{{Name: "get", Count: 1000, NS: 10 * ms, MaxNS: ms / 5}}, SlowAboveNS: &above, Busy: &busy, Looks: 10,
+	}
+	for _, f := range change {
+		f(&s)
+	}
+	return s
+}
+
+// a redis with slow scripts.
+func sluggish(s *dependency.Server) {
+	s.Calls = append([]dependency.Call{{Name: "eval", Count: 40, NS: 800 * ms}}, s.Calls...)
+	s.Count, s.NS, s.BoundNS = 1040, 810*ms, 21*ms
+	s.Slow = []dependency.Slow{{Command: "EVAL", NS: 21 * ms}, {Command: "EVAL", NS: 20 * ms}}
+}
+
+func postgres(s *dependency.Server) { s.Kind, s.Busy, s.SlowAboveNS = dependency.Postgres, nil, nil }
+
+// waitsFor is a request that waits 20 ms for a peer, with client between it and the
+// network.
+func waitsFor(client ...string) func(*play, int) {
+	stack := slices.Concat([]string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read"}, client, []string{"main.call", "main.serve"})
+	return every(10, func(p *play) {
+		p.leaves(serving, 0, "network", stack...)
+		p.pass(20 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	})
+}
+
+const redigo, pgx = "github.com/gomodule/redigo/redis.(*conn).readReply", "github.com/jackc/pgx/v5/pgconn.(*PgConn).receiveMessage"
+
+func TestADependencysOwnWord(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		client  string
+		said    dependency.Server
+		remotes []string // nil: not recorded
+		// evidence is a part of its line, not one that must not be in it.
+		evidence, not string
+		fix           string
+		confidence    string
+	}{
+		{name: "a slow redis", client: redigo, said: quick(sluggish),
+			evidence: "redis 10.0.0.7:6379 itself (the waits are in a client of redis): 2 commands above 10.0 ms in SLOWLOG (EVAL up to 21.0 ms, half of them 21.0 ms or more), 1040 commands, mean 0.78 ms, none above 21.0 ms, mean eval 20.0 ms over 40 calls; while it executes one command all others wait",
+			fix:      "EVAL took up to 21.0 ms", confidence: "high"},
+		{name: "a fast redis", client: redigo, said: quick(),
+			evidence: "no command above 10.0 ms in SLOWLOG, 1000 commands, mean 0.010 ms, none above 0.20 ms; the time is between", fix: "look between", confidence: "medium"},
+		{name: "a fast redis that is the only peer", said: quick(), remotes: []string{redisAddr}, evidence: "itself (the only peer that the process has connections to)", fix: "look between", confidence: "medium"},
+		{name: "a fast redis among several peers", said: quick(), remotes: []string{redisAddr, "10.0.0.8:5432"},
+			evidence: "whoever the slow peer is, redis 10.0.0.7:6379 says of itself: no command above", not: "between", confidence: "high"},
+		{name: "the waits are in its client, beside other peers", client: redigo, said: quick(), remotes: []string{redisAddr, "10.0.0.8:5432"}, evidence: "connected, and the waits are in a client", fix: "look between", confidence: "medium"},
+		{name: "another redis than the one the process calls", client: redigo, said: quick(), remotes: []string{"10.0.0.9:6379"},
+			evidence: "whoever the slow peer is (the process had no connection to this one when the recording ended)", not: "between", confidence: "high"},
+		{name: "in the client of something else", client: pgx, said: quick(), evidence: "whoever the slow peer is", not: "between", confidence: "high"},
+		{name: "a slow redis that is perhaps not the peer", said: quick(sluggish), evidence: "whoever the slow peer is", not: "all others", confidence: "high"},
+		{name: "the loopback by another name", client: redigo, said: quick(func(s *dependency.Server) { s.Peer = "[::1]:6379" }), remotes: []string{"127.0.0.1:6379"}, evidence: "the only peer", fix: "look between", confidence: "medium"},
+		{name: "very many short commands", client: redigo, said: quick(func(s *dependency.Server) { s.NS = 1e5 * ms }), evidence: "redis 10.0.0.7:6379 itself", not: "between", confidence: "high"},
+		{name: "a redis at its limit", client: redigo, said: quick(func(s *dependency.Server) { b := 0.9; s.Busy = &b }), evidence: "its main thread used 90 % of a CPU: commands queue", not: "between", confidence: "high"},
+		{name: "a redis that forked", client: redigo, said: quick(func(s *dependency.Server) {
+			s.Events = []dependency.Event{{Name: "fork", Count: 1, MaxNS: 18 * ms}}
+		}), evidence: "latency event fork 18.0 ms", not: "between", fix: "fork took up to 18.0 ms", confidence: "high"},
+		{name: "one that restarted", client: redigo, said: quick(func(s *dependency.Server) { s.Restarted = true }), evidence: "it restarted meanwhile", not: "between", confidence: "high"},
+		{name: "one whose counters were reset", client: redigo, said: quick(func(s *dependency.Server) { s.Reset = true }), evidence: "reset meanwhile", not: "between", confidence: "high"},
+		{name: "one without a bound", client: redigo, said: quick(func(s *dependency.Server) { s.BoundNS = 0 }), evidence: "mean 0.010 ms; what queues", not: "between", confidence: "high"},
+		{name: "one that executed nothing", client: redigo, said: quick(func(s *dependency.Server) { s.Count, s.NS, s.Calls = 0, 0, nil }), evidence: "no commands counted", not: "between", confidence: "high"},
+		{name: "a fast postgres", client: pgx, said: quick(postgres), evidence: "no session waited for anything in 10 looks; the time is between: network, proxy, client, pool, or planning and committing", fix: "look between", confidence: "medium"},
+		{name: "a postgres whose sessions wait", client: pgx, said: quick(postgres, func(s *dependency.Server) {
+			s.Waits = []dependency.Wait{{Type: "Lock", Event: "tuple", Looks: 4, Most: 3}}
+		}), evidence: "sessions waited for Lock:tuple in 4 of 10 looks, up to 3 at once", not: "between", confidence: "high"},
+		{name: "a slow postgres", client: pgx, said: quick(postgres, func(s *dependency.Server) {
+			s.Calls = []dependency.Call{{Name: "SELECT $1", Count: 30, NS: 600 * ms, MaxNS: 25 * ms, Exact: true}}
+		}), evidence: "longest 25.0 ms (SELECT $1)", fix: "SELECT $1 took up to 25.0 ms; look at its plan", confidence: "high"},
+		{name: "one that did not answer again", client: redigo, said: quick(func(s *dependency.Server) { s.ToNS = 0 }), not: "redis", confidence: "high"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var client []string
+			if c.client != "" {
+				client = []string{c.client}
+			}
+			a := attributed(t, scene{procs: 2, in: waitsFor(client...)})
+			set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.3, idle: 0.6})}
+			if c.remotes != nil {
+				set.Host.After = &host.After{Sockets: []host.Socket{{Local: ":80", State: "LISTEN"}, {Remote: "10.9.9.9:1", Inbound: true}, {Remote: "127.0.0.1:2", Inside: true}}}
+				for _, r := range c.remotes {
+					set.Host.After.Sockets = append(set.Host.After.Sockets, host.Socket{Remote: r, State: "ESTABLISHED"})
+				}
+			}
+			alone := cause.Judge(a, set)
+			set.Dependencies = []dependency.Server{c.said}
+			v := cause.Judge(a, set)
+			if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" || len(alone.Findings) != 1 {
+				t.Fatalf("%+v %s", v.Findings, v.Sentence)
+			}
+			f, without := v.Findings[0], alone.Findings[0]
+			if v.Verdict != alone.Verdict || math.Abs(f.Share-without.Share) > 1e-9 || without.Confidence != "high" {
+				t.Errorf("%s, share %.3f; without its word %s, %.3f, %s", v.Verdict, f.Share, alone.Verdict, without.Share, without.Confidence)
+			}
+			said := strings.Join(f.Evidence[len(without.Evidence):], "\n")
+			if !strings.Contains(said, c.evidence) || c.not != "" && strings.Contains(said, c.not) {
+				t.Errorf("evidence %q, want %q and not %q", said, c.evidence, c.not)
+			}
+			if fix := strings.Join(f.Fix[:len(f.Fix)-len(without.Fix)], "\n"); !strings.Contains(fix, c.fix) || (fix == "") != (c.fix == "") {
+				t.Errorf("fix %q, want %q", fix, c.fix)
+			}
+			if f.Confidence != c.confidence {
+				t.Errorf("confidence %s, want %s", f.Confidence, c.confidence)
+			}
+		})
+	}
+}
+
+func TestWhatADependencySaysStandsBesideWhatIsRuledOut(t *testing.T) {
+	a := attributed(t, scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })})
+	v := cause.Judge(a, cause.Settings{Dependencies: []dependency.Server{quick(), quick(func(s *dependency.Server) { s.ToNS, s.Address = 0, "other" })}})
+	for _, r := range v.RuledOut {
+		if r.Cause == "slow-dependency" {
+			if want := "nothing of its kind in the slow requests; redis 10.0.0.7:6379 itself: 1000 commands, mean 0.010 ms, none above 0.20 ms"; r.Because != want {
+				t.Errorf("%q, want %q", r.Because, want)
+			}
+			return
+		}
+	}
+	t.Errorf("slow-dependency is not ruled out: %s", v.Sentence)
+}
