@@ -61,8 +61,6 @@ type counted struct {
 	calls, usec int64
 	// buckets are calls by duration: at most so many µs.
 	buckets map[int64]int64
-	// percentiles in µs.
-	p50, p99, p999 float64
 }
 
 // redisState is what redis knew at one time.
@@ -132,9 +130,8 @@ func (x *session) do(ctx context.Context, name string, args ...any) (any, error)
 	x.s.Asked++
 	x.s.AskedNS += time.Since(began).Nanoseconds()
 	key := strings.ToLower(name)
-	if sub, ok := "", len(args) > 0; ok && (key == "config" || key == "slowlog" || key == "latency") {
-		sub, _ = args[0].(string)
-		key += "|" + strings.ToLower(sub)
+	if key == "config" || key == "slowlog" || key == "latency" {
+		key = strings.ToLower(fmt.Sprintf("%s|%v", key, args[0]))
 	}
 	if x.own != nil {
 		x.own[key]++
