@@ -16,6 +16,9 @@ const (
 	// taken in the dependency, by its own account, to explain the wait, and slowLeast
 	// the least that counts, in nanoseconds.
 	slowCall, slowLeast = 0.3, 1e6
+	// slowOften is for which part of the separate stretches of slow requests there has to be
+	// such a call: one may hold up many requests, but only those of its time.
+	slowOften = 0.3
 	// fastCall is the part that no call may have taken for the time to be elsewhere.
 	fastCall = 0.1
 	// fastSum is the part of what all slow requests waited together that everything
@@ -60,9 +63,13 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 		e.Text = fmt.Sprintf("%s itself (%s): %s", s.Name(), by, figures(s))
 		t.Peer = s.Name()
 		name, longest := s.Longest()
-		n := len(t.Fix)
-		switch waited := c.Sum(keys); {
-		case float64(longest) >= max(slowLeast, slowCall*waited):
+		n, waited := len(t.Fix), c.Sum(keys)
+		limit := max(slowLeast, slowCall*waited)
+		stretches := len(c.tailSpans())
+		switch many := long(s, limit); {
+		case float64(longest) >= limit && float64(many) < slowOften*float64(stretches):
+			e.Text += fmt.Sprintf("; slow requests come in %d separate stretches, and at most %d of its calls took long enough to explain one", stretches, many)
+		case float64(longest) >= limit:
 			t.Fix = append(t.Fix, inside(s, name, longest))
 			if s.Kind == dependency.Redis {
 				e.Text += "; while it executes one command all others wait, whoever sent it"
@@ -82,6 +89,32 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 
 // beside is what else a kind of dependency does not count.
 var beside = map[string]string{dependency.Postgres: ", or planning and committing, which it does not count"}
+
+// long returns how many calls and stops of at least limit nanoseconds there may have
+// been: those that redis lists, else as many as fit into the time of all calls.
+func long(s *dependency.Server, limit float64) int64 {
+	var listed, fit int64
+	for _, e := range s.Events {
+		if float64(e.MaxNS) >= limit && !ofCommand(e) {
+			listed += int64(e.Count)
+		}
+	}
+	for _, e := range s.Slow {
+		if float64(e.NS) >= limit {
+			listed++
+		}
+	}
+	for _, x := range s.Calls {
+		fit += min(x.Count, int64(float64(x.NS)/limit))
+	}
+	if s.SlowAboveNS != nil && *s.SlowAboveNS >= 0 && float64(*s.SlowAboveNS) <= limit {
+		return listed + s.SlowLost
+	}
+	return listed + fit
+}
+
+// ofCommand reports whether a latency event is of a command, which SLOWLOG has too.
+func ofCommand(e dependency.Event) bool { return e.Name == "command" || e.Name == "fast-command" }
 
 // inside is what to do about a call that a dependency itself says was long.
 func inside(s *dependency.Server, name string, ns int64) string {
@@ -264,7 +297,7 @@ func slow(s *dependency.Server, add func(string, ...any)) {
 		add("no command above %s in SLOWLOG", Ms(float64(*s.SlowAboveNS)))
 	}
 	for _, e := range s.Events[:min(3, len(s.Events))] {
-		if e.Name != "command" && e.Name != "fast-command" { // those are in SLOWLOG
+		if !ofCommand(e) {
 			add("latency event %s %s", e.Name, Ms(float64(e.MaxNS)))
 		}
 	}

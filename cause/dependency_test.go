@@ -30,7 +30,9 @@ func quick(change ...func(*dependency.Server)) dependency.Server {
 func sluggish(s *dependency.Server) {
 	s.Calls = append([]dependency.Call{{Name: "eval", Count: 40, NS: 800 * ms}}, s.Calls...)
 	s.Count, s.NS, s.BoundNS = 1040, 810*ms, 21*ms
-	s.Slow = []dependency.Slow{{Command: "EVAL", NS: 21 * ms}, {Command: "EVAL", NS: 20 * ms}}
+	for i := range int64(40) {
+		s.Slow = append(s.Slow, dependency.Slow{Command: "EVAL", NS: 21*ms - i*ms/20})
+	}
 }
 
 func postgres(s *dependency.Server) { s.Kind, s.Busy, s.SlowAboveNS = dependency.Postgres, nil, nil }
@@ -61,7 +63,7 @@ func TestADependencysOwnWord(t *testing.T) {
 		confidence    string
 	}{
 		{name: "a slow redis", client: redigo, said: quick(sluggish),
-			evidence: "redis 10.0.0.7:6379 itself (the waits are in a client of redis): 2 commands above 10.0 ms in SLOWLOG (EVAL up to 21.0 ms, half of them 21.0 ms or more), 1040 commands, mean 0.78 ms, none above 21.0 ms, mean eval 20.0 ms over 40 calls; while it executes one command all others wait",
+			evidence: "redis 10.0.0.7:6379 itself (the waits are in a client of redis): 40 commands above 10.0 ms in SLOWLOG (EVAL up to 21.0 ms, half of them 20.1 ms or more), 1040 commands, mean 0.78 ms, none above 21.0 ms, mean eval 20.0 ms over 40 calls; while it executes one command all others wait",
 			fix:      "EVAL took up to 21.0 ms", confidence: "high"},
 		{name: "a fast redis", client: redigo, said: quick(),
 			evidence: "no command above 10.0 ms in SLOWLOG, 1000 commands, mean 0.010 ms, none above 0.20 ms; the time is between", fix: "look between", confidence: "medium"},
@@ -77,8 +79,15 @@ func TestADependencysOwnWord(t *testing.T) {
 		{name: "very many short commands", client: redigo, said: quick(func(s *dependency.Server) { s.NS = 1e5 * ms }), evidence: "redis 10.0.0.7:6379 itself", not: "between", confidence: "high"},
 		{name: "a redis at its limit", client: redigo, said: quick(func(s *dependency.Server) { b := 0.9; s.Busy = &b }), evidence: "its main thread used 90 % of a CPU: commands queue", not: "between", confidence: "high"},
 		{name: "a redis that forked", client: redigo, said: quick(func(s *dependency.Server) {
-			s.Events = []dependency.Event{{Name: "fork", Count: 1, MaxNS: 18 * ms}}
+			s.Events = []dependency.Event{{Name: "fork", Count: 20, MaxNS: 18 * ms}}
 		}), evidence: "latency event fork 18.0 ms", not: "between", fix: "fork took up to 18.0 ms", confidence: "high"},
+		{name: "one slow command, and slow requests all the time", client: redigo, said: quick(sluggish, func(s *dependency.Server) {
+			above := 5 * ms
+			s.Slow, s.SlowAboveNS = s.Slow[:1], &above
+		}),
+			evidence: "; slow requests come in 20 separate stretches, and at most 1 of its calls took long enough to explain one; what queues", not: "all others", confidence: "high"},
+		{name: "slow commands that the log has dropped", client: redigo, said: quick(sluggish, func(s *dependency.Server) { s.Slow, s.SlowLost = s.Slow[:1], 39 }), evidence: "40 commands above", fix: "EVAL took", confidence: "high"},
+		{name: "slow commands without a log", client: redigo, said: quick(sluggish, func(s *dependency.Server) { s.Slow, s.SlowAboveNS = nil, nil }), evidence: "mean eval 20.0 ms", fix: "eval took", confidence: "high"},
 		{name: "one that restarted", client: redigo, said: quick(func(s *dependency.Server) { s.Restarted = true }), evidence: "it restarted meanwhile", not: "between", confidence: "high"},
 		{name: "one whose counters were reset", client: redigo, said: quick(func(s *dependency.Server) { s.Reset = true }), evidence: "reset meanwhile", not: "between", confidence: "high"},
 		{name: "one without a bound", client: redigo, said: quick(func(s *dependency.Server) { s.BoundNS = 0 }), evidence: "mean 0.010 ms; what queues", not: "between", confidence: "high"},

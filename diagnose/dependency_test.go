@@ -247,6 +247,29 @@ func TestASlowRedisSaysSoItself(t *testing.T) {
 	}
 }
 
+// The best evidence of SLOWLOG is a command of somebody else: the service itself
+// sends only fast ones.
+func TestARedisThatSomebodyElseKeepsBusySaysSo(t *testing.T) {
+	s := dependencytest.Redis(t)
+	url := openShop(t, "redis", s.Addr, shopEnv+"_FAST=1")
+	ctx, cancel := context.WithCancel(context.Background())
+	var other sync.WaitGroup
+	other.Go(func() {
+		for ctx.Err() == nil {
+			s.Do([]any{"EVAL", dependencytest.Busy, 0, slowly.Microseconds()})
+			select {
+			case <-ctx.Done():
+			case <-time.After(350 * time.Millisecond): // between two of the other's commands
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); other.Wait() })
+	f := dependencyFinding(t, diagnoseShop(t, url, false, redisAt(t, s.Addr)))
+	if !says(f.Evidence, "redis "+s.Addr+" itself", "SLOWLOG (EVAL up to ", "whoever sent it") {
+		t.Errorf("evidence %q", f.Evidence)
+	}
+}
+
 // late forwards connections and holds up every so many answers.
 func late(t *testing.T, addr string) string {
 	t.Helper()
