@@ -35,7 +35,9 @@ func askDependencies(ctx context.Context, w *evidence.Writer, targets []dependen
 		w.Edit(func(m *evidence.Manifest) {
 			for i := range said {
 				s := &said[i]
-				m.Cost.Asked = append(m.Cost.Asked, evidence.Asked{What: s.Name(), Commands: s.Asked, NS: s.AskedNS})
+				if s.Asked > 0 {
+					m.Cost.Asked = append(m.Cost.Asked, evidence.Asked{What: s.Name(), Commands: s.Asked, NS: s.AskedNS})
+				}
 				for _, x := range s.Missing {
 					m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: s.Name(), Why: x.What + ": " + x.Why, Command: x.Command})
 				}

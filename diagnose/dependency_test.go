@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,10 +89,12 @@ func askRedis(addr string) (func(slow bool) error, error) {
 }
 
 func askPostgres(dsn string) (func(slow bool) error, error) {
-	var idle sync.Pool
+	idle := make(chan *pgconn.PgConn, 32)
 	return func(slow bool) error {
-		c, ok := idle.Get().(*pgconn.PgConn)
-		if !ok {
+		var c *pgconn.PgConn
+		select {
+		case c = <-idle:
+		default:
 			var err error
 			if c, err = pgconn.Connect(context.Background(), dsn); err != nil {
 				return err
@@ -103,7 +106,7 @@ func askPostgres(dsn string) (func(slow bool) error, error) {
 		}
 		err := c.Exec(context.Background(), sql).Close()
 		if err == nil {
-			idle.Put(c)
+			idle <- c
 		}
 		return err
 	}, nil
@@ -160,8 +163,26 @@ func openShop(t *testing.T, kind, addr string, env ...string) string {
 	return url
 }
 
-// diagnoseShop records the target beside its dependency, and diagnoses the file.
+// diagnoseShop records the target beside its dependency, and diagnoses the file. On a
+// machine whose CPUs others have, whylate rightly says that, and not what is tested
+// here: then it records again, three times at most.
 func diagnoseShop(t *testing.T, url string, noHost bool, deps ...dependency.Target) *report.Diagnosis {
+	t.Helper()
+	for range 3 {
+		d := recordShop(t, url, noHost, deps)
+		if d.Check.WorstNS != 0 {
+			t.Errorf("%+v", d.Check)
+		}
+		starved := slices.ContainsFunc(d.Findings, func(f cause.Finding) bool { return f.Cause == "host-contention" })
+		if !starved {
+			return d
+		}
+	}
+	t.Skip("NOT TESTED: in three recordings somebody else had the CPUs")
+	return nil
+}
+
+func recordShop(t *testing.T, url string, noHost bool, deps []dependency.Target) *report.Diagnosis {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "shop.whylate")
 	if _, err := Record(t.Context(), url, file, RecordOptions{
@@ -178,9 +199,6 @@ func diagnoseShop(t *testing.T, url string, noHost bool, deps ...dependency.Targ
 		t.Fatal(err)
 	}
 	t.Log(text.String())
-	if d.Check.WorstNS != 0 {
-		t.Errorf("%+v", d.Check)
-	}
 	return d
 }
 
