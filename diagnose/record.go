@@ -233,17 +233,37 @@ func (h *hostRecording) stop() {
 		for _, x := range append(h.desc.Static.Missing, after.Missing...) {
 			m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: word(x.What), Why: x.Why, Command: x.Command})
 		}
+		m.Cost.Host = hostCost(after)
+		if after.ThreadsRead < after.Threads {
+			m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{
+				What: "some threads' waiting for a CPU",
+				Why:  fmt.Sprintf("%d of %d threads were read: to read the others too would have taken more than a hundredth of a CPU; a longer recording reads more", after.ThreadsRead, after.Threads),
+			})
+		}
 		if after.Ended != "" {
 			m.Notes = append(m.Notes, "Recording the host ended early: "+after.Ended)
 		}
 	})
 }
 
+// hostCost is what the manifest says about the recorder of the host's evidence.
+func hostCost(a host.After) evidence.HostCost {
+	c := evidence.HostCost{
+		CPUSeconds: float64(a.CPUNS) / 1e9, Samples: a.Samples,
+		Threads: a.Threads, ThreadsRead: a.ThreadsRead,
+	}
+	if a.Samples > 1 {
+		c.MeanPeriodNS = a.WallNS / int64(a.Samples-1)
+	}
+	return c
+}
+
 // words are what a reader calls the fields of host.jsonl.
 var words = map[string]string{
 	"io_delay_ns": "delays by block I/O", host.MissingDelays: "threads' waiting for a CPU", "voluntary, involuntary": "context switches",
 	"net": "network counters", "groups": "cgroups", "groups.usage_ns": "the cgroup's CPU use", "ancestors": "cgroups above the process's",
-	"nspid": "pid namespaces", "cpus": "CPUs", "allowed": "CPU affinity", "stdout, stderr": "kinds of stdout and stderr", "env": "Go settings in the environment",
+	"memory.pss, memory.anon_huge_pages": "memory by pages",
+	"nspid":                              "pid namespaces", "cpus": "CPUs", "allowed": "CPU affinity", "stdout, stderr": "kinds of stdout and stderr", "env": "Go settings in the environment",
 }
 
 func word(field string) string { return cmp.Or(words[field], field) }

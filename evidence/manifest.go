@@ -163,6 +163,8 @@ type Cost struct {
 	CPUSeconds float64 `json:"cpu_seconds"`
 	// Asked are the dependencies that were asked what they did.
 	Asked []Asked `json:"asked,omitempty"`
+	// Host is what the host's evidence took of that, and the rate that was chosen for it.
+	Host HostCost `json:"host,omitzero"`
 }
 
 // Asked is what asking a dependency cost it.
@@ -173,6 +175,19 @@ type Asked struct {
 	// NS is how long the answers took together, the way to and fro included: the
 	// dependency worked no longer for them.
 	NS int64 `json:"ns"`
+}
+
+// HostCost is what recording the host took, and what it was enough for.
+type HostCost struct {
+	// CPUSeconds is CPU time, from opening files to closing them.
+	CPUSeconds float64 `json:"cpu_seconds"`
+	// Samples of the host were taken, MeanPeriodNS apart on average.
+	Samples      int   `json:"samples"`
+	MeanPeriodNS int64 `json:"mean_period_ns"`
+	// Threads is how many threads the process had, ThreadsRead of how many of them
+	// the counters were read at least once.
+	Threads     int `json:"threads"`
+	ThreadsRead int `json:"threads_read"`
 }
 
 // scrub enforces the privacy rules and puts the lists into their order. It runs

@@ -35,15 +35,15 @@ func init() {
 
 func TestMain(m *testing.M) {
 	if args := strings.Fields(os.Getenv(childEnv)); len(args) > 0 {
-		children[args[0]](args[1:])
+		roles[args[0]](args[1:])
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// children are the processes that tests look at. They say on stdout how far they are, one line
+// roles are the processes that tests look at. They say on stdout how far they are, one line
 // for each step, and wait for a line on stdin between the steps.
-var children = map[string]func(args []string){
+var roles = map[string]func(args []string){
 	"sleep":  sleepInThreads,
 	"spin":   spinInThreads,
 	"block":  blockInVfork,

@@ -27,7 +27,7 @@ type Static struct {
 	PID   int   `json:"pid"`
 	NSPID []int `json:"nspid,omitempty"`
 	// PeriodNS is the time between the first samples. It is chosen so that recording
-	// stays below a hundredth of a CPU, and follows what looking costs.
+	// stays below a hundredth of a CPU, and follows what looking costs; After says how it went.
 	PeriodNS int64 `json:"period_ns"`
 	// TickNS is the resolution of CPU times in jiffies (10 ms on most machines).
 	TickNS int64 `json:"tick_ns"`
@@ -92,7 +92,8 @@ type Sample struct {
 	Threads []Thread `json:"threads,omitempty"`
 	// Gone are thread ids that ended.
 	Gone []int `json:"gone,omitempty"`
-	// Blocked are thread ids in uninterruptible sleep (state D) right now.
+	// Blocked are thread ids in uninterruptible sleep (state D) right now. Of a process with hundreds of
+	// threads those are missing that were so before the first sample.
 	Blocked []int `json:"blocked,omitempty"`
 	// NumThreads of the process.
 	NumThreads int `json:"num_threads"`
@@ -172,16 +173,23 @@ type Net struct {
 
 // After is what is looked at once, when the trace is over.
 type After struct {
-	// Memory is the sum of /proc/PID/smaps, absent above 4 GB of resident memory.
+	// Memory is the sum of /proc/PID/smaps. PSS and AnonHugePages are missing if it would take too
+	// long to go through the pages, from about 40 MB of resident memory on.
 	Memory *Memory `json:"memory,omitempty"`
 	// Sockets are the process's own TCP connections and listeners, at most
 	// MaxSockets; SocketsCut tells that there were more.
 	Sockets    []Socket  `json:"sockets,omitempty"`
 	SocketsCut bool      `json:"sockets_cut,omitempty"`
 	Missing    []Missing `json:"missing,omitempty"`
-	// CPUNS is the CPU time that recording cost, WallNS how long it ran. Samples is their number,
-	// PeriodNS the time between the last ones.
+	// Threads is how many there were, ThreadsRead how many of them were read at least once. Where
+	// these are fewer, DelayNS lacks what the others waited.
+	Threads     int `json:"threads,omitempty"`
+	ThreadsRead int `json:"threads_read,omitempty"`
+	// CPUNS is the CPU time that recording cost, from opening to closing files, EndNS the part of it
+	// after the last sample. WallNS is how long it ran. Samples is their number, PeriodNS the time
+	// between the last ones.
 	CPUNS    int64 `json:"cpu_ns"`
+	EndNS    int64 `json:"end_ns,omitempty"`
 	WallNS   int64 `json:"wall_ns"`
 	Samples  int   `json:"samples,omitempty"`
 	PeriodNS int64 `json:"period_ns,omitempty"`

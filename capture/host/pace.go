@@ -4,7 +4,7 @@ import "time"
 
 // Recording costs less than a hundredth of a CPU. A look at the process has a
 // part that does not depend on the number of threads, and one that grows with it:
-// to read the counters of one thread takes 1 to 5 us, and a process may have 10,000
+// to read the counters of one thread takes 2 us, 6 the first time, and a process may have 10,000
 // of them. So the period between looks and the number of threads in each follow from
 // what looks have cost so far. Threads that ran lately are read first, in every look if the budget
 // allows it; the others in turn.
@@ -14,17 +14,25 @@ const (
 	shortest  = 20 * time.Millisecond
 	leisurely = 100 * time.Millisecond
 	longest   = 500 * time.Millisecond
-	// share of a CPU that looks may take. The rest to a hundredth is for what they
-	// cannot measure of themselves, such as the collection of their garbage, and for the two ends.
-	// Above thrift of a CPU, as after a costly beginning, it is half of that.
-	share  = 0.006
-	thrift = 0.008
+	// share of a CPU that a recording takes from opening its files to closing them. The rest to
+	// a hundredth is for what it cannot measure of itself: threads of the runtime that wake up, and
+	// the collection of garbage.
+	share = 0.008
+	// settled is the time by which what the beginning cost above that share is made up for, and
+	// soon how fast it is later.
+	settled, soon = 10 * time.Second, 2 * time.Second
+	// least is the part of share that looks always have.
+	least = 0.1
+	// endCost is what is left for the end: to go through the machine's table of TCP connections
+	// takes 6 ms, even if there are none.
+	endCost = 8 * time.Millisecond
 	// endsCost is the CPU time for each kind of threads in the first and in the last look.
-	endsCost = 10 * time.Millisecond
+	endsCost = 5 * time.Millisecond
 	// sourceShare is the share for each source that does not belong to one
 	// thread: the machine, the cgroups, the process. On a large machine or with many threads
-	// one reading takes 1 ms; it is then repeated once a second.
-	sourceShare = 0.001
+	// one reading takes 1 ms; it is then repeated every two seconds. listShare is that of listing threads.
+	sourceShare = 0.0005
+	listShare   = 0.002
 	// atLeast is how many threads of either kind are read in each look.
 	atLeast = 8
 )
@@ -49,13 +57,17 @@ func (p *pace) learn(fixed, active, quiet int64, nActive, nQuiet int) {
 	mean(&p.quiet, quiet, nQuiet)
 }
 
+// allowance is the share of a CPU that looks may take for now, so that the recording as a whole, with
+// its costly beginning and end, comes to share: elapsed is how long it runs, spent the CPU time that it took.
+func allowance(elapsed, spent time.Duration) float64 {
+	ahead := max(settled-elapsed, soon)
+	left := share*float64(elapsed+ahead) - float64(spent+endCost)
+	return min(max(left/float64(ahead), least*share), share)
+}
+
 // plan returns the time until the next look and how many of the active and of the
-// quiet threads it reads. Spent is the share of a CPU that recording took so far.
-func (p *pace) plan(active, quiet int, spent float64) (period time.Duration, nActive, nQuiet int) {
-	share := share
-	if spent > thrift {
-		share /= 2
-	}
+// quiet threads it reads, within a share of a CPU.
+func (p *pace) plan(active, quiet int, share float64) (period time.Duration, nActive, nQuiet int) {
 	a, q := max(p.active, p.quiet, 1), max(p.quiet, 1)
 	within := func(cost float64, most time.Duration) time.Duration {
 		return time.Duration(min(max(cost/share, float64(shortest)), float64(most)))

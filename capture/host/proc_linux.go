@@ -93,15 +93,6 @@ func (f file) close() {
 	}
 }
 
-func pread(fd int, buf []byte) (int, error) {
-	for {
-		n, err := unix.Pread(fd, buf, 0)
-		if err != unix.EINTR {
-			return max(n, 0), err
-		}
-	}
-}
-
 // numbers parses the numbers of a line, separated by blanks, into dst and returns
 // how many there are. It ends at what is no number.
 func numbers(line []byte, dst []int64) int {
@@ -248,32 +239,4 @@ func nspids(status string) []int {
 		}
 	}
 	return ids
-}
-
-// monotonic is CLOCK_MONOTONIC in ns, the clock of Go traces. It never jumps:
-// whatever sets the wall clock only changes how fast it runs, by at most 0.05 %.
-func monotonic() int64 { return clock(unix.CLOCK_MONOTONIC) }
-
-// threadCPU is the CPU time of the calling thread in ns; lock the thread before.
-func threadCPU() int64 { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
-
-// clock reads a clock that every thread has; reading those cannot fail.
-func clock(id int32) int64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(id, &t)
-	return t.Nano()
-}
-
-// processCPU is the CPU time of all threads of a process in ns, those that ended included.
-// The clock's id is made of the process's, see clock_getcpuclockid(3); any process may read it.
-func processCPU(pid int) (int64, error) {
-	var t unix.Timespec
-	switch err := unix.ClockGettime(int32(^pid<<3|2), &t); err {
-	case nil:
-		return t.Nano(), nil
-	case unix.EINVAL: // what the kernel says if there is no such process
-		return 0, unix.ESRCH
-	default:
-		return 0, err
-	}
 }

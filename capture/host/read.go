@@ -205,7 +205,7 @@ func (a *After) check() error {
 	if len(a.Sockets) > MaxSockets || len(a.Missing) > maxMissing {
 		return fmt.Errorf("after: more than %d sockets or %d things missing: %w", MaxSockets, maxMissing, evidence.ErrTooLarge)
 	}
-	least := min(a.CPUNS, a.WallNS, int64(a.Samples), a.PeriodNS)
+	least := min(a.CPUNS, a.EndNS, a.WallNS, int64(a.Samples), a.PeriodNS, int64(a.Threads), int64(a.ThreadsRead))
 	if m := a.Memory; m != nil {
 		least = min(least, m.RSS, m.PSS, m.Swap, m.AnonHugePages)
 	}

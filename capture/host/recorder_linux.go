@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,15 +10,12 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// largeRSS is the resident memory in bytes above which the kernel would take too long
-// to sum up a process's memory: it holds a lock of the process and walks its page tables.
-const largeRSS = 4 << 30
+// pageCost is the CPU time in ns for each page of a process that the kernel goes through to sum up its
+// memory. Meanwhile it holds a lock of the process.
+const pageCost = 500
 
 // What ends a recording early.
 var (
@@ -28,16 +26,14 @@ var (
 // Recorder samples one process until it is stopped, its context ends, the process
 // ends or the file is full.
 type Recorder struct {
-	pid    int
-	o      Options
-	done   chan struct{}
-	waking sync.Mutex
-	alarm  int // an eventfd, -1 once it is closed
+	pid   int
+	o     Options
+	done  chan struct{}
+	alarm *alarm
 
 	// What follows belongs to Start, then to the goroutine, and once done is closed to Stop.
 	began   int64 // ns on CLOCK_MONOTONIC
-	cost    int64 // ns of CPU time before from
-	from    int64 // CPU time of this thread in ns
+	meter   meter
 	written int64
 	period  time.Duration // until the next look
 	pace    pace
@@ -50,39 +46,41 @@ type Recorder struct {
 	files   []file
 	after   After
 	err     error
-	buf     [4096]byte
+	line    []byte
+	buf     []byte
 }
 
 // source is something that is read at most as often as its own cost allows; in between
 // its values stay as they were.
 type source struct {
-	what string
-	read func() error
-	due  int64 // ns on CLOCK_MONOTONIC, 0 is now
-	cost int64 // ns of CPU time of the last reading
-	err  error // the first one
+	what  string
+	read  func() error
+	share float64 // of a CPU that it may take, 0 is sourceShare
+	every int64   // ns, the least time between two readings
+	due   int64   // ns on CLOCK_MONOTONIC, 0 is now
+	cost  int64   // ns of CPU time of the last reading
+	err   error   // the first one
 }
 
-// run reads the source if it is its time.
-func (s *source) run() error {
-	now := monotonic()
+// run reads the source if it is its time. It takes and returns the CPU time of this thread.
+func (s *source) run(now, cpu int64) (int64, error) {
 	if now < s.due {
-		return nil
+		return cpu, nil
 	}
-	from := threadCPU()
 	err := s.read()
 	if s.err == nil {
 		s.err = err
 	}
-	s.cost = threadCPU() - from
-	s.due = now + int64(float64(s.cost)/sourceShare)
-	return err
+	after := threadCPU()
+	s.cost = after - cpu
+	s.due = now + max(int64(float64(s.cost)/cmp.Or(s.share, sourceShare)), s.every)
+	return after, err
 }
 
 // Start takes the first look at a process and goes on in the background until ctx ends or Stop
 // is called, which has to be done in any case. The period follows from what looks have cost, so
 // that recording takes less than a hundredth of a CPU: 20 ms for a process with tens of threads,
-// 100 ms for one with thousands, of which then only those are read every time that ran lately. Evidence
+// 100 ms or more for one with thousands, of which then only those are read every time that ran lately. Evidence
 // that cannot be had is named in the file. An error wraps ErrNoProcess or is that of o.W.
 func Start(ctx context.Context, pid int, o Options) (*Recorder, error) {
 	if err := check(pid); err != nil {
@@ -91,7 +89,7 @@ func Start(ctx context.Context, pid int, o Options) (*Recorder, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
-	r := &Recorder{pid: pid, o: o, done: make(chan struct{}), alarm: -1}
+	r := &Recorder{pid: pid, o: o, done: make(chan struct{}), buf: make([]byte, 4096)}
 	if err := r.begin(); err != nil {
 		r.close()
 		if gone(err) || errors.Is(err, errEnded) {
@@ -106,17 +104,18 @@ func Start(ctx context.Context, pid int, o Options) (*Recorder, error) {
 // Stop takes the last look, completes the file and returns its last line. The
 // error is that of writing; the file then is what was written before. It may be called again.
 func (r *Recorder) Stop() (After, error) {
-	r.wake()
+	r.alarm.wake()
 	<-r.done
 	return r.after, r.err
 }
 
 // begin opens everything, writes the first line and the first sample.
 func (r *Recorder) begin() error {
-	defer r.measured()()
+	r.meter.start()
+	defer r.meter.end()
 	r.began = monotonic()
 	var err error
-	if r.alarm, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	if r.alarm, err = newAlarm(); err != nil {
 		return err
 	}
 	static, groups := describe(r.pid)
@@ -129,29 +128,57 @@ func (r *Recorder) begin() error {
 	if err := r.openThreads(); err != nil {
 		return err
 	}
+	cpu := threadCPU()
 	for _, s := range r.sources {
-		if err := s.run(); gone(err) || errors.Is(err, errEnded) {
+		var err error
+		if cpu, err = s.run(r.began, cpu); gone(err) || errors.Is(err, errEnded) {
 			return err
 		}
 		r.miss(&r.static.Missing, s.what, s.err)
 	}
 	r.ends(&r.static.Missing)
-	if err := r.write(Line{Static: &r.static}); err != nil {
+	if err := r.encode(Line{Static: &r.static}); err != nil {
 		return err
 	}
-	return r.look(math.MaxInt, math.MaxInt, threadCPU())
+	return r.look(math.MaxInt, math.MaxInt, int64(endsCost))
 }
 
-// measured keeps the goroutine on its thread until end is called, and adds the thread's CPU
-// time meanwhile to the cost.
-func (r *Recorder) measured() (end func()) {
-	runtime.LockOSThread()
-	r.from = threadCPU()
-	return func() {
-		r.cost += threadCPU() - r.from
-		runtime.UnlockOSThread()
-	}
+// meter sums up the CPU time of what runs between start and its end, on whatever threads it does.
+type meter struct {
+	ns   int64
+	from int64 // CPU time of the thread at start
+	tid  int   // thread of the end before, and its CPU time then
+	left int64
+	wake float64 // mean of what it takes to fall asleep and to wake up, ns
 }
+
+// wakeMost is the most that a thread takes to fall asleep and to wake up, in ns; more is what
+// somebody else did on it meanwhile.
+const wakeMost = 100e3
+
+// start keeps the goroutine on its thread until end is called. What the thread did since the end
+// before was to sleep and to wake up, if it is the same one; if it is not, the mean counts.
+func (m *meter) start() {
+	runtime.LockOSThread()
+	tid := threadID()
+	m.from = threadCPU()
+	if woke := m.from - m.left; tid == m.tid && woke < wakeMost {
+		m.wake += (float64(woke) - m.wake) / 16
+		m.from = m.left
+	} else {
+		m.ns += int64(m.wake)
+	}
+	m.tid = tid
+}
+
+func (m *meter) end() {
+	m.left = threadCPU()
+	m.ns += m.left - m.from
+	runtime.UnlockOSThread()
+}
+
+// spent is the CPU time so far, between start and end.
+func (m *meter) spent() int64 { return m.ns + threadCPU() - m.from }
 
 // miss names what is missing, once.
 func (r *Recorder) miss(list *[]Missing, what string, err error) {
@@ -169,8 +196,10 @@ func (r *Recorder) open(path string) (file, error) {
 	return f, err
 }
 
-func (r *Recorder) add(what string, read func() error) {
-	r.sources = append(r.sources, &source{what: what, read: read})
+func (r *Recorder) add(what string, read func() error) *source {
+	s := &source{what: what, read: read}
+	r.sources = append(r.sources, s)
+	return s
 }
 
 // openProcess prepares what concerns the process as a whole.
@@ -190,7 +219,7 @@ func (r *Recorder) openProcess() error {
 	}
 	page := int64(os.Getpagesize())
 	r.add("process", func() error {
-		line, err := f.read(r.buf[:])
+		line, err := f.read(r.buf)
 		if err != nil {
 			return err
 		}
@@ -235,14 +264,15 @@ func (r *Recorder) openMachine() {
 	for _, c := range []struct {
 		what, path string
 		parse      func([]byte)
+		every      time.Duration
 	}{
-		{"machine", "/proc/stat", m.parse},
-		{"machine.pressure", "/proc/pressure/cpu", func(b []byte) { m.CPUSomeNS, _ = pressure(b); m.Pressure = true }},
-		{"machine.pressure", "/proc/pressure/io", func(b []byte) { m.IOSomeNS, m.IOFullNS = pressure(b) }},
-		{"machine.pressure", "/proc/pressure/memory", func(b []byte) { m.MemorySomeNS, m.MemoryFullNS = pressure(b) }},
+		{"machine", "/proc/stat", m.parse, 0},
+		{"machine.pressure", "/proc/pressure/cpu", func(b []byte) { m.CPUSomeNS, _ = pressure(b); m.Pressure = true }, leisurely},
+		{"machine.pressure", "/proc/pressure/io", func(b []byte) { m.IOSomeNS, m.IOFullNS = pressure(b) }, leisurely},
+		{"machine.pressure", "/proc/pressure/memory", func(b []byte) { m.MemorySomeNS, m.MemoryFullNS = pressure(b) }, leisurely},
 	} {
 		f, err := r.open(c.path)
-		r.add(c.what, r.reader(f, err, c.parse))
+		r.add(c.what, r.reader(f, err, c.parse)).every = int64(c.every)
 	}
 }
 
@@ -253,7 +283,7 @@ func (r *Recorder) reader(f file, openErr error, parse func([]byte)) func() erro
 		if openErr != nil {
 			return hidden{openErr}
 		}
-		text, err := f.read(r.buf[:])
+		text, err := f.read(r.buf)
 		if err != nil {
 			return hidden{err}
 		}
@@ -271,12 +301,18 @@ func (r *Recorder) openThreads() (err error) {
 		return err
 	}
 	r.threads.inner = len(r.static.NSPID) > 1
-	r.listing = source{what: "threads", read: r.threads.list}
+	most := int64(endsCost) // the first time
+	r.listing = source{what: "threads", share: listShare, read: func() error {
+		err := r.threads.list(most)
+		most = 0
+		return err
+	}}
 	if !exists(procDir(r.pid) + "/schedstat") {
 		r.listing.read = func() error { return nil }
 		r.miss(&r.static.Missing, MissingDelays, errors.New("the kernel does not count how threads are scheduled (CONFIG_SCHED_INFO)"))
 	}
-	return r.listing.run()
+	_, err = r.listing.run(r.began, threadCPU())
+	return err
 }
 
 // ends reads what is read in the first and in the last sample only.
@@ -290,32 +326,34 @@ func (r *Recorder) ends(missing *[]Missing) {
 	}
 }
 
-// look takes one sample, with at most so many of the active and of the quiet threads. What it
-// costs counts from the given CPU time of this thread on.
-func (r *Recorder) look(active, quiet int, cpu int64) error {
-	from := monotonic()
+// look takes one sample, with at most so many of the active and of the quiet threads, and of either
+// for at most so much CPU time.
+func (r *Recorder) look(active, quiet int, most int64) error {
+	began, from := r.meter.from, monotonic()
 	s := &r.last
-	s.Threads, s.Gone = nil, nil
+	s.Threads, s.Gone = s.Threads[:0], s.Gone[:0]
+	cpu := threadCPU()
 	for _, src := range r.sources {
-		if err := src.run(); errors.Is(err, errEnded) || gone(err) {
+		var err error
+		if cpu, err = src.run(from, cpu); errors.Is(err, errEnded) || gone(err) {
 			return errEnded
 		}
 	}
-	r.list()
-	before := threadCPU()
-	active = r.threads.look(&r.threads.active, active, int64(endsCost), s)
+	before := r.list(from, cpu)
+	active = r.threads.look(&r.threads.active, active, most, s)
 	between := threadCPU()
-	quiet = r.threads.look(&r.threads.quiet, quiet, int64(endsCost), s)
+	quiet = r.threads.look(&r.threads.quiet, quiet, most, s)
 	after := threadCPU()
 	s.DelayNS, s.IODelayNS, s.Blocked = r.threads.delay, r.threads.io, r.threads.inSleep()
 	s.TookNS = monotonic() - from
 	s.MonoNS = from + s.TookNS/2
-	if err := r.write(Line{Sample: s}); err != nil {
+	r.line = append(appendSample(append(r.line[:0], `{"sample":`...), s), '}')
+	if err := r.write(r.line, r.o.MaxBytes); err != nil {
 		return err
 	}
 	s.Net, s.Voluntary, s.Involuntary = nil, 0, 0
 	if r.samples++; r.samples > 2 { // the first ones open files and fill caches
-		r.pace.learn(before-cpu+threadCPU()-after, between-before, after-between, active, quiet)
+		r.pace.learn(before-began+threadCPU()-after, between-before, after-between, active, quiet)
 	}
 	return nil
 }
@@ -324,64 +362,41 @@ func (r *Recorder) look(active, quiet int, cpu int64) error {
 // it did not change.
 const relist = int64(time.Second)
 
-// list looks for threads that began or ended.
-func (r *Recorder) list() {
+// list looks for threads that began or ended; for those that ended once a listing is complete.
+func (r *Recorder) list(now, cpu int64) int64 {
 	ts := r.threads
-	if r.last.NumThreads == len(ts.all) && r.listing.due > 0 && monotonic() < r.listing.due+relist {
-		return
+	if r.last.NumThreads == len(ts.all) && r.listing.due > 0 && now < r.listing.due+relist {
+		return cpu
 	}
-	n := ts.lists
-	if r.listing.run() == nil && ts.lists > n {
+	due := r.listing.due
+	cpu, err := r.listing.run(now, cpu)
+	if err == nil && r.listing.due > due && !ts.listing {
 		ts.sweep(&r.last)
 	}
+	return cpu
 }
 
-// run looks until something ends it. It sleeps in the kernel and on a thread of its own: a
-// timer of the runtime would wake two threads each time, which took more CPU than the looks.
+// run looks until something ends it.
 func (r *Recorder) run(ctx context.Context) {
 	defer close(r.done)
 	defer r.close()
-	defer context.AfterFunc(ctx, r.wake)()
-	defer r.measured()()
-	before := threadCPU()
+	defer context.AfterFunc(ctx, r.alarm.wake)()
 	for {
+		allowed := allowance(time.Duration(monotonic()-r.began), time.Duration(r.meter.ns))
 		var active, quiet int
-		r.period, active, quiet = r.pace.plan(len(r.threads.active.list), len(r.threads.quiet.list), r.spent())
-		if r.sleep(r.period) {
-			r.finish(context.Cause(ctx))
+		r.period, active, quiet = r.pace.plan(len(r.threads.active.list), len(r.threads.quiet.list), allowed)
+		woken := r.alarm.sleep(r.period)
+		r.meter.start()
+		var err error
+		if !woken {
+			err = r.look(active, quiet, int64(endsCost))
+		}
+		if woken || err != nil {
+			r.finish(cmp.Or(err, context.Cause(ctx)))
+			r.meter.end()
 			return
 		}
-		if err := r.look(active, quiet, before); err != nil {
-			r.finish(err)
-			return
-		}
-		before = threadCPU()
-	}
-}
-
-// spent is the share of a CPU that recording took so far.
-func (r *Recorder) spent() float64 {
-	return float64(r.cost+threadCPU()-r.from) / float64(monotonic()-r.began)
-}
-
-// sleep returns whether somebody woke it.
-func (r *Recorder) sleep(d time.Duration) bool {
-	until := monotonic() + int64(d)
-	for {
-		left := unix.NsecToTimespec(max(until-monotonic(), 0))
-		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(r.alarm), Events: unix.POLLIN}}, &left, nil)
-		if err != unix.EINTR {
-			return n != 0
-		}
-	}
-}
-
-// wake ends the sleep for good.
-func (r *Recorder) wake() {
-	r.waking.Lock()
-	defer r.waking.Unlock()
-	if r.alarm >= 0 {
-		_, _ = unix.Write(r.alarm, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // eventfd(2): any number but 0
+		r.meter.end()
 	}
 }
 
@@ -398,10 +413,11 @@ func (r *Recorder) finish(cause error) {
 				s.due = 0
 			}
 		}
-		if err := r.look(math.MaxInt, math.MaxInt, threadCPU()); err != nil {
+		if err := r.look(math.MaxInt, math.MaxInt, min(max(r.left()-int64(endCost), int64(endsCost/5)), int64(endsCost))); err != nil {
 			cause = err
 		}
 	}
+	sampled := r.meter.spent()
 	if cause != nil {
 		r.after.Ended = cause.Error()
 	}
@@ -411,12 +427,14 @@ func (r *Recorder) finish(cause error) {
 		r.lookOnce()
 	}
 	r.confess(missing)
-	r.after.Samples, r.after.PeriodNS = r.samples, int64(r.period)
-	r.after.WallNS = monotonic() - r.began
-	r.after.CPUNS = r.cost + threadCPU() - r.from
+	a := &r.after
+	a.Samples, a.PeriodNS = r.samples, int64(r.period)
+	a.Threads, a.ThreadsRead = r.threads.seen, r.threads.known
+	r.close()
+	a.WallNS, a.CPUNS = monotonic()-r.began, r.meter.spent()
+	a.EndNS = a.CPUNS - sampled
 	if r.err == nil {
-		r.o.MaxBytes = math.MaxInt64 // the last line comes on top
-		r.err = r.write(Line{After: &r.after})
+		r.err = r.encode(Line{After: a})
 	}
 }
 
@@ -424,11 +442,20 @@ func (r *Recorder) finish(cause error) {
 func (r *Recorder) lookOnce() {
 	a := &r.after
 	var err error
-	if a.Memory, err = memory(r.pid, r.last.RSS); err != nil {
-		r.miss(&a.Missing, "memory", err)
-	}
 	a.Sockets, a.SocketsCut, err = sockets(r.pid)
 	r.miss(&a.Missing, "sockets", err)
+	if cost := pageCost * (r.last.RSS / int64(os.Getpagesize())); cost > max(r.left(), int64(endsCost)) {
+		a.Memory, err = memoryInUse(r.pid)
+		r.miss(&a.Missing, "memory.pss, memory.anon_huge_pages", fmt.Errorf("%d MB are resident: to go through their pages takes %d ms of CPU time", r.last.RSS>>20, cost/1e6))
+	} else {
+		a.Memory, err = memory(r.pid)
+	}
+	r.miss(&a.Missing, "memory", err)
+}
+
+// left is the CPU time in ns that is left to the recording, if it ends now.
+func (r *Recorder) left() int64 {
+	return int64(share*float64(monotonic()-r.began)) - r.meter.spent()
 }
 
 // confess lists what went wrong while recording and is not in the first line.
@@ -445,16 +472,21 @@ func (r *Recorder) confess(missing *[]Missing) {
 	}
 }
 
-// write writes a line, unless the file would become too large.
-func (r *Recorder) write(l Line) error {
+// encode writes the first or the last line, which come on top of what the file may hold.
+func (r *Recorder) encode(l Line) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	if l.Static == nil && r.written+int64(len(b)) >= r.o.MaxBytes {
-		return fmt.Errorf("%w of %d bytes", errFull, r.o.MaxBytes)
+	return r.write(b, math.MaxInt64)
+}
+
+// write writes a line, unless the file would become larger than most bytes.
+func (r *Recorder) write(line []byte, most int64) error {
+	if r.written+int64(len(line)) >= most {
+		return fmt.Errorf("%w of %d bytes", errFull, most)
 	}
-	n, err := r.o.W.Write(append(b, '\n'))
+	n, err := r.o.W.Write(append(line, '\n'))
 	r.written += int64(n)
 	if err != nil {
 		r.err = fmt.Errorf("write host samples: %w", err)
@@ -462,30 +494,35 @@ func (r *Recorder) write(l Line) error {
 	return r.err
 }
 
+// close closes all files; it may be called again.
 func (r *Recorder) close() {
-	r.waking.Lock()
-	if r.alarm >= 0 {
-		unix.Close(r.alarm)
-		r.alarm = -1
+	if r.alarm != nil {
+		r.alarm.close()
 	}
-	r.waking.Unlock()
 	if r.threads != nil {
 		r.threads.close()
 	}
 	for _, f := range r.files {
 		f.close()
 	}
+	r.files = nil
 }
 
 // memory sums up the memory of a process.
-func memory(pid int, rss int64) (*Memory, error) {
-	if rss > largeRSS {
-		return nil, fmt.Errorf("%d MB are resident: to sum up more than %d would stop the process for too long", rss>>20, int64(largeRSS)>>20)
-	}
-	text, err := readText(procDir(pid) + "/smaps_rollup")
+func memory(pid int) (*Memory, error) {
+	return memoryOf(procDir(pid)+"/smaps_rollup", "Rss:", "Swap:")
+}
+
+// memoryInUse is what the process itself counts of it.
+func memoryInUse(pid int) (*Memory, error) {
+	return memoryOf(procDir(pid)+"/status", "VmRSS:", "VmSwap:")
+}
+
+func memoryOf(path, rss, swap string) (*Memory, error) {
+	text, err := readText(path)
 	if err != nil {
 		return nil, err
 	}
 	kB := func(key string) int64 { return value([]byte(text), key) << 10 }
-	return &Memory{RSS: kB("Rss:"), PSS: kB("Pss:"), Swap: kB("Swap:"), AnonHugePages: kB("AnonHugePages:")}, nil
+	return &Memory{RSS: kB(rss), PSS: kB("Pss:"), Swap: kB(swap), AnonHugePages: kB("AnonHugePages:")}, nil
 }

@@ -42,6 +42,9 @@ func TestCPUTimeIsThatOfTheProcess(t *testing.T) {
 	if first.Net == nil || last.Net == nil || last.Voluntary+last.Involuntary <= first.Voluntary+first.Involuntary {
 		t.Errorf("network counters %v, %v; context switches %d, then %d", first.Net, last.Net, first.Voluntary+first.Involuntary, last.Voluntary+last.Involuntary)
 	}
+	if a := got.After; a.Threads < 3 || a.ThreadsRead != a.Threads || a.EndNS <= 0 || a.EndNS >= a.CPUNS {
+		t.Errorf("after: %+v", a)
+	}
 	if got.After.CPUNS <= 0 || got.After.WallNS <= 0 || got.After.Samples != len(got.Samples) || got.After.Ended != "" {
 		t.Errorf("after: %+v", got.After)
 	}
@@ -126,7 +129,7 @@ func threadsOf(t *testing.T, pid int) *threads {
 		t.Fatal(err)
 	}
 	t.Cleanup(ts.close)
-	if err := ts.list(); err != nil {
+	if err := ts.list(math.MaxInt64); err != nil {
 		t.Fatal(err)
 	}
 	return ts
@@ -149,12 +152,45 @@ func TestThreadsBeyondTheBoundOfOpenFilesAreReadByPath(t *testing.T) {
 	ts.most = 10
 	before := openFDs(t)
 	var s Sample
-	ts.look(&ts.quiet, math.MaxInt, math.MaxInt64, &s)
+	for range keepFrom {
+		ts.look(&ts.quiet, math.MaxInt, math.MaxInt64, &s)
+		ts.look(&ts.active, math.MaxInt, math.MaxInt64, &s)
+	}
 	if n := openFDs(t) - before; n != 10 || ts.open != 10 || !ts.byPath {
 		t.Errorf("%d descriptors more are open, want 10; by path: %v", n, ts.byPath)
 	}
-	if len(s.Threads) != len(ts.all) || len(s.Threads) < 30 {
-		t.Errorf("%d threads were read, there are %d", len(s.Threads), len(ts.all))
+	read := make(map[int]bool)
+	for _, th := range s.Threads {
+		read[th.TID] = true
+	}
+	if len(read) != len(ts.all) || len(read) < 30 || ts.known != len(read) {
+		t.Errorf("%d threads were read, %d as it says itself, there are %d", len(read), ts.known, len(ts.all))
+	}
+}
+
+// A process of 10,000 threads is listed in portions; none is taken to have ended meanwhile.
+func TestThreadsAreListedInPortions(t *testing.T) {
+	c := start(t, "sleep 600", nil)
+	ids := c.ints()
+	ts, err := openThreads(c.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ts.close()
+	portions := 0
+	for portions == 0 || ts.listing {
+		if err := ts.list(0); err != nil {
+			t.Fatal(err)
+		}
+		portions++
+	}
+	if portions < 2 || ts.lists != 1 {
+		t.Errorf("%d portions, %d listings", portions, ts.lists)
+	}
+	for _, id := range ids {
+		if ts.all[id] == nil {
+			t.Errorf("thread %d was not found", id)
+		}
 	}
 }
 

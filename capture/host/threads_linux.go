@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 
@@ -12,7 +11,8 @@ import (
 const (
 	// restless is how many looks a thread stays active after it last ran.
 	restless = 10
-	// statusThreads is up to how many threads context switches are counted: each takes 30 us, twice.
+	// statusThreads is up to how many threads context switches are counted: each takes 30 us, twice;
+	// and up to how many the state of those is read that did not run since recording began.
 	statusThreads = 200
 )
 
@@ -21,6 +21,7 @@ const (
 // its state.
 type thread struct {
 	tid             int
+	visits          int // how often its counters were read
 	schedstat, stat int // open descriptors, -1 if there is none
 	last            Thread
 	known           bool // last was read
@@ -55,38 +56,41 @@ func (r *ring) drop() {
 	r.list = r.list[:end]
 }
 
-// threads reads the counters of a process's threads by descriptors that stay
-// open, which takes two thirds of the time of opening each file again, up to a bound.
+// keepFrom is the visit of a thread from which on its files stay open, up to a bound. To read an
+// open file takes 2 us, to open and close it another 4 in total, but 7 if it was kept open meanwhile: that
+// pays from the third visit on, and of thousands of threads most are visited once or twice.
+const keepFrom = 2
+
+// threads reads the counters of a process's threads.
 type threads struct {
-	dir           *os.File // /proc/PID, so that another process of the same id is never taken for it
-	task          *os.File
+	task          int // descriptor of /proc/PID/task, so that another process of the same id is never taken for it
+	folder        string
 	all           map[int]*thread
 	active, quiet ring
 	blocked       map[int]bool
-	lists         int // listings of task
-	open, most    int // descriptors
+	lists         int  // listings of task
+	listing       bool // one is under way
+	open, most    int  // descriptors
 	byPath        bool
 	failed        error // the first thing that went wrong with a living thread
 	inner         bool  // the process is in a pid namespace of its own: its threads have other ids there
 	delay, io     int64 // since the first look
 	switches      map[int][2]int64
+	seen, known   int // threads there were, and those that were read at least once
+	path          []byte
 	buf           [2048]byte
+	names         [1 << 13]byte
 }
 
 func openThreads(pid int) (*threads, error) {
-	dir, err := os.Open(procDir(pid))
+	task, err := open(procDir(pid) + "/task")
 	if err != nil {
-		return nil, err
-	}
-	task, err := os.Open(procDir(pid) + "/task")
-	if err != nil {
-		dir.Close()
 		return nil, err
 	}
 	limit := unix.Rlimit{Cur: 1024}
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // 1024 is what one may expect
 	return &threads{
-		dir: dir, task: task, all: make(map[int]*thread), blocked: make(map[int]bool),
+		task: task.fd, folder: task.path, all: make(map[int]*thread), blocked: make(map[int]bool),
 		most: int(min(limit.Cur/2, 1<<15)), switches: make(map[int][2]int64),
 	}, nil
 }
@@ -95,49 +99,60 @@ func (ts *threads) close() {
 	for _, t := range ts.all {
 		ts.shut(t)
 	}
-	ts.task.Close()
-	ts.dir.Close()
+	if ts.task >= 0 {
+		closeRaw(ts.task)
+		ts.task = -1
+	}
 }
 
 func (ts *threads) shut(t *thread) {
 	for _, fd := range []int{t.schedstat, t.stat} {
 		if fd >= 0 {
-			unix.Close(fd)
+			closeRaw(fd)
 			ts.open--
 		}
 	}
 	t.schedstat, t.stat = -1, -1
 }
 
-// list looks for new threads.
-func (ts *threads) list() error {
-	if _, err := ts.task.Seek(0, 0); err != nil {
-		return err
-	}
-	names, err := ts.task.Readdirnames(-1)
-	if err != nil && len(names) == 0 {
-		return err
-	}
-	ts.lists++
-	for _, name := range names {
-		tid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
+// list goes on looking for new threads, for at most so much CPU time or one portion of a few
+// hundred: the first time the kernel takes 3 us for each.
+func (ts *threads) list(most int64) error {
+	if !ts.listing {
+		if err := rewind(ts.task); err != nil {
+			return err
 		}
-		t := ts.all[tid]
-		if t == nil {
-			t = &thread{tid: tid, schedstat: -1, stat: -1}
-			ts.all[tid] = t
-			if ts.lists == 1 {
-				t.old, t.io = true, -1
-				ts.quiet.add(t) // read in turn
-			} else {
-				ts.active.add(t)
-			}
-		}
-		t.listed = ts.lists
+		ts.listing = true
+		ts.lists++
 	}
-	return nil
+	for from := threadCPU(); ; {
+		switch n, err := listNumbers(ts.task, ts.names[:], ts.found); {
+		case err != nil:
+			return err
+		case n == 0:
+			ts.listing = false
+			return nil
+		case n > len(ts.names)/2 && threadCPU()-from >= most: // else that was all, probably
+			return nil
+		}
+	}
+}
+
+// found takes a thread of a listing.
+func (ts *threads) found(tid int) {
+	t := ts.all[tid]
+	if t == nil {
+		t = &thread{tid: tid, schedstat: -1, stat: -1}
+		ts.all[tid] = t
+		ts.seen++
+		if ts.lists == 1 {
+			t.old, t.io = true, -1
+			ts.quiet.add(t) // read in turn
+		} else {
+			ts.active.add(t)
+		}
+	}
+	t.listed = ts.lists
 }
 
 // sweep forgets threads that ended without having been read since, as the
@@ -196,7 +211,8 @@ func (ts *threads) look(r *ring, n int, most int64, s *Sample) int {
 // read reads the counters of one thread, and its state if it may have changed. It
 // returns whether the thread is alive.
 func (ts *threads) read(t *thread, s *Sample) bool {
-	line, err := ts.pread(t, &t.schedstat, "schedstat")
+	t.visits++
+	line, err := ts.pread(t, &t.schedstat, "/schedstat\x00")
 	if err != nil {
 		return ts.alive(err)
 	}
@@ -223,6 +239,12 @@ func (ts *threads) read(t *thread, s *Sample) bool {
 		if t.still = 0; first && t.old {
 			t.still = restless // nothing tells that it ran lately
 		}
+		if first {
+			ts.known++
+			if t.old && len(ts.all) > statusThreads {
+				return true
+			}
+		}
 	}
 	return ts.state(t)
 }
@@ -230,7 +252,7 @@ func (ts *threads) read(t *thread, s *Sample) bool {
 // innerID is a thread's id in the innermost pid namespace of the process, 0 if it
 // cannot be read.
 func (ts *threads) innerID(tid int) int {
-	status, err := readText(fmt.Sprintf("%s/task/%d/status", ts.dir.Name(), tid))
+	status, err := readText(fmt.Sprintf("%s/%d/status", ts.folder, tid))
 	if err != nil {
 		return 0
 	}
@@ -242,7 +264,7 @@ func (ts *threads) innerID(tid int) int {
 
 // state reads whether a thread is in uninterruptible sleep, and what it waited for I/O.
 func (ts *threads) state(t *thread) bool {
-	line, err := ts.pread(t, &t.stat, "stat")
+	line, err := ts.pread(t, &t.stat, "/stat\x00")
 	if err != nil {
 		return ts.alive(err)
 	}
@@ -262,24 +284,28 @@ func (ts *threads) state(t *thread) bool {
 	return true
 }
 
-// pread reads a file of a thread, by its descriptor if it has one or may have one.
+// pread reads a file of a thread, whose name ends with NUL, by its descriptor if it has one.
 func (ts *threads) pread(t *thread, fd *int, name string) ([]byte, error) {
 	if *fd >= 0 {
 		n, err := pread(*fd, ts.buf[:])
 		return ts.buf[:n], err
 	}
-	f, err := unix.Openat(int(ts.dir.Fd()), "task/"+strconv.Itoa(t.tid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	ts.path = append(strconv.AppendInt(ts.path[:0], int64(t.tid), 10), name...)
+	f, err := openat(ts.task, ts.path)
 	if err != nil {
 		return nil, err
 	}
-	if ts.open < ts.most {
+	n, err := pread(f, ts.buf[:])
+	switch {
+	case t.visits < keepFrom:
+		closeRaw(f)
+	case ts.open < ts.most:
 		*fd = f
 		ts.open++
-	} else {
+	default:
 		ts.byPath = true
-		defer unix.Close(f)
+		closeRaw(f)
 	}
-	n, err := pread(f, ts.buf[:])
 	return ts.buf[:n], err
 }
 
@@ -314,7 +340,7 @@ func (ts *threads) contextSwitches() (voluntary, involuntary int64, ok bool) {
 		return 0, 0, false
 	}
 	for tid := range ts.all {
-		status, err := readText(fmt.Sprintf("%s/task/%d/status", ts.dir.Name(), tid))
+		status, err := readText(fmt.Sprintf("%s/%d/status", ts.folder, tid))
 		if err != nil {
 			continue
 		}
