@@ -81,18 +81,23 @@ func (h *HostView) Delayed() float64 { return delayed(h.Tail) }
 
 func delayed(u host.Usage) float64 { return u.DelayNS / max(1, u.DelayNS+u.RunNS) }
 
-// Idle returns the part of the machine's CPU time that was idle during the slow
-// requests.
+// Idle returns the part of the CPUs' time that was idle during the slow requests; see OwnCPUs.
 func (h *HostView) Idle() float64 {
 	return (h.Tail.IdleNS + h.Tail.IOWaitNS) / max(1, h.Tail.IdleNS+h.Tail.IOWaitNS+h.Tail.BusyNS+h.Tail.StealNS)
+}
+
+// OwnCPUs reports whether the CPU times are those of the CPUs that the process may use, not
+// of others too.
+func (h *HostView) OwnCPUs() bool {
+	return h.Whole.Confined || h.Allowed() == 0 || h.Allowed() == h.Static.CPUs
 }
 
 // Crowd is who had the CPUs while threads of the process waited for one during
 // the slow requests: parts of the CPUs' time, each sample weighted by how long
 // threads waited in it.
 type Crowd struct {
-	// Own is the process's use of the CPUs that it may use, Idle and Stolen are
-	// parts of the machine's.
+	// Own is the process's use of the CPUs that it may use, Idle and Stolen are parts of the time of
+	// these CPUs, or of the machine's, see HostView.OwnCPUs.
 	Own, Idle, Stolen float64
 }
 
@@ -110,7 +115,8 @@ func (h *HostView) Crowd() (c Crowd) {
 				continue
 			}
 			weight += w
-			c.Own += w * u.RunNS / max(1, u.WallNS) / float64(max(1, h.CPUs()))
+			cpus := max(1, u.WallNS) * float64(max(1, h.CPUs()))
+			c.Own += w * u.RunNS / cpus
 			c.Idle += w * (u.IdleNS + u.IOWaitNS) / all
 			c.Stolen += w * u.StealNS / all
 		}
@@ -123,8 +129,8 @@ func (h *HostView) Crowd() (c Crowd) {
 
 // CPUs is how many CPUs the process may use.
 func (h *HostView) CPUs() int {
-	if h.Static.Allowed > 0 {
-		return h.Static.Allowed
+	if n := h.Allowed(); n > 0 {
+		return n
 	}
 	return h.Static.CPUs
 }

@@ -16,11 +16,13 @@ type machine struct {
 	stopped float64 // part of the time in which the quota stopped the process
 	delayed float64 // of the time in which threads wanted a CPU
 	own     float64 // use of the CPUs
-	idle    float64 // of the CPUs
+	idle    float64 // of the machine's CPUs
 	cpus    int
-	hidden  bool // ancestors cannot be seen
-	always  bool // not only during slow requests
-	waits   int  // for a CPU in 5 ms; 0 means 1
+	allowed int     // of the machine's CPUs, 0 is all
+	free    float64 // of the CPUs that are allowed
+	hidden  bool    // ancestors cannot be seen
+	always  bool    // not only during slow requests
+	waits   int     // for a CPU in 5 ms; 0 means 1
 }
 
 // slowRequest is what the scenes' fast requests stay below.
@@ -35,11 +37,14 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 			slow = append(slow, host.Span{From: int64(r.Start()), To: int64(r.End())})
 		}
 	}
-	r := &host.Recording{Static: host.Static{CPUs: m.cpus, Ancestors: !m.hidden, Groups: []host.Group{{Path: "/svc"}}}}
+	r := &host.Recording{Static: host.Static{CPUs: m.cpus, Allowed: m.allowed, Ancestors: !m.hidden, Groups: []host.Group{{Path: "/svc"}}}}
 	if m.quota > 0 {
 		r.Static.Groups[0].QuotaUS, r.Static.Groups[0].PeriodUS = int64(1e5*m.quota), 1e5
 	}
 	s := host.Sample{MonoNS: int64(t.Start), Groups: []host.GroupCounters{{}}}
+	if m.allowed > 0 {
+		s.Confined = new(host.CPUTimes)
+	}
 	const step = 5 * ms
 	for ; s.MonoNS < int64(t.End)+step; s.MonoNS += step {
 		r.Samples = append(r.Samples, s)
@@ -72,6 +77,10 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		}
 		s.Machine.BusyNS += int64((1 - m.idle) * all)
 		s.Machine.IdleNS += int64(m.idle * all)
+		if c := s.Confined; c != nil {
+			few := float64(step) * float64(m.allowed)
+			s.Confined = &host.CPUTimes{BusyNS: c.BusyNS + int64((1-m.free)*few), IdleNS: c.IdleNS + int64(m.free*few)}
+		}
 	}
 	return r
 }
@@ -111,6 +120,8 @@ func TestTheHostDecides(t *testing.T) {
 		{"a neighbour has the CPUs, beside a quota that is never reached", 2, silent, with(func(m *machine) { m.delayed, m.own, m.quota, m.use = 0.8, 0.2, 2, 0.1 }), "host-contention", nil},
 		{"a neighbour has the CPUs, seen from inside a container", 2, silent, with(func(m *machine) { m.delayed, m.own, m.hidden = 0.8, 0.2, true }), "host-contention", nil},
 		{"silent inside a container, and nobody waited for a CPU", 2, silent, with(func(m *machine) { m.hidden = true }), "", []string{"host-contention", "page-faults", "quota-too-low", "gomaxprocs-over-quota"}},
+		{"a neighbour has the CPUs to which it is confined", 2, silent, with(func(m *machine) { m.delayed, m.own, m.cpus, m.allowed, m.idle, m.free = 0.8, 0.1, 4, 2, 0.5, 0.01 }), "host-contention", nil},
+		{"the CPUs to which it is confined are idle", 2, silent, with(func(m *machine) { m.delayed, m.own, m.cpus, m.allowed, m.idle, m.free = 0.8, 0.1, 4, 2, 0.1, 0.6 }), "", nil},
 		{"more Ps than CPUs, in each other's way", 8, silent, with(func(m *machine) { m.delayed = 0.8 }), "gomaxprocs-over-quota", nil},
 		{"silent, and nobody waited for a CPU", 2, silent, with(func(m *machine) {}), "", []string{"host-contention", "page-faults"}},
 		{"computes on a CPU", 2, computes, busy, "expensive-request", nil},
@@ -146,6 +157,9 @@ func TestQueueingWithIdleCPUsIsNoOverload(t *testing.T) {
 		{"idle CPUs", machine{cpus: 4, own: 0.9, idle: 0.7}, "gomaxprocs-too-low"},
 		{"no idle CPUs", machine{cpus: 4, own: 0.3, idle: 0.05}, "overload"},
 		{"a P for every CPU", machine{cpus: 1, own: 0.9, idle: 0.3}, "overload"},
+		{"a P for every CPU to which it is confined", machine{cpus: 8, allowed: 1, own: 0.1, idle: 0.8, free: 0.3}, "overload"},
+		{"confined to CPUs that are idle", machine{cpus: 8, allowed: 4, own: 0.4, idle: 0.1, free: 0.7}, "gomaxprocs-too-low"},
+		{"confined to CPUs that are busy while others are idle", machine{cpus: 8, allowed: 4, own: 0.4, idle: 0.7, free: 0.05}, "overload"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, s := range scenes {

@@ -49,6 +49,7 @@ var roles = map[string]func(args []string){
 	"block":  blockInVfork,
 	"listen": listenOn,
 	"record": recordOther,
+	"bind":   bindThreads,
 }
 
 var stdin = bufio.NewReader(os.Stdin)
@@ -180,6 +181,30 @@ func listenOn(args []string) {
 		said = append(said, l.Addr().String())
 	}
 	say("%s", strings.Join(said, " "))
+	await()
+}
+
+// bindThreads binds its main thread, or all of its threads, to the first CPU that they may use, and waits.
+func bindThreads(args []string) {
+	var mask, one unix.CPUSet
+	_ = unix.SchedGetaffinity(0, &mask)
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if mask.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	ids := []int{os.Getpid()}
+	for range 2 * strings.Count(args[0], "all") { // one may begin meanwhile
+		tasks, _ := os.ReadDir("/proc/self/task")
+		for _, task := range tasks {
+			id, _ := strconv.Atoi(task.Name())
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range ids {
+		_ = unix.SchedSetaffinity(id, &one)
+	}
+	say("%d", mask.Count())
 	await()
 }
 

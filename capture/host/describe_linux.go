@@ -25,7 +25,7 @@ func Describe(pid int) (Description, error) {
 		return Description{}, err
 	}
 	d := Description{Target: evidence.Target{PID: pid}}
-	static, _ := describe(pid)
+	static, _, _ := describe(pid)
 	d.Static = static
 	missing, notGo := target(pid, &d.Target)
 	d.Static.Missing, d.NotGo = append(d.Static.Missing, missing...), notGo
@@ -42,9 +42,9 @@ func Describe(pid int) (Description, error) {
 	return d, nil
 }
 
-// describe returns the first line of a recording, without a period, and the cgroups with
-// their files.
-func describe(pid int) (Static, []group) {
+// describe returns the first line of a recording, the cgroups with their files, and the CPUs that
+// the process may use.
+func describe(pid int) (Static, []group, unix.CPUSet) {
 	s := Static{Schema: Schema, PID: pid, PeriodNS: int64(shortest), TickNS: tickNS}
 	miss := func(what string, err error, command string) {
 		s.Missing = append(s.Missing, Missing{What: what, Why: err.Error(), Command: command})
@@ -57,12 +57,11 @@ func describe(pid int) (Static, []group) {
 	if s.CPUs, err = onlineCPUs(); err != nil {
 		miss("cpus", err, "")
 	}
-	var mask unix.CPUSet
-	if err := unix.SchedGetaffinity(pid, &mask); err != nil {
+	cpus, err := allowedCPUs(pid)
+	if err != nil {
 		miss("allowed", err, "")
-	} else {
-		s.Allowed = mask.Count()
 	}
+	s.Allowed = cpus.Count()
 	clocksource, err := readText("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 	if err != nil {
 		miss("clocksource", err, "")
@@ -82,7 +81,46 @@ func describe(pid int) (Static, []group) {
 	}
 	s.Ancestors = g.ancestors
 	s.Missing = append(s.Missing, g.missing...)
-	return s, g.list
+	return s, g.list, cpus
+}
+
+// allowedCPUs is the union of the CPUs that threads of a process may use: some may be bound
+// to fewer, the main thread among them.
+func allowedCPUs(pid int) (union unix.CPUSet, err error) {
+	task, err := open(procDir(pid) + "/task")
+	if err != nil {
+		return union, err
+	}
+	defer task.close()
+	var buf [32 * MaxAffinities]byte // a name takes 24 to 32 bytes
+	asked := 0
+	for read := 1; read > 0 && asked < MaxAffinities; {
+		read, err = listNumbers(task.fd, buf[:], func(tid int) {
+			if asked++; asked <= MaxAffinities {
+				addAffinity(tid, &union)
+			}
+		})
+		if err != nil {
+			return union, err
+		}
+	}
+	if union.Count() == 0 {
+		err = errors.New("none of its threads says which CPUs it may use")
+	}
+	return union, err
+}
+
+// addAffinity adds the CPUs that a thread may use and returns whether there were new ones.
+func addAffinity(tid int, union *unix.CPUSet) (grew bool) {
+	var mask unix.CPUSet
+	if unix.SchedGetaffinity(tid, &mask) != nil {
+		return false // ended
+	}
+	for i, word := range mask {
+		grew = grew || word&^union[i] != 0
+		union[i] |= word
+	}
+	return grew
 }
 
 // asRoot is the command that helps if permission is what is missing.

@@ -35,6 +35,9 @@ func appendSample(b []byte, s *Sample) []byte {
 		b = append(b, ']')
 	}
 	b = appendMachine(append(b, `,"machine":{`...), &s.Machine)
+	if c := s.Confined; c != nil {
+		b = append(appendTimes(append(b, `,"confined":{`...), c), '}')
+	}
 	if n := s.Net; n != nil {
 		b = number(b, `,"net":{"retrans_segs":`, n.RetransSegs)
 		b = number(b, `,"listen_overflows":`, n.ListenOverflows)
@@ -59,16 +62,20 @@ func appendGroup(b []byte, g *GroupCounters) []byte {
 }
 
 func appendMachine(b []byte, m *Machine) []byte {
-	b = number(b, `"busy_ns":`, m.BusyNS)
-	b = number(b, `,"idle_ns":`, m.IdleNS)
-	b = number(b, `,"iowait_ns":`, m.IOWaitNS)
-	b = number(b, `,"steal_ns":`, m.StealNS)
+	b = appendTimes(b, &m.CPUTimes)
 	b = strconv.AppendBool(append(b, `,"pressure":`...), m.Pressure)
 	b = unlessZero(b, `,"cpu_some_ns":`, m.CPUSomeNS)
 	b = unlessZero(b, `,"io_some_ns":`, m.IOSomeNS)
 	b = unlessZero(b, `,"io_full_ns":`, m.IOFullNS)
 	b = unlessZero(b, `,"memory_some_ns":`, m.MemorySomeNS)
 	return append(unlessZero(b, `,"memory_full_ns":`, m.MemoryFullNS), '}')
+}
+
+func appendTimes(b []byte, c *CPUTimes) []byte {
+	b = number(b, `"busy_ns":`, c.BusyNS)
+	b = number(b, `,"idle_ns":`, c.IdleNS)
+	b = number(b, `,"iowait_ns":`, c.IOWaitNS)
+	return number(b, `,"steal_ns":`, c.StealNS)
 }
 
 func number(b []byte, name string, v int64) []byte {

@@ -32,7 +32,7 @@ type Static struct {
 	// TickNS is the resolution of CPU times in jiffies (10 ms on most machines).
 	TickNS int64 `json:"tick_ns"`
 	// CPUs are online on the machine; Allowed is how many of them the process
-	// may use (its affinity), 0 if unknown.
+	// may use: the union of the affinities of its threads, of the first MaxAffinities; 0 if unknown.
 	CPUs    int `json:"cpus"`
 	Allowed int `json:"allowed,omitempty"`
 	// Clocksource is the kernel's current one.
@@ -50,6 +50,9 @@ type Static struct {
 	// Missing are the names of fields that could not be read, with the reason.
 	Missing []Missing `json:"missing,omitempty"`
 }
+
+// MaxAffinities is of how many threads the CPUs that they may use are asked for.
+const MaxAffinities = 256
 
 // Group is one cgroup.
 type Group struct {
@@ -114,6 +117,9 @@ type Sample struct {
 	Groups []GroupCounters `json:"groups,omitempty"`
 	// Machine are the counters of the whole machine.
 	Machine Machine `json:"machine"`
+	// Confined are CPU times of the machine on the CPUs that the process may use; there only if
+	// these are not all.
+	Confined *CPUTimes `json:"confined,omitempty"`
 	// Net are counters of the process's network namespace; first and last sample.
 	Net *Net `json:"net,omitempty"`
 }
@@ -150,10 +156,7 @@ type GroupCounters struct {
 // Machine are the machine's CPU times, summed over CPUs, and its pressure: the
 // time in which at least one (Some) or every (Full) task waited for a resource.
 type Machine struct {
-	BusyNS   int64 `json:"busy_ns"`
-	IdleNS   int64 `json:"idle_ns"`
-	IOWaitNS int64 `json:"iowait_ns"`
-	StealNS  int64 `json:"steal_ns"`
+	CPUTimes
 	// CPUSomeNS and so on come from /proc/pressure; Pressure tells whether the
 	// kernel has it.
 	Pressure     bool  `json:"pressure"`
@@ -162,6 +165,14 @@ type Machine struct {
 	IOFullNS     int64 `json:"io_full_ns,omitempty"`
 	MemorySomeNS int64 `json:"memory_some_ns,omitempty"`
 	MemoryFullNS int64 `json:"memory_full_ns,omitempty"`
+}
+
+// CPUTimes are summed over CPUs.
+type CPUTimes struct {
+	BusyNS   int64 `json:"busy_ns"`
+	IdleNS   int64 `json:"idle_ns"`
+	IOWaitNS int64 `json:"iowait_ns"`
+	StealNS  int64 `json:"steal_ns"`
 }
 
 // Net are counters of a network namespace.
@@ -181,6 +192,9 @@ type After struct {
 	Sockets    []Socket  `json:"sockets,omitempty"`
 	SocketsCut bool      `json:"sockets_cut,omitempty"`
 	Missing    []Missing `json:"missing,omitempty"`
+	// Allowed is there if threads turned up later that may use CPUs which are not
+	// in Static.Allowed: the union with theirs.
+	Allowed int `json:"allowed,omitempty"`
 	// Threads is how many there were, ThreadsRead how many of them were read at least once. Where
 	// these are fewer, DelayNS lacks what the others waited.
 	Threads     int `json:"threads,omitempty"`

@@ -60,7 +60,7 @@ func TestThreadsAreComparedInThePIDNamespaceOfTheProcess(t *testing.T) {
 	if err := Same(c.pid, cmdline(c), outer); !errors.Is(err, ErrOtherProcess) {
 		t.Errorf("ids of our namespace: %v", err)
 	}
-	if s, _ := describe(c.pid); !slices.Equal(s.NSPID, []int{c.pid, 1}) {
+	if s, _, _ := describe(c.pid); !slices.Equal(s.NSPID, []int{c.pid, 1}) {
 		t.Errorf("its ids are %v, want %d and 1", s.NSPID, c.pid)
 	}
 	got := record(t, c.pid).stop()

@@ -163,16 +163,43 @@ func parseStat(line []byte) (stat, bool) {
 	}, true
 }
 
-// parse reads the first line of /proc/stat, CPU times summed over CPUs; guest time is
-// part of user time.
-func (m *Machine) parse(text []byte) {
-	line, ok := bytes.CutPrefix(text, []byte("cpu "))
+// parse reads a line of /proc/stat without its name: CPU times in ticks; guest time is part of
+// user time.
+func (c *CPUTimes) parse(line []byte) bool {
 	var f [8]int64 // user nice system idle iowait irq softirq steal
-	if !ok || numbers(line, f[:]) < len(f) {
-		return
+	if numbers(line, f[:]) < len(f) {
+		return false
 	}
-	m.BusyNS = (f[0] + f[1] + f[2] + f[5] + f[6]) * tickNS
-	m.IdleNS, m.IOWaitNS, m.StealNS = f[3]*tickNS, f[4]*tickNS, f[7]*tickNS
+	c.BusyNS = (f[0] + f[1] + f[2] + f[5] + f[6]) * tickNS
+	c.IdleNS, c.IOWaitNS, c.StealNS = f[3]*tickNS, f[4]*tickNS, f[7]*tickNS
+	return true
+}
+
+// parse reads the first line of /proc/stat, which is summed over CPUs.
+func (m *Machine) parse(text []byte) {
+	if line, ok := bytes.CutPrefix(text, []byte("cpu ")); ok {
+		m.CPUTimes.parse(line)
+	}
+}
+
+// on sums up the lines of some CPUs in /proc/stat.
+func (c *CPUTimes) on(cpus *unix.CPUSet, text []byte) {
+	var sum CPUTimes
+	for len(text) > 0 && bytes.HasPrefix(text, []byte("cpu")) {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		text = rest
+		name, times, _ := bytes.Cut(line[len("cpu"):], []byte(" "))
+		var one CPUTimes
+		if cpu, err := strconv.Atoi(string(name)); err == nil && cpus.IsSet(cpu) && one.parse(times) {
+			sum.BusyNS += one.BusyNS
+			sum.IdleNS += one.IdleNS
+			sum.IOWaitNS += one.IOWaitNS
+			sum.StealNS += one.StealNS
+		}
+	}
+	if sum != (CPUTimes{}) {
+		*c = sum
+	}
 }
 
 // pressure parses a file of /proc/pressure, whose totals are in microseconds.

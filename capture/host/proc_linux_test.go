@@ -35,7 +35,7 @@ func TestTextsOfTheKernelAreRead(t *testing.T) {
 		name      string
 		got, want any
 	}{
-		{"the machine", m, Machine{BusyNS: 136 * tickNS, IdleNS: 4000 * tickNS, IOWaitNS: 50 * tickNS, StealNS: 8 * tickNS}},
+		{"the machine", m, Machine{CPUTimes: CPUTimes{BusyNS: 136 * tickNS, IdleNS: 4000 * tickNS, IOWaitNS: 50 * tickNS, StealNS: 8 * tickNS}}},
 		{"pressure", [2]int64{some, full}, [2]int64{7620655000, 6821171000}},
 		{"pressure without full", [2]int64{alone, none}, [2]int64{5000, 0}},
 		{"a network counter", netCounter(snmp, "Tcp", "RetransSegs"), int64(12)},

@@ -176,6 +176,9 @@ func (d *decoder) sample(s *Sample) error {
 	if n := len(d.rec.Samples); n > 0 && s.MonoNS <= d.rec.Samples[n-1].MonoNS {
 		return fmt.Errorf("%w: the samples are not in order of time", evidence.ErrMalformed)
 	}
+	if n := len(d.rec.Samples); n > 0 && (s.Confined == nil) != (d.rec.Samples[0].Confined == nil) {
+		return fmt.Errorf("%w: some samples tell the process's CPUs apart and some do not", evidence.ErrMalformed)
+	}
 	if s.least() < 0 {
 		return fmt.Errorf("%w: a negative counter", evidence.ErrMalformed)
 	}
@@ -189,6 +192,9 @@ func (s *Sample) least() int64 {
 	v := min(s.MonoNS, s.TookNS, s.RunNS, s.DelayNS, int64(s.NumThreads), s.UserNS, s.SystemNS, s.MinorFaults, s.MajorFaults,
 		s.RSS, s.IODelayNS, s.Voluntary, s.Involuntary, m.BusyNS, m.IdleNS, m.IOWaitNS, m.StealNS,
 		m.CPUSomeNS, m.IOSomeNS, m.IOFullNS, m.MemorySomeNS, m.MemoryFullNS)
+	if c := s.Confined; c != nil {
+		v = min(v, c.BusyNS, c.IdleNS, c.IOWaitNS, c.StealNS)
+	}
 	for _, t := range s.Threads {
 		v = min(v, int64(t.TID), t.RunNS, t.DelayNS, t.Slices)
 	}
@@ -205,7 +211,7 @@ func (a *After) check() error {
 	if len(a.Sockets) > MaxSockets || len(a.Missing) > maxMissing {
 		return fmt.Errorf("after: more than %d sockets or %d things missing: %w", MaxSockets, maxMissing, evidence.ErrTooLarge)
 	}
-	least := min(a.CPUNS, a.EndNS, a.WallNS, int64(a.Samples), a.PeriodNS, int64(a.Threads), int64(a.ThreadsRead))
+	least := min(a.CPUNS, a.EndNS, a.WallNS, int64(a.Samples), a.PeriodNS, int64(a.Allowed), int64(a.Threads), int64(a.ThreadsRead))
 	if m := a.Memory; m != nil {
 		least = min(least, m.RSS, m.PSS, m.Swap, m.AnonHugePages)
 	}

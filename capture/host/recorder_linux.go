@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // pageCost is the CPU time in ns for each page of a process that the kernel goes through to sum up its
@@ -41,6 +43,7 @@ type Recorder struct {
 	last    Sample
 	samples int
 	threads *threads
+	cpus    unix.CPUSet // that the process may use, if these are not all
 	sources []*source
 	listing source
 	files   []file
@@ -118,8 +121,12 @@ func (r *Recorder) begin() error {
 	if r.alarm, err = newAlarm(); err != nil {
 		return err
 	}
-	static, groups := describe(r.pid)
+	static, groups, cpus := describe(r.pid)
 	r.static = static
+	if static.Allowed < static.CPUs {
+		r.cpus = cpus
+		r.buf = make([]byte, 4096+cpuLine*static.CPUs)
+	}
 	if err := r.openProcess(); err != nil {
 		return err
 	}
@@ -258,15 +265,26 @@ func (r *Recorder) openGroups(list []group) {
 	}
 }
 
+// cpuLine is what a line of a CPU in /proc/stat takes, in bytes: a name and ten numbers.
+const cpuLine = 160
+
 // openMachine prepares the counters of the machine.
 func (r *Recorder) openMachine() {
 	m := &r.last.Machine
+	counters := m.parse
+	if r.cpus.Count() > 0 {
+		r.last.Confined = new(CPUTimes)
+		counters = func(text []byte) {
+			m.parse(text)
+			r.last.Confined.on(&r.cpus, text)
+		}
+	}
 	for _, c := range []struct {
 		what, path string
 		parse      func([]byte)
 		every      time.Duration
 	}{
-		{"machine", "/proc/stat", m.parse, 0},
+		{"machine", "/proc/stat", counters, 0},
 		{"machine.pressure", "/proc/pressure/cpu", func(b []byte) { m.CPUSomeNS, _ = pressure(b); m.Pressure = true }, leisurely},
 		{"machine.pressure", "/proc/pressure/io", func(b []byte) { m.IOSomeNS, m.IOFullNS = pressure(b) }, leisurely},
 		{"machine.pressure", "/proc/pressure/memory", func(b []byte) { m.MemorySomeNS, m.MemoryFullNS = pressure(b) }, leisurely},
@@ -301,6 +319,7 @@ func (r *Recorder) openThreads() (err error) {
 		return err
 	}
 	r.threads.inner = len(r.static.NSPID) > 1
+	r.threads.cpus = r.cpus
 	most := int64(endsCost) // the first time
 	r.listing = source{what: "threads", share: listShare, read: func() error {
 		err := r.threads.list(most)
@@ -430,6 +449,9 @@ func (r *Recorder) finish(cause error) {
 	a := &r.after
 	a.Samples, a.PeriodNS = r.samples, int64(r.period)
 	a.Threads, a.ThreadsRead = r.threads.seen, r.threads.known
+	if n := r.threads.cpus.Count(); n > r.static.Allowed {
+		a.Allowed = n
+	}
 	r.close()
 	a.WallNS, a.CPUNS = monotonic()-r.began, r.meter.spent()
 	a.EndNS = a.CPUNS - sampled

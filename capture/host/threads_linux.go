@@ -76,7 +76,9 @@ type threads struct {
 	inner         bool  // the process is in a pid namespace of its own: its threads have other ids there
 	delay, io     int64 // since the first look
 	switches      map[int][2]int64
-	seen, known   int // threads there were, and those that were read at least once
+	cpus          unix.CPUSet // that threads may use, of those that were asked
+	asked, known  int         // threads that were asked for their CPUs, and that were read at least once
+	seen          int         // threads there were
 	path          []byte
 	buf           [2048]byte
 	names         [1 << 13]byte
@@ -240,13 +242,22 @@ func (ts *threads) read(t *thread, s *Sample) bool {
 			t.still = restless // nothing tells that it ran lately
 		}
 		if first {
-			ts.known++
+			ts.met(t)
 			if t.old && len(ts.all) > statusThreads {
 				return true
 			}
 		}
 	}
 	return ts.state(t)
+}
+
+// met takes note of a thread that was read for the first time.
+func (ts *threads) met(t *thread) {
+	ts.known++
+	if ts.asked < MaxAffinities {
+		ts.asked++
+		addAffinity(t.tid, &ts.cpus)
+	}
 }
 
 // innerID is a thread's id in the innermost pid namespace of the process, 0 if it

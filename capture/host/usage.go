@@ -1,6 +1,8 @@
 package host
 
-import "sort"
+import (
+	"sort"
+)
 
 // Recording is what [Read] returns: a host.jsonl, its samples in order of time.
 type Recording struct {
@@ -8,6 +10,19 @@ type Recording struct {
 	Samples []Sample
 	// After is nil if the recording was cut.
 	After *After
+}
+
+// confined tells whether the samples have the CPU times of the CPUs that the process may use.
+func (r *Recording) confined() bool {
+	return len(r.Samples) > 0 && r.Samples[0].Confined != nil && (r.After == nil || r.After.Allowed == 0)
+}
+
+// Allowed is how many CPUs the process may use, 0 if unknown.
+func (r *Recording) Allowed() int {
+	if r.After != nil && r.After.Allowed > 0 {
+		return r.After.Allowed
+	}
+	return r.Static.Allowed
 }
 
 // Usage is what happened in some stretches of time, in nanoseconds or counts. It
@@ -27,7 +42,9 @@ type Usage struct {
 	IODelayNS                float64
 	// Groups are those of Static.Groups.
 	Groups []GroupUsage
-	// Of the machine: CPU time summed over CPUs, and pressure.
+	// Of the CPUs that the process may use if Confined, else of the whole machine: CPU time
+	// summed over CPUs. And the machine's pressure.
+	Confined                          bool
 	BusyNS, IdleNS, IOWaitNS, StealNS float64
 	CPUSomeNS, IOSomeNS, MemorySomeNS float64
 }
@@ -48,7 +65,7 @@ func (r *Recording) Span() Span {
 
 // Over returns the usage in spans, which must not overlap each other.
 func (r *Recording) Over(spans []Span) Usage {
-	u := Usage{Groups: make([]GroupUsage, len(r.Static.Groups))}
+	u := Usage{Groups: make([]GroupUsage, len(r.Static.Groups)), Confined: r.confined()}
 	for _, s := range spans {
 		i := sort.Search(len(r.Samples), func(i int) bool { return r.Samples[i].MonoNS > s.From })
 		for i = max(i, 1); i < len(r.Samples) && r.Samples[i-1].MonoNS < s.To; i++ {
@@ -89,10 +106,14 @@ func (u *Usage) add(a, b *Sample, f float64) {
 		}
 	}
 	x, y := &a.Machine, &b.Machine
-	inc(&u.BusyNS, x.BusyNS, y.BusyNS)
-	inc(&u.IdleNS, x.IdleNS, y.IdleNS)
-	inc(&u.IOWaitNS, x.IOWaitNS, y.IOWaitNS)
-	inc(&u.StealNS, x.StealNS, y.StealNS)
+	times, then := &x.CPUTimes, &y.CPUTimes
+	if u.Confined {
+		times, then = a.Confined, b.Confined
+	}
+	inc(&u.BusyNS, times.BusyNS, then.BusyNS)
+	inc(&u.IdleNS, times.IdleNS, then.IdleNS)
+	inc(&u.IOWaitNS, times.IOWaitNS, then.IOWaitNS)
+	inc(&u.StealNS, times.StealNS, then.StealNS)
 	inc(&u.CPUSomeNS, x.CPUSomeNS, y.CPUSomeNS)
 	inc(&u.IOSomeNS, x.IOSomeNS, y.IOSomeNS)
 	inc(&u.MemorySomeNS, x.MemorySomeNS, y.MemorySomeNS)
@@ -134,24 +155,43 @@ func (u *Usage) throttled(r *Recording, s Span) {
 // the kernel's longest period (1 s; most use 100 ms).
 const maxStop = 1e9
 
-// smooth spreads what the machine's counters grew over the samples in which they
-// were not read again: reading them is costly where there are many CPUs, and a
-// sample then repeats the values of the one before.
+// smooth spreads what counters grew over the samples in which they were not read again:
+// reading them is costly where there are many CPUs, and a sample then repeats the
+// values of the one before.
 func (r *Recording) smooth() {
-	total := func(m *Machine) int64 { return m.BusyNS + m.IdleNS + m.IOWaitNS + m.StealNS }
+	total := func(c *CPUTimes) int64 { return c.BusyNS + c.IdleNS + c.IOWaitNS + c.StealNS }
+	r.spread(func(s *Sample) int64 { return total(&s.Machine.CPUTimes) }, func(s, a, b *Sample, f float64) {
+		s.Machine.CPUTimes.between(&a.Machine.CPUTimes, &b.Machine.CPUTimes, f)
+	})
+	if r.confined() {
+		r.spread(func(s *Sample) int64 { return total(s.Confined) }, func(s, a, b *Sample, f float64) {
+			s.Confined.between(a.Confined, b.Confined, f)
+		})
+	}
+}
+
+// spread sets a value in samples that repeat it, on the way from the sample before them to the one
+// after.
+func (r *Recording) spread(value func(*Sample) int64, set func(s, a, b *Sample, f float64)) {
 	last := 0
 	for i := 1; i < len(r.Samples); i++ {
-		a, b := r.Samples[last], &r.Samples[i]
-		if total(&b.Machine) == total(&a.Machine) {
+		b := &r.Samples[i]
+		if value(b) == value(&r.Samples[last]) {
 			continue
 		}
+		a := r.Samples[last]
 		for k := last + 1; k < i; k++ {
-			f := float64(r.Samples[k].MonoNS-a.MonoNS) / float64(b.MonoNS-a.MonoNS)
-			between := func(x, y int64) int64 { return x + int64(f*float64(y-x)) }
-			m, x, y := &r.Samples[k].Machine, &a.Machine, &b.Machine
-			m.BusyNS, m.IdleNS = between(x.BusyNS, y.BusyNS), between(x.IdleNS, y.IdleNS)
-			m.IOWaitNS, m.StealNS = between(x.IOWaitNS, y.IOWaitNS), between(x.StealNS, y.StealNS)
+			s := &r.Samples[k]
+			set(s, &a, b, float64(s.MonoNS-a.MonoNS)/float64(b.MonoNS-a.MonoNS))
 		}
 		last = i
 	}
+}
+
+func between(x, y int64, f float64) int64 { return x + int64(f*float64(y-x)) }
+
+// between sets c to what is a part f of the way from a to b.
+func (c *CPUTimes) between(a, b *CPUTimes, f float64) {
+	c.BusyNS, c.IdleNS = between(a.BusyNS, b.BusyNS, f), between(a.IdleNS, b.IdleNS, f)
+	c.IOWaitNS, c.StealNS = between(a.IOWaitNS, b.IOWaitNS, f), between(a.StealNS, b.StealNS, f)
 }

@@ -12,7 +12,7 @@ func steps() *Recording {
 		return Sample{
 			MonoNS: t, RunNS: n, DelayNS: 10 * n, Blocked: blocked, UserNS: 100 * n, MajorFaults: n, IODelayNS: 3 * n,
 			Groups:  []GroupCounters{{Periods: n, Throttled: n, ThrottledNS: 5 * n, UsageNS: 7 * n}},
-			Machine: Machine{BusyNS: 20 * n, IdleNS: 30 * n, StealNS: 2 * n, CPUSomeNS: 4 * n},
+			Machine: Machine{CPUTimes: CPUTimes{BusyNS: 20 * n, IdleNS: 30 * n, StealNS: 2 * n}, CPUSomeNS: 4 * n},
 		}
 	}
 	return &Recording{
@@ -95,5 +95,19 @@ func TestStopsLieBeforeTheirCount(t *testing.T) {
 		if u := steps().Over([]Span{c.span}); math.Abs(u.Groups[0].ThrottledNS-c.want) > 1e-9 {
 			t.Errorf("%v: %g, want %g", c.span, u.Groups[0].ThrottledNS, c.want)
 		}
+	}
+}
+
+func TestUsageIsThatOfTheCPUsThatTheProcessMayUse(t *testing.T) {
+	r := steps()
+	for i := range r.Samples {
+		r.Samples[i].Confined = &CPUTimes{IdleNS: 3 * r.Samples[i].RunNS}
+	}
+	if u := r.Over([]Span{r.Span()}); !u.Confined || u.IdleNS != 21 || u.BusyNS != 0 || u.CPUSomeNS != 28 {
+		t.Errorf("%+v", u)
+	}
+	r.After = &After{Allowed: 4} // threads may use other CPUs too
+	if u := r.Over([]Span{r.Span()}); u.Confined || u.IdleNS != 210 {
+		t.Errorf("%+v", u)
 	}
 }

@@ -53,14 +53,16 @@ func judge(c *cause.Case) *cause.Judgement {
 	default:
 		limit.Alike, limit.Record = []string{"overload", "quota-too-low"}, "the quotas of the ancestor cgroups, on the node"
 	}
-	known := c.Host.Machine && (c.Host.Static.Allowed == 0 || c.Host.Static.Allowed == c.Host.Static.CPUs)
-	spare := cause.Of(free >= idle)
-	if !known {
+	spare, whose := cause.Of(free >= idle), "their"
+	if !c.Host.OwnCPUs() {
+		spare, whose = cause.Unknown, "the machine's CPU"
+	}
+	if !c.Host.Machine {
 		spare = cause.Unknown
 	}
 	return j.With(
 		cause.Evidence{
-			Text:    fmt.Sprintf("%d Ps, but the process may use %d CPUs, and %s of the machine's CPU time was idle during slow requests", c.GOMAXPROCS(), c.Host.CPUs(), cause.Pct(free)),
+			Text:    fmt.Sprintf("%d Ps, but the process may use %d CPUs, and %s of %s time was idle during slow requests", c.GOMAXPROCS(), c.Host.CPUs(), cause.Pct(free), whose),
 			Holds:   spare,
 			Decides: true, Number: free,
 			Record: "the idle time of the CPUs that the process may use", Alike: []string{"overload"},

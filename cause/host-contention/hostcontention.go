@@ -85,21 +85,25 @@ func delay(c *cause.Case) cause.Evidence {
 	return e
 }
 
-// others says whether it was somebody else who had the CPUs. The machine's idle
-// time says nothing where the process may use only some of its CPUs.
+// others says whether it was somebody else who had the CPUs. Idle time of the whole machine says nothing where the process may use
+// only some of its CPUs.
 func others(c *cause.Case) cause.Evidence {
 	crowd := c.Host.Crowd()
-	some := c.Host.Static.Allowed > 0 && c.Host.Static.Allowed < c.Host.Static.CPUs
-	most := idle
+	some, most := !c.Host.OwnCPUs(), idle
 	if !c.Host.Static.Ancestors { // a quota that cannot be seen leaves the machine idle
 		some, most = false, hidden
 	}
 	if !c.Host.Machine {
 		return cause.Evidence{Text: "who had the CPUs meanwhile was not recorded", Decides: true, Record: "the machine's CPU times"}
 	}
-	return cause.Evidence{
-		Text: fmt.Sprintf("while they waited the process used %s of the %d CPUs that it may use; %s of the machine's CPU time was idle, %s stolen by the hypervisor",
-			cause.Pct(crowd.Own), c.Host.CPUs(), cause.Pct(crowd.Idle), cause.Pct(crowd.Stolen)),
+	whose := "their"
+	if !c.Host.OwnCPUs() {
+		whose = "the machine's CPU"
+	}
+	e := cause.Evidence{
+		Text: fmt.Sprintf("while they waited the process used %s of the %d CPUs that it may use; %s of %s time was idle, %s stolen by the hypervisor",
+			cause.Pct(crowd.Own), c.Host.CPUs(), cause.Pct(crowd.Idle), whose, cause.Pct(crowd.Stolen)),
 		Holds: cause.Of(crowd.Own < ownShare && (some || crowd.Idle < most || crowd.Stolen >= stolen)), Decides: true, Number: crowd.Own,
 	}
+	return e
 }
