@@ -96,10 +96,14 @@ func (h *HostView) OwnCPUs() bool {
 // the slow requests: parts of the CPUs' time, each sample weighted by how long
 // threads waited in it.
 type Crowd struct {
-	// Own is the process's use of the CPUs that it may use, Idle and Stolen are parts of the time of
+	// Own is the process's use of the CPUs that it may use, Children that of the
+	// processes that descend from it. Idle and Stolen are parts of the time of
 	// these CPUs, or of the machine's, see HostView.OwnCPUs.
-	Own, Idle, Stolen float64
+	Own, Children, Idle, Stolen float64
 }
+
+// Others is what neither the process nor its descendants had, and was not idle.
+func (c Crowd) Others() float64 { return max(0, 1-c.Own-c.Children-c.Idle) }
 
 // Crowd returns who had the CPUs meanwhile; zero where nobody waited.
 func (h *HostView) Crowd() (c Crowd) {
@@ -117,12 +121,13 @@ func (h *HostView) Crowd() (c Crowd) {
 			weight += w
 			cpus := max(1, u.WallNS) * float64(max(1, h.CPUs()))
 			c.Own += w * u.RunNS / cpus
+			c.Children += w * u.ChildrenNS / cpus
 			c.Idle += w * (u.IdleNS + u.IOWaitNS) / all
 			c.Stolen += w * u.StealNS / all
 		}
 	}
 	if weight > 0 {
-		c.Own, c.Idle, c.Stolen = c.Own/weight, c.Idle/weight, c.Stolen/weight
+		c.Own, c.Children, c.Idle, c.Stolen = c.Own/weight, c.Children/weight, c.Idle/weight, c.Stolen/weight
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package cause_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/blame"
@@ -16,6 +17,7 @@ type machine struct {
 	stopped float64 // part of the time in which the quota stopped the process
 	delayed float64 // of the time in which threads wanted a CPU
 	own     float64 // use of the CPUs
+	forked  float64 // use of the CPUs by descendants
 	idle    float64 // of the machine's CPUs
 	cpus    int
 	allowed int     // of the machine's CPUs, 0 is all
@@ -77,6 +79,7 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		}
 		s.Machine.BusyNS += int64((1 - m.idle) * all)
 		s.Machine.IdleNS += int64(m.idle * all)
+		s.ChildrenNS += int64(m.forked * all)
 		if c := s.Confined; c != nil {
 			few := float64(step) * float64(m.allowed)
 			s.Confined = &host.CPUTimes{BusyNS: c.BusyNS + int64((1-m.free)*few), IdleNS: c.IdleNS + int64(m.free*few)}
@@ -120,6 +123,9 @@ func TestTheHostDecides(t *testing.T) {
 		{"a neighbour has the CPUs, beside a quota that is never reached", 2, silent, with(func(m *machine) { m.delayed, m.own, m.quota, m.use = 0.8, 0.2, 2, 0.1 }), "host-contention", nil},
 		{"a neighbour has the CPUs, seen from inside a container", 2, silent, with(func(m *machine) { m.delayed, m.own, m.hidden = 0.8, 0.2, true }), "host-contention", nil},
 		{"silent inside a container, and nobody waited for a CPU", 2, silent, with(func(m *machine) { m.hidden = true }), "", []string{"host-contention", "page-faults", "quota-too-low", "gomaxprocs-over-quota"}},
+		{"a neighbour has more of the CPUs than its children", 2, silent, with(func(m *machine) { m.delayed, m.own, m.forked = 0.8, 0.2, 0.2 }), "host-contention", nil},
+		{"its own children have the CPUs", 2, silent, with(func(m *machine) { m.delayed, m.own, m.forked = 0.8, 0.2, 0.7 }), "", nil},
+		{"its own children have more of the CPUs than neighbours", 2, silent, with(func(m *machine) { m.delayed, m.own, m.forked = 0.8, 0.2, 0.5 }), "", nil},
 		{"a neighbour has the CPUs to which it is confined", 2, silent, with(func(m *machine) { m.delayed, m.own, m.cpus, m.allowed, m.idle, m.free = 0.8, 0.1, 4, 2, 0.5, 0.01 }), "host-contention", nil},
 		{"the CPUs to which it is confined are idle", 2, silent, with(func(m *machine) { m.delayed, m.own, m.cpus, m.allowed, m.idle, m.free = 0.8, 0.1, 4, 2, 0.1, 0.6 }), "", nil},
 		{"more Ps than CPUs, in each other's way", 8, silent, with(func(m *machine) { m.delayed = 0.8 }), "gomaxprocs-over-quota", nil},
@@ -174,6 +180,20 @@ func TestQueueingWithIdleCPUsIsNoOverload(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestChildrenThatHadTheCPUsAreNamed(t *testing.T) {
+	a := attributed(t, scene{procs: 2, in: silent})
+	v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, delayed: 0.8, own: 0.2, forked: 0.7, idle: 0.01})})
+	for _, r := range v.RuledOut {
+		if r.Cause == "host-contention" {
+			if !strings.Contains(r.Because, "its own child processes used 70 %") {
+				t.Errorf("ruled out: %s", r.Because)
+			}
+			return
+		}
+	}
+	t.Errorf("host contention is not ruled out: %s", v.Sentence)
 }
 
 func TestWithoutTheHostItsCausesAreNotRuledOut(t *testing.T) {

@@ -50,6 +50,8 @@ var roles = map[string]func(args []string){
 	"listen": listenOn,
 	"record": recordOther,
 	"bind":   bindThreads,
+	"parent": parentOf,
+	"burn":   burnCPU,
 }
 
 var stdin = bufio.NewReader(os.Stdin)
@@ -205,6 +207,36 @@ func bindThreads(args []string) {
 		_ = unix.SchedSetaffinity(id, &one)
 	}
 	say("%d", mask.Count())
+	await()
+}
+
+// parentOf starts a child that burns so many ms of CPU time, says its id and how much CPU time it has
+// used when it is done with that, then waits for it to end and says so.
+func parentOf(args []string) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childEnv+"=burn "+args[0])
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	await()
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	say("%d %s", cmd.Process.Pid, strings.TrimSpace(line))
+	await()
+	in.Close()
+	_ = cmd.Wait()
+	say("over")
+	await()
+}
+
+// burnCPU uses so many ms of CPU time and says how many ns it used until then; it ends with its stdin.
+func burnCPU(args []string) {
+	ms, _ := strconv.Atoi(args[0])
+	for threadCPU() < int64(ms)*1e6 {
+	}
+	used, _ := processCPU(os.Getpid())
+	say("%d", used)
 	await()
 }
 

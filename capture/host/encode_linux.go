@@ -38,6 +38,7 @@ func appendSample(b []byte, s *Sample) []byte {
 	if c := s.Confined; c != nil {
 		b = append(appendTimes(append(b, `,"confined":{`...), c), '}')
 	}
+	b = unlessZero(b, `,"children_ns":`, s.ChildrenNS)
 	if n := s.Net; n != nil {
 		b = number(b, `,"net":{"retrans_segs":`, n.RetransSegs)
 		b = number(b, `,"listen_overflows":`, n.ListenOverflows)

@@ -120,6 +120,9 @@ type Sample struct {
 	// Confined are CPU times of the machine on the CPUs that the process may use; there only if
 	// these are not all.
 	Confined *CPUTimes `json:"confined,omitempty"`
+	// ChildrenNS is the CPU time of the processes that descend from this one, since the first
+	// sample, in ticks. Those that were not waited for when they ended are lost.
+	ChildrenNS int64 `json:"children_ns,omitempty"`
 	// Net are counters of the process's network namespace; first and last sample.
 	Net *Net `json:"net,omitempty"`
 }

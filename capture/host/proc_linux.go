@@ -137,8 +137,10 @@ func value(text []byte, key string) int64 {
 // proc_pid_stat(5).
 type stat struct {
 	state          byte
+	parent         int64
 	minflt, majflt int64
 	utime, stime   int64 // ticks
+	reaped         int64 // ticks of the children that ended and were waited for, theirs included
 	threads        int64
 	started        int64 // ticks since the machine started
 	rss            int64 // pages
@@ -158,7 +160,7 @@ func parseStat(line []byte) (stat, bool) {
 	}
 	at := func(field int) int64 { return max(f[field-4], 0) }
 	return stat{
-		state: line[i+2], minflt: at(10), majflt: at(12), utime: at(14), stime: at(15),
+		state: line[i+2], parent: at(4), minflt: at(10), majflt: at(12), utime: at(14), stime: at(15), reaped: at(16) + at(17),
 		threads: at(20), started: at(22), rss: at(24), blkioNS: at(42) * tickNS,
 	}, true
 }

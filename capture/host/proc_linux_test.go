@@ -12,7 +12,7 @@ import (
 // A program may call itself whatever it likes.
 func TestTheNameOfAProgramDoesNotSpoilItsStat(t *testing.T) {
 	rest := " 1 15426 9618 0 -1 4194304 99 0 3 0 12 34 0 0 20 0 7 0 142519 3133440 394 18446744073709551615 1 2 3 0 0 0 0 0 0 0 0 0 17 1 0 0 5 0 0"
-	want := stat{state: 'D', minflt: 99, majflt: 3, utime: 12, stime: 34, threads: 7, started: 142519, rss: 394, blkioNS: 5 * tickNS}
+	want := stat{state: 'D', parent: 1, minflt: 99, majflt: 3, utime: 12, stime: 34, threads: 7, started: 142519, rss: 394, blkioNS: 5 * tickNS}
 	for _, name := range []string{"cat", "a b", ") R 1 2 3", "((", "x\ny"} {
 		if got, ok := parseStat([]byte("42 (" + name + ") D" + rest)); !ok || got != want {
 			t.Errorf("%q: %+v, %v; want %+v", name, got, ok, want)

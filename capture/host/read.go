@@ -192,6 +192,7 @@ func (s *Sample) least() int64 {
 	v := min(s.MonoNS, s.TookNS, s.RunNS, s.DelayNS, int64(s.NumThreads), s.UserNS, s.SystemNS, s.MinorFaults, s.MajorFaults,
 		s.RSS, s.IODelayNS, s.Voluntary, s.Involuntary, m.BusyNS, m.IdleNS, m.IOWaitNS, m.StealNS,
 		m.CPUSomeNS, m.IOSomeNS, m.IOFullNS, m.MemorySomeNS, m.MemoryFullNS)
+	v = min(v, s.ChildrenNS)
 	if c := s.Confined; c != nil {
 		v = min(v, c.BusyNS, c.IdleNS, c.IOWaitNS, c.StealNS)
 	}

@@ -43,6 +43,7 @@ type Recorder struct {
 	last    Sample
 	samples int
 	threads *threads
+	family  *children
 	cpus    unix.CPUSet // that the process may use, if these are not all
 	sources []*source
 	listing source
@@ -127,6 +128,9 @@ func (r *Recorder) begin() error {
 		r.cpus = cpus
 		r.buf = make([]byte, 4096+cpuLine*static.CPUs)
 	}
+	if err := r.openChildren(); err != nil {
+		return err
+	}
 	if err := r.openProcess(); err != nil {
 		return err
 	}
@@ -209,6 +213,23 @@ func (r *Recorder) add(what string, read func() error) *source {
 	return s
 }
 
+// openChildren prepares the search for the processes that descend from it.
+func (r *Recorder) openChildren() (err error) {
+	if r.family, err = openChildren(r.pid); err != nil {
+		return err
+	}
+	most := int64(3 * sliceCost) // the first time
+	r.add("children_ns", func() error {
+		err := r.family.search(most)
+		most = sliceCost
+		if err != nil {
+			return hidden{err}
+		}
+		return nil
+	})
+	return nil
+}
+
 // openProcess prepares what concerns the process as a whole.
 func (r *Recorder) openProcess() error {
 	base, err := processCPU(r.pid)
@@ -225,6 +246,7 @@ func (r *Recorder) openProcess() error {
 		return err
 	}
 	page := int64(os.Getpagesize())
+	first := true
 	r.add("process", func() error {
 		line, err := f.read(r.buf)
 		if err != nil {
@@ -241,6 +263,8 @@ func (r *Recorder) openProcess() error {
 		s.NumThreads = int(st.threads)
 		s.UserNS, s.SystemNS = st.utime*tickNS, st.stime*tickNS
 		s.MinorFaults, s.MajorFaults, s.RSS = st.minflt, st.majflt, st.rss*page
+		s.ChildrenNS = max(s.ChildrenNS, r.family.sum(st.reaped, first))
+		first = false
 		return nil
 	})
 	return nil
@@ -489,6 +513,7 @@ func (r *Recorder) confess(missing *[]Missing) {
 		}
 	}
 	r.miss(missing, "threads", r.threads.failed)
+	r.miss(missing, "children_ns", r.family.missed())
 	if r.threads.byPath {
 		r.miss(missing, "threads", fmt.Errorf("more threads than half of the limit of %d open files: the others are read by path, which takes longer, so they are looked at less often", 2*r.threads.most))
 	}
@@ -520,6 +545,9 @@ func (r *Recorder) write(line []byte, most int64) error {
 func (r *Recorder) close() {
 	if r.alarm != nil {
 		r.alarm.close()
+	}
+	if r.family != nil {
+		r.family.close()
 	}
 	if r.threads != nil {
 		r.threads.close()

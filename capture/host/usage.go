@@ -1,6 +1,7 @@
 package host
 
 import (
+	"math"
 	"sort"
 )
 
@@ -42,6 +43,8 @@ type Usage struct {
 	IODelayNS                float64
 	// Groups are those of Static.Groups.
 	Groups []GroupUsage
+	// ChildrenNS is the CPU time of the process's descendants.
+	ChildrenNS float64
 	// Of the CPUs that the process may use if Confined, else of the whole machine: CPU time
 	// summed over CPUs. And the machine's pressure.
 	Confined                          bool
@@ -105,6 +108,7 @@ func (u *Usage) add(a, b *Sample, f float64) {
 			inc(&g.UsageNS, x.UsageNS, y.UsageNS)
 		}
 	}
+	inc(&u.ChildrenNS, a.ChildrenNS, b.ChildrenNS)
 	x, y := &a.Machine, &b.Machine
 	times, then := &x.CPUTimes, &y.CPUTimes
 	if u.Confined {
@@ -160,24 +164,34 @@ const maxStop = 1e9
 // values of the one before.
 func (r *Recording) smooth() {
 	total := func(c *CPUTimes) int64 { return c.BusyNS + c.IdleNS + c.IOWaitNS + c.StealNS }
-	r.spread(func(s *Sample) int64 { return total(&s.Machine.CPUTimes) }, func(s, a, b *Sample, f float64) {
+	r.spread(math.MaxInt64, func(s *Sample) int64 { return total(&s.Machine.CPUTimes) }, func(s, a, b *Sample, f float64) {
 		s.Machine.CPUTimes.between(&a.Machine.CPUTimes, &b.Machine.CPUTimes, f)
 	})
 	if r.confined() {
-		r.spread(func(s *Sample) int64 { return total(s.Confined) }, func(s, a, b *Sample, f float64) {
+		r.spread(math.MaxInt64, func(s *Sample) int64 { return total(s.Confined) }, func(s, a, b *Sample, f float64) {
 			s.Confined.between(a.Confined, b.Confined, f)
 		})
 	}
+	r.spread(childSeen, func(s *Sample) int64 { return s.ChildrenNS }, func(s, a, b *Sample, f float64) {
+		s.ChildrenNS = between(a.ChildrenNS, b.ChildrenNS, f)
+	})
 }
 
+// childSeen is how long before a child is found it may have run: processes are looked
+// through about once a second, in nanoseconds.
+const childSeen = 1e9
+
 // spread sets a value in samples that repeat it, on the way from the sample before them to the one
-// after.
-func (r *Recording) spread(value func(*Sample) int64, set func(s, a, b *Sample, f float64)) {
+// after, at most so long before that one.
+func (r *Recording) spread(longest int64, value func(*Sample) int64, set func(s, a, b *Sample, f float64)) {
 	last := 0
 	for i := 1; i < len(r.Samples); i++ {
 		b := &r.Samples[i]
 		if value(b) == value(&r.Samples[last]) {
 			continue
+		}
+		for b.MonoNS-r.Samples[last].MonoNS > longest && last+1 < i {
+			last++
 		}
 		a := r.Samples[last]
 		for k := last + 1; k < i; k++ {

@@ -98,6 +98,24 @@ func TestStopsLieBeforeTheirCount(t *testing.T) {
 	}
 }
 
+// A child is found up to a second after it began to use CPU time; what is read in every look is where it belongs.
+func TestTheTimeOfChildrenIsSpreadOverTheTimeInWhichTheyWereNotSeen(t *testing.T) {
+	const second = 1e9
+	r := &Recording{}
+	for i := range int64(6) {
+		r.Samples = append(r.Samples, Sample{MonoNS: 1 + i*second/2, Machine: Machine{CPUTimes: CPUTimes{IdleNS: 1 + i}}})
+	}
+	r.Samples[4].ChildrenNS, r.Samples[5].ChildrenNS = 800, 900
+	r.smooth()
+	var got [6]int64
+	for i, s := range r.Samples {
+		got[i] = s.ChildrenNS
+	}
+	if want := [6]int64{0, 0, 0, 400, 800, 900}; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 func TestUsageIsThatOfTheCPUsThatTheProcessMayUse(t *testing.T) {
 	r := steps()
 	for i := range r.Samples {

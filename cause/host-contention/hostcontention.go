@@ -85,7 +85,8 @@ func delay(c *cause.Case) cause.Evidence {
 	return e
 }
 
-// others says whether it was somebody else who had the CPUs. Idle time of the whole machine says nothing where the process may use
+// others says whether it was somebody else who had the CPUs: neither the process nor
+// its own child processes. Idle time of the whole machine says nothing where the process may use
 // only some of its CPUs.
 func others(c *cause.Case) cause.Evidence {
 	crowd := c.Host.Crowd()
@@ -96,6 +97,14 @@ func others(c *cause.Case) cause.Evidence {
 	if !c.Host.Machine {
 		return cause.Evidence{Text: "who had the CPUs meanwhile was not recorded", Decides: true, Record: "the machine's CPU times"}
 	}
+	family := crowd.Own + crowd.Children
+	if crowd.Children > crowd.Own && (family >= ownShare || c.Host.OwnCPUs() && crowd.Children > crowd.Others()) {
+		return cause.Evidence{
+			Text: fmt.Sprintf("while they waited its own child processes used %s of the %d CPUs that the process may use, itself %s",
+				cause.Pct(crowd.Children), c.Host.CPUs(), cause.Pct(crowd.Own)),
+			Holds: cause.No, Decides: true, Number: crowd.Children,
+		}
+	}
 	whose := "their"
 	if !c.Host.OwnCPUs() {
 		whose = "the machine's CPU"
@@ -103,7 +112,10 @@ func others(c *cause.Case) cause.Evidence {
 	e := cause.Evidence{
 		Text: fmt.Sprintf("while they waited the process used %s of the %d CPUs that it may use; %s of %s time was idle, %s stolen by the hypervisor",
 			cause.Pct(crowd.Own), c.Host.CPUs(), cause.Pct(crowd.Idle), whose, cause.Pct(crowd.Stolen)),
-		Holds: cause.Of(crowd.Own < ownShare && (some || crowd.Idle < most || crowd.Stolen >= stolen)), Decides: true, Number: crowd.Own,
+		Holds: cause.Of(family < ownShare && (some || crowd.Idle < most || crowd.Stolen >= stolen)), Decides: true, Number: crowd.Own,
+	}
+	if crowd.Children > 0.01 {
+		e.Text += fmt.Sprintf("; its own child processes used %s", cause.Pct(crowd.Children))
 	}
 	return e
 }
