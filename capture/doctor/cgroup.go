@@ -3,9 +3,9 @@ package doctor
 import (
 	"math"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/whylate/whylate/internal/cgroup"
 )
 
 // initCgroup is the initial cgroup namespace as a link in /proc/PID/ns shows it;
@@ -60,123 +60,46 @@ func (g *groups) tightest() *Group {
 	return low
 }
 
-// mount is a line of mountinfo (man 5 proc_pid_mountinfo).
-type mount struct {
-	root, point, kind string
-	options           []string
-}
-
-// mounts parses mountinfo; lines that do not have its form are left out.
-func mounts(text string) []mount {
-	var list []mount
-	for line := range strings.Lines(text) {
-		left, right, ok := strings.Cut(strings.TrimSpace(line), " - ")
-		l, r := strings.Fields(left), strings.Fields(right)
-		if !ok || len(l) < 6 || len(r) < 3 {
-			continue
-		}
-		options := append(strings.Split(l[5], ","), strings.Split(r[2], ",")...)
-		list = append(list, mount{unescape(l[3]), unescape(l[4]), r[0], options})
-	}
-	return list
-}
-
-// unescape undoes the kernel's \040 for a space and so on.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-// cpuGroup returns the path of the cgroup that governs CPU time out of
-// /proc/PID/cgroup, and the version of its hierarchy: 1 if a hierarchy of version
-// 1 has the controller, else 2, and 0 if there is none.
-func cpuGroup(text string) (where string, version int) {
-	for line := range strings.Lines(text) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) < 3 || !strings.HasPrefix(parts[2], "/") {
-			continue
-		}
-		if parts[0] == "0" && parts[1] == "" {
-			if version == 0 {
-				where, version = parts[2], 2
-			}
-		} else if slices.Contains(strings.Split(parts[1], ","), "cpu") {
-			where, version = parts[2], 1
-		}
-	}
-	return where, version
-}
-
-// governs reports whether m shows the hierarchy that governs CPU time.
-func (m mount) governs(version int) bool {
-	if version == 2 {
-		return m.kind == "cgroup2"
-	}
-	return m.kind == "cgroup" && slices.Contains(m.options, "cpu")
-}
-
-// below returns the rest of a path under a folder.
-func below(folder, name string) (rest string, ok bool) {
-	if folder == "/" {
-		return name, true
-	}
-	rest, ok = strings.CutPrefix(name, folder)
-	return rest, ok && (rest == "" || rest[0] == '/')
-}
-
 // cgroups finds the groups of a process, "self" or a number, as this process sees them.
 func cgroups(f files, pid string) groups {
 	text, err := f.text("proc/" + pid + "/cgroup")
 	if err != nil {
 		return groups{hidden: "/proc/" + pid + "/cgroup: " + because(err)}
 	}
-	where, version := cpuGroup(text)
-	if version == 0 {
+	of := cgroup.Memberships(text).Of("cpu")
+	if of.Version == 0 {
 		return groups{hidden: "no cgroup governs its CPU time", complete: true}
 	}
-	g := groups{version: version}
+	g := groups{version: of.Version}
 	info, err := f.text("proc/self/mountinfo")
 	if err != nil {
 		g.hidden = "/proc/self/mountinfo: " + because(err)
 		return g
 	}
-	if strings.HasPrefix(where, "/..") {
-		g.hidden = "its cgroup " + where + " lies outside of this cgroup namespace"
+	if of.Outside() {
+		g.hidden = "its cgroup " + of.Path + " lies outside of this cgroup namespace"
 		return g
 	}
-	for _, m := range mounts(info) {
-		rest, ok := below(m.root, where)
-		if !ok || !m.governs(version) {
-			continue
-		}
-		g.list = climb(f, m.point, rest, version)
-		if m.root != "/" {
-			g.hidden = "only a part of the hierarchy is mounted here, from " + m.root
-		} else if ns := f.link("proc/self/ns/cgroup"); ns != initCgroup {
-			g.hidden = "a cgroup namespace hides what is above"
-		}
-		g.complete = g.hidden == ""
+	at, found, _ := of.Find(cgroup.Mounts(info))
+	if !found {
+		g.hidden = "no mount shows the cgroup " + of.Path
 		return g
 	}
-	g.hidden = "no mount shows the cgroup " + where
+	g.list = climb(f, at, of.Version)
+	if at.Root != "/" {
+		g.hidden = "only a part of the hierarchy is mounted here, from " + at.Root
+	} else if ns := f.link("proc/self/ns/cgroup"); ns != initCgroup {
+		g.hidden = "a cgroup namespace hides what is above"
+	}
+	g.complete = g.hidden == ""
 	return g
 }
 
-// climb reads the groups from point/rest up to point.
-func climb(f files, point, rest string, version int) []Group {
+// climb reads the groups from a place up to the top of its mount.
+func climb(f files, at cgroup.Place, version int) []Group {
 	var list []Group
-	for dir := path.Join("/", rest); ; dir = path.Dir(dir) {
-		list = append(list, readGroup(f, path.Join(point, dir), version))
+	for dir := at.Below; ; dir = path.Dir(dir) {
+		list = append(list, readGroup(f, path.Join(at.Point, dir), version))
 		if dir == "/" {
 			return list
 		}
@@ -186,39 +109,18 @@ func climb(f files, point, rest string, version int) []Group {
 // readGroup reads a group's quota and how often it was throttled. Files that are
 // not there are no limit: the root has none.
 func readGroup(f files, dir string, version int) Group {
-	g := Group{Path: dir}
 	name := strings.TrimPrefix(dir, "/")
-	if version == 2 {
-		g.CPUs, g.PeriodUS = quota(strings.Fields(f.value(name + "/cpu.max")))
-	} else {
-		g.CPUs, g.PeriodUS = quota([]string{f.value(name + "/cpu.cfs_quota_us"), f.value(name + "/cpu.cfs_period_us")})
+	limit := f.value(name + "/cpu.max")
+	if version == 1 {
+		limit = f.value(name+"/cpu.cfs_quota_us") + " " + f.value(name+"/cpu.cfs_period_us")
 	}
-	for line := range strings.Lines(f.value(name + "/cpu.stat")) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		n, err := strconv.ParseInt(value, 10, 64)
-		switch {
-		case err != nil || n < 0:
-		case key == "nr_periods":
-			g.Periods = n
-		case key == "nr_throttled":
-			g.Throttled = n
-		}
+	g := Group{Path: dir}
+	if quota, period := cgroup.Quota(limit); quota > 0 {
+		g.CPUs, g.PeriodUS = float64(quota)/float64(period), period
 	}
+	c := cgroup.ParseCounters([]byte(f.value(name + "/cpu.stat")))
+	g.Periods, g.Throttled = c.Periods, c.Throttled
 	return g
-}
-
-// quota returns CPUs and period of the two numbers of cpu.max, or of version 1's
-// two files; "max" and negative quotas are none.
-func quota(words []string) (cpus float64, period int64) {
-	if len(words) != 2 {
-		return 0, 0
-	}
-	q, err1 := strconv.ParseInt(words[0], 10, 64)
-	p, err2 := strconv.ParseInt(words[1], 10, 64)
-	if err1 != nil || err2 != nil || q <= 0 || p <= 0 {
-		return 0, 0
-	}
-	return float64(q) / float64(p), p
 }
 
 // ps is what Go 1.25 and newer make of a quota (runtime.adjustCgroupGOMAXPROCS):

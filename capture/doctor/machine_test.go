@@ -140,9 +140,6 @@ func TestSmallTexts(t *testing.T) {
 			t.Errorf("GODEBUG=%s: %d, not %d", c.list, got, c.want)
 		}
 	}
-	if got := unescape(`/a\040b\134c\9`); got != `/a b\c\9` {
-		t.Errorf("%q", got)
-	}
 	if m := fields("Name:\tx\nUid:\t1\nUid:\t2\n"); m["Uid"] != "1" {
 		t.Errorf("%q", m)
 	}

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+
+	"github.com/whylate/whylate/internal/cgroup"
 )
 
 // process is what can be seen of a process from outside.
@@ -68,11 +70,9 @@ func inspect(f files, pid int) *process {
 	}
 	p.readProgram(f)
 	if text, err := f.text("proc/" + p.name + "/mountinfo"); err == nil {
-		_, version := cpuGroup(f.value("proc/" + p.name + "/cgroup"))
-		p.noCgroupMount = version > 0
-		for _, m := range mounts(text) {
-			p.noCgroupMount = p.noCgroupMount && !m.governs(version)
-		}
+		g := cgroup.Memberships(f.value("proc/" + p.name + "/cgroup")).Of("cpu")
+		_, _, mounted := g.Find(cgroup.Mounts(text))
+		p.noCgroupMount = g.Version > 0 && !mounted
 	}
 	return p
 }
@@ -313,11 +313,11 @@ func hidepid(f files) string {
 	if err != nil {
 		return ""
 	}
-	for _, m := range mounts(text) {
-		if m.kind != "proc" || m.point != "/proc" {
+	for _, m := range cgroup.Mounts(text) {
+		if m.Kind != "proc" || m.Point != "/proc" {
 			continue
 		}
-		for _, o := range m.options {
+		for _, o := range m.Options {
 			if v, ok := strings.CutPrefix(o, "hidepid="); ok && v != "0" && v != "off" {
 				return v
 			}

@@ -6,93 +6,9 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/whylate/whylate/internal/cgroup"
 )
-
-// unlimited: cgroup v1 says "no memory limit" with the largest number of whole
-// pages; nothing that large is a limit.
-const unlimited = 1 << 62
-
-// mount is a mounted cgroup hierarchy. Root is the group that is its top folder.
-type mount struct{ point, root string }
-
-// hierarchies are the groups of a process: of cgroup v1, by controller, and of v2.
-type hierarchies struct {
-	v1Mounts, v1Groups map[string]string // controller to folder of its hierarchy's top, to path of the group
-	v1Roots            map[string]string // controller to mount.root
-	v2                 mount
-	v2Group            string
-}
-
-// parseMounts reads /proc/PID/mountinfo, see proc_pid_mountinfo(5).
-func (h *hierarchies) parseMounts(mountinfo string) {
-	h.v1Mounts, h.v1Roots = make(map[string]string), make(map[string]string)
-	for line := range strings.Lines(mountinfo) {
-		before, after, ok := strings.Cut(line, " - ")
-		f, g := strings.Fields(before), strings.Fields(after)
-		if !ok || len(f) < 6 || len(g) < 3 {
-			continue
-		}
-		root, point := unescapeMount(f[3]), unescapeMount(f[4])
-		switch g[0] {
-		case "cgroup2":
-			if h.v2.point == "" {
-				h.v2 = mount{point, root}
-			}
-		case "cgroup":
-			for _, controller := range strings.Split(g[2], ",") {
-				if h.v1Mounts[controller] == "" {
-					h.v1Mounts[controller], h.v1Roots[controller] = point, root
-				}
-			}
-		}
-	}
-}
-
-// parseGroups reads /proc/PID/cgroup, see cgroups(7).
-func (h *hierarchies) parseGroups(cgroup string) {
-	h.v1Groups = make(map[string]string)
-	for line := range strings.Lines(cgroup) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(f) != 3 {
-			continue
-		}
-		if f[0] == "0" && f[1] == "" {
-			h.v2Group = f[2]
-			continue
-		}
-		for _, controller := range strings.Split(f[1], ",") {
-			h.v1Groups[controller] = f[2]
-		}
-	}
-}
-
-// unescapeMount undoes the octal escapes of blanks and backslashes in mountinfo.
-func unescapeMount(s string) string {
-	for _, c := range []string{" ", "\t", "\n", `\`} {
-		s = strings.ReplaceAll(s, fmt.Sprintf(`\%03o`, c[0]), c)
-	}
-	return s
-}
-
-// folder is the folder of a group in a mounted hierarchy. A group outside of what is
-// mounted, or of the reader's cgroup namespace, has none.
-func (m mount) folder(group string) (string, bool) {
-	if m.point == "" || !strings.HasPrefix(group, "/") || strings.HasPrefix(group, "/..") {
-		return "", false
-	}
-	if m.root == "/" {
-		return path.Join(m.point, group), true
-	}
-	if group != m.root && !strings.HasPrefix(group, m.root+"/") {
-		return "", false
-	}
-	return path.Join(m.point, strings.TrimPrefix(group, m.root)), true
-}
-
-// v1 is the mount of a controller and the process's group in it.
-func (h *hierarchies) v1(controller string) (mount, string) {
-	return mount{h.v1Mounts[controller], h.v1Roots[controller]}, h.v1Groups[controller]
-}
 
 // group is a cgroup with the files of its counters. On cgroup v1 usage has a file
 // of its own.
@@ -120,24 +36,21 @@ func findGroups(pid int) groups {
 	if err != nil {
 		return groups{missing: []Missing{{What: "groups", Why: err.Error()}}}
 	}
-	var h hierarchies
-	h.parseMounts(mountinfo)
-	h.parseGroups(own)
-	return h.groups()
+	return readGroups(cgroup.Mounts(mountinfo), cgroup.Memberships(own))
 }
 
-func (h *hierarchies) groups() groups {
-	if m, path := h.v1("cpu"); m.point != "" && path != "" {
-		return h.groupsV1(m, path)
-	}
+func readGroups(mounts []cgroup.Mount, of cgroup.Membership) groups {
 	var g groups
-	switch {
-	case h.v2.point == "":
-		g.miss("groups", "no cgroup hierarchy with CPU accounting is mounted")
-	case h.v2Group == "":
-		g.miss("groups", "the process is in no cgroup v2")
+	cpu := of.Of("cpu")
+	switch cpu.Version {
+	case 1:
+		g.walk(mounts, cpu, isRootV1, groupV1)
+		g.addUsage(mounts, of.Of("cpuacct"))
+		g.addMemory(mounts, of.Of("memory"))
+	case 2:
+		g.walk(mounts, cpu, isRootV2, groupV2)
 	default:
-		g.walk(h.v2, h.v2Group, isRootV2, groupV2)
+		g.miss("groups", "the process is in no cgroup that governs its CPU time")
 	}
 	return g
 }
@@ -145,12 +58,17 @@ func (h *hierarchies) groups() groups {
 func (g *groups) miss(what, why string) { g.missing = append(g.missing, Missing{What: what, Why: why}) }
 
 // walk adds a group and its ancestors up to the top of the mount, except the root.
-func (g *groups) walk(m mount, name string, isRoot func(folder string) bool, read func(folder string) group) {
-	leaf, ok := m.folder(name)
-	if !ok {
-		g.miss("groups", fmt.Sprintf("the cgroup %.200q is outside of what is mounted here", name))
+func (g *groups) walk(mounts []cgroup.Mount, of cgroup.Group, isRoot func(folder string) bool, read func(folder string) group) {
+	at, found, mounted := of.Find(mounts)
+	switch {
+	case !mounted:
+		g.miss("groups", "no cgroup hierarchy with CPU accounting is mounted")
+		return
+	case !found:
+		g.miss("groups", fmt.Sprintf("the cgroup %.200q is outside of what is mounted here", of.Path))
 		return
 	}
+	leaf, name := at.Folder(), of.Path
 	for folder := leaf; ; folder, name = path.Dir(folder), path.Dir(name) {
 		if isRoot(folder) {
 			g.ancestors = true
@@ -164,10 +82,10 @@ func (g *groups) walk(m mount, name string, isRoot func(folder string) bool, rea
 			g.miss("groups", err.Error())
 			return
 		}
-		found := read(folder)
-		found.Path = name
-		g.list = append(g.list, found)
-		if folder == path.Clean(m.point) {
+		level := read(folder)
+		level.Path = name
+		g.list = append(g.list, level)
+		if folder == path.Clean(at.Point) {
 			g.miss("ancestors", "the cgroups above "+strconv.Quote(name)+" are hidden by a cgroup namespace or mount; run whylate on the host")
 			return
 		}
@@ -189,36 +107,37 @@ func exists(path string) bool {
 func groupV2(folder string) group {
 	g := group{stat: folder + "/cpu.stat"}
 	text, _ := readText(folder + "/cpu.max") // none without the cpu controller, then there is no limit
-	if quota, period, ok := strings.Cut(strings.TrimSpace(text), " "); ok && quota != "max" {
-		g.QuotaUS, _ = strconv.ParseInt(quota, 10, 64)
-		g.PeriodUS, _ = strconv.ParseInt(period, 10, 64)
-	}
-	g.MemoryLimit, _ = readInt(folder + "/memory.max")
+	g.QuotaUS, g.PeriodUS = cgroup.Quota(text)
+	text, _ = readText(folder + "/memory.max")
+	g.MemoryLimit = cgroup.MemoryLimit(text)
 	return g
 }
 
-// groupsV1 walks the hierarchy of the CPU controller. Those of CPU accounting and of memory
-// may be others: then a group of the same path belongs to it only if the process is in it, too.
-func (h *hierarchies) groupsV1(cpu mount, name string) groups {
-	var g groups
-	acct, acctName := h.v1("cpuacct")
-	g.walk(cpu, name, isRootV1, groupV1)
+// addUsage adds the file of the CPU time used, which on version 1 belongs to another controller. If that
+// has a hierarchy of its own, a group of the same path is meant only if the process is in it too.
+func (g *groups) addUsage(mounts []cgroup.Mount, acct cgroup.Group) {
 	for i := range g.list {
-		if within(acctName, g.list[i].Path) {
-			if folder, ok := acct.folder(g.list[i].Path); ok && exists(folder+"/cpuacct.usage") {
-				g.list[i].usage = folder + "/cpuacct.usage"
-			}
+		if !within(acct.Path, g.list[i].Path) {
+			continue
+		}
+		same := acct
+		same.Path = g.list[i].Path
+		if at, found, _ := same.Find(mounts); found && exists(at.Folder()+"/cpuacct.usage") {
+			g.list[i].usage = at.Folder() + "/cpuacct.usage"
 		}
 	}
 	if len(g.list) > 0 && g.list[0].usage == "" {
 		g.miss("groups.usage_ns", "the process is in no group of that path in the hierarchy of cpuacct")
 	}
+}
+
+// addMemory adds the limits of memory, to the same groups where there are such.
+func (g *groups) addMemory(mounts []cgroup.Mount, of cgroup.Group) {
 	var memory groups
-	m, memoryName := h.v1("memory")
-	if m.point == "" {
-		return g
+	if of.Version != 1 {
+		return // without the CPU controller a group of version 2 is not where limits are
 	}
-	memory.walk(m, memoryName, isRootV1, memoryV1)
+	memory.walk(mounts, of, isRootV1, memoryV1)
 	for _, limited := range memory.list {
 		if limited.MemoryLimit == 0 {
 			continue
@@ -229,7 +148,6 @@ func (h *hierarchies) groupsV1(cpu mount, name string) groups {
 			g.list = append(g.list, limited)
 		}
 	}
-	return g
 }
 
 func (g *groups) index(path string) int {
@@ -248,28 +166,21 @@ func within(group, other string) bool {
 
 func groupV1(folder string) group {
 	g := group{stat: folder + "/cpu.stat"}
-	quota, err := readInt(folder + "/cpu.cfs_quota_us")
-	if err == nil && quota > 0 { // -1 is no limit
-		g.QuotaUS = quota
-		g.PeriodUS, _ = readInt(folder + "/cpu.cfs_period_us")
-	}
+	quota, _ := readText(folder + "/cpu.cfs_quota_us")
+	period, _ := readText(folder + "/cpu.cfs_period_us")
+	g.QuotaUS, g.PeriodUS = cgroup.Quota(quota + " " + period)
 	return g
 }
 
 func memoryV1(folder string) group {
-	limit, err := readInt(folder + "/memory.limit_in_bytes")
-	if err != nil || limit >= unlimited {
-		limit = 0
-	}
-	return group{Group: Group{MemoryLimit: limit}}
+	text, _ := readText(folder + "/memory.limit_in_bytes")
+	return group{Group: Group{MemoryLimit: cgroup.MemoryLimit(text)}}
 }
 
-// counters parses cpu.stat of either version into c.
+// parse parses cpu.stat. On version 1 the CPU time used comes from another file.
 func (c *GroupCounters) parse(text []byte) {
-	c.Periods = value(text, "nr_periods")
-	c.Throttled = value(text, "nr_throttled")
-	c.ThrottledNS = max(value(text, "throttled_time"), value(text, "throttled_usec")*1000)
-	if usage := value(text, "usage_usec"); usage > 0 {
-		c.UsageNS = usage * 1000
+	usage := c.UsageNS
+	if *c = GroupCounters(cgroup.ParseCounters(text)); c.UsageNS == 0 {
+		c.UsageNS = usage
 	}
 }

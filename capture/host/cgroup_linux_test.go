@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/whylate/whylate/internal/cgroup"
 )
 
 // tree makes files below a temporary folder: the path, then its text.
@@ -65,10 +67,7 @@ func TestTheGroupsOfAProcessAreThoseUpToTheRoot(t *testing.T) {
 		{"nothing is mounted", "", "0::/a\n", nil, false, "no cgroup hierarchy"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var h hierarchies
-			h.parseMounts(c.mounts)
-			h.parseGroups(c.cgroup)
-			g := h.groups()
+			g := readGroups(cgroup.Mounts(c.mounts), cgroup.Memberships(c.cgroup))
 			var got []Group
 			for _, x := range g.list {
 				got = append(got, x.Group)
@@ -83,23 +82,12 @@ func TestTheGroupsOfAProcessAreThoseUpToTheRoot(t *testing.T) {
 	}
 }
 
-func TestCountersOfBothVersionsAreRead(t *testing.T) {
-	for _, c := range []struct {
-		name, text string
-		want       GroupCounters
-	}{
-		{"v1", "nr_periods 10\nnr_throttled 4\nthrottled_time 5000\nnr_bursts 0\n", GroupCounters{Periods: 10, Throttled: 4, ThrottledNS: 5000}},
-		{"v2", "usage_usec 7\nuser_usec 4\nsystem_usec 3\nnr_periods 10\nnr_throttled 4\nthrottled_usec 5\n", GroupCounters{10, 4, 5000, 7000}},
-		{"v2 without the cpu controller", "usage_usec 7\nuser_usec 4\n", GroupCounters{UsageNS: 7000}},
-		{"nothing", "", GroupCounters{}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var got GroupCounters
-			got.parse([]byte(c.text))
-			if got != c.want {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
-		})
+// Version 1 has a file of its own for the CPU time used.
+func TestTheCounterOfAnotherFileStays(t *testing.T) {
+	c := GroupCounters{UsageNS: 9}
+	c.parse([]byte("nr_periods 10\nnr_throttled 4\nthrottled_time 5000\n"))
+	if want := (GroupCounters{10, 4, 5000, 9}); c != want {
+		t.Errorf("got %+v, want %+v", c, want)
 	}
 }
 
@@ -110,11 +98,15 @@ func limited(t *testing.T) (folder, path string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	var h hierarchies
-	h.parseMounts(text)
-	point, quota, value := h.v1Mounts["cpu"], "cpu.cfs_quota_us", "20000"
-	if point == "" {
-		point, quota, value = h.v2.point, "cpu.max", "20000 100000"
+	var point, quota, value string
+	for _, m := range cgroup.Mounts(text) {
+		if (cgroup.Group{Version: 1, Controller: "cpu"}).In(m) {
+			point, quota, value = m.Point, "cpu.cfs_quota_us", "20000"
+			break
+		}
+		if m.Kind == "cgroup2" && point == "" {
+			point, quota, value = m.Point, "cpu.max", "20000 100000"
+		}
 	}
 	if point == "" {
 		return "", "", errors.New("no cgroups are mounted")

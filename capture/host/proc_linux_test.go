@@ -47,7 +47,6 @@ func TestTextsOfTheKernelAreRead(t *testing.T) {
 		{"one CPU", countList("0"), 1},
 		{"ids in namespaces", nspids("Name:\tx\nNSpid:\t7\t1\nNSpgid:\t8\n"), []int{7, 1}},
 		{"settings of Go", settings("A=1\x00GOGC=50\x00GOGC=60\x00XGOGC=7\x00GODEBUG=a=1,b=2\x00"), map[string]string{"GOGC": "50", "GODEBUG": "a=1,b=2"}},
-		{"a path in mountinfo", unescapeMount(`/a\040b\134c`), `/a b\c`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !reflect.DeepEqual(c.got, c.want) {
