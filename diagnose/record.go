@@ -83,7 +83,7 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 		beside, err = startHost(ctx, w, pid)
 	}
 	if err != nil {
-		notRecorded(w, "host evidence", err.Error(), hostCommand(err))
+		notRecorded(w, "host evidence", err.Error(), hostCommand(err, pid))
 	}
 	told := askDependencies(ctx, w, o.Dependencies)
 	result, err := c.Record(ctx, w, plan)
@@ -95,12 +95,15 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 // errNotAsked is why there is no host evidence if the user does not want it.
 var errNotAsked = errors.New("not asked for (--no-host)")
 
-func hostCommand(err error) string {
+// hostCommand says how to get the host's evidence; pid is 0 if it is not known.
+func hostCommand(err error, pid int) string {
 	switch {
 	case errors.Is(err, errNotAsked):
 		return ""
 	case errors.Is(err, host.ErrUnsupported), errors.Is(err, host.ErrNotLocal), errors.Is(err, errRemote):
 		return "run whylate on the machine of the process: whylate diagnose PID"
+	case errors.Is(err, os.ErrPermission) && pid > 0 && os.Geteuid() != 0:
+		return fmt.Sprintf("sudo whylate diagnose %d; whylate doctor %d says what may be recorded", pid, pid)
 	case errors.Is(err, os.ErrPermission), errors.Is(err, host.ErrNoProcess):
 		return "run whylate as the process's user, or as root"
 	}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"strings"
 )
 
 // Schema names the format of a [Report] in JSON; changes only add to it.
@@ -107,7 +108,34 @@ func examine(f files, k kernel, pid int) *Report {
 	r.Clock = clock(f, k.clock, p)
 	r.Procs = procs(f, p)
 	r.Host = settings(f, k, p)
+	if isRoot(f) {
+		for _, rows := range [][]Row{r.Record, r.Clock.Rows, r.Procs.Rows, r.Host} {
+			forRoot(rows)
+		}
+	}
 	return r
+}
+
+// isRoot reports whether this process runs as root.
+func isRoot(f files) bool {
+	ids := strings.Fields(fields(f.value("proc/self/status"))["Uid"])
+	return len(ids) > 1 && ids[1] == "0" // the effective one
+}
+
+// forRoot changes advice that asks for what is there already. Root that is refused something lacks a
+// capability: it is root of a container.
+func forRoot(rows []Row) {
+	for i := range rows {
+		a := &rows[i].Advice
+		switch rest, ok := strings.CutPrefix(*a, "root, or "); {
+		case ok:
+			*a = rest + ": root of a container lacks it; or run whylate on the host"
+		case strings.HasPrefix(*a, "sudo whylate "):
+			*a = "run it on the host: root of a container may not look into the process"
+		default:
+			*a = strings.TrimPrefix(*a, "sudo ")
+		}
+	}
 }
 
 // missing reports whether err says that there is no such file, as opposed to one

@@ -281,6 +281,52 @@ func TestWhatMayBeRecorded(t *testing.T) {
 	}
 }
 
+// Root that may not do something is root of a container: sudo changes nothing.
+func TestRootIsNotToldToBecomeRoot(t *testing.T) {
+	refusing := healthyKernel
+	refusing.bpf = func() error { return syscall.EPERM }
+	refusing.packet = refusing.bpf
+	texts := func(uid string) map[string]string {
+		return map[string]string{
+			"proc/self/status": "Uid:\t" + uid + "\t" + uid + "\t" + uid + "\t" + uid + "\nCapEff:\t0000000000000000\n",
+			"proc/7/status":    "Tgid:\t7\nUid:\t5\t5\t5\t5\nCpus_allowed_list:\t0-1\n", "proc/7/stat": "7",
+			"proc/sys/kernel/yama/ptrace_scope": "1\n", "proc/sys/kernel/task_delayacct": "0\n", "proc/sys/kernel/perf_event_paranoid": "4\n",
+		}
+	}
+	advice := func(uid string) string {
+		m := machine(texts(uid))
+		m.fs.(fstest.MapFS)["proc/7/exe"] = &fstest.MapFile{Mode: fs.ModeDir} // not a program that can be read
+		r := examine(m, refusing, 7)
+		var all []string
+		for _, rows := range [][]Row{r.Record, r.Clock.Rows, r.Procs.Rows, r.Host} {
+			for _, x := range rows {
+				all = append(all, x.Advice)
+			}
+		}
+		return strings.Join(append(all, r.Target.Limits...), "\n")
+	}
+	if text := advice("1000"); !strings.Contains(text, "sudo ") || !strings.Contains(text, "root, or CAP_") {
+		t.Errorf("a user is told:\n%s", text)
+	}
+	if text := advice("0"); strings.Contains(text, "sudo ") || strings.Contains(text, "root, or CAP_") || !strings.Contains(text, "CAP_BPF and CAP_PERFMON: root of a container") {
+		t.Errorf("root is told:\n%s", text)
+	}
+}
+
+func TestAProcessThatIsNotThereIsSaidOnce(t *testing.T) {
+	r := examine(machine(map[string]string{"proc/self/status": "Uid:\t0\t0\t0\t0\n"}), healthyKernel, 7)
+	const said = "there is no process 7"
+	n := strings.Count(r.Target.Problem, said)
+	for _, rows := range [][]Row{r.Record, r.Clock.Rows, r.Procs.Rows, r.Host} {
+		for _, x := range rows {
+			n += strings.Count(x.Value+x.Why+x.Advice, said)
+		}
+	}
+	if n != 1 || len(r.Record) == 0 || len(r.Host) == 0 {
+		t.Errorf("said %d times: %+v", n, r)
+	}
+}
+
 func TestTheClockSource(t *testing.T) {
 	const dir = "sys/devices/system/clocksource/clocksource0/"
 	slow, coarse := healthyKernel, healthyKernel
@@ -396,8 +442,8 @@ func TestAProcessThatCannotBeSeen(t *testing.T) {
 			if !strings.Contains(r.Target.Problem, c.want) {
 				t.Errorf("%q", r.Target.Problem)
 			}
-			if len(r.Record) < 5 || len(r.Clock.Rows) < 2 || len(r.Host) < 5 || len(r.Procs.Rows) == 0 {
-				t.Error("the rest does not go on")
+			if len(r.Record) < 5 || len(r.Clock.Rows) < 2 || len(r.Host) < 5 || r.Procs.Rows == nil || (len(r.Procs.Rows) > 0) != (c.texts["proc/7/status"] != "") {
+				t.Errorf("the rest does not go on: %+v", r)
 			}
 		})
 	}
@@ -420,7 +466,7 @@ func FuzzAnyTextInAnyFile(f *testing.F) {
 		}
 		texts[names[int(which)%len(names)]] = strings.TrimPrefix(text, "->")
 		r := examine(machine(texts), healthyKernel, 7)
-		if len(r.Record) == 0 || len(r.Clock.Rows) == 0 || len(r.Procs.Rows) == 0 || len(r.Host) == 0 {
+		if len(r.Record) == 0 || len(r.Clock.Rows) == 0 || r.Procs.Rows == nil || len(r.Host) == 0 {
 			t.Errorf("parts are missing: %+v", r)
 		}
 	})

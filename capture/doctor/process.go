@@ -133,7 +133,11 @@ func (p *process) readProgram(f files) {
 		return
 	}
 	if err != nil {
-		p.limit("its program: %s; as root, whylate doctor %d sees it", because(err), p.PID)
+		how := fmt.Sprintf("; sudo whylate doctor %d sees it", p.PID)
+		if isRoot(f) {
+			how = ""
+		}
+		p.limit("its program: %s%s", because(err), how)
 		p.procsErr = err
 		return
 	}

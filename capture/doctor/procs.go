@@ -56,7 +56,7 @@ func (p *process) choice() choice {
 // procs judges the Ps of a process.
 func procs(f files, p *process) Procs {
 	if p.Problem != "" && !p.examined() {
-		return Procs{Rows: []Row{{ID: "quota", State: Unknown, Why: p.Problem}}}
+		return Procs{Rows: []Row{}} // Problem says why
 	}
 	g := cgroups(f, p.name)
 	r := Procs{CPUs: p.cpus, Groups: g.list, Ancestors: g.complete}

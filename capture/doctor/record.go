@@ -25,7 +25,7 @@ func recordable(f files, k kernel, p *process) []Row {
 	rows := []Row{
 		{ID: "trace", State: Yes, Why: "needs no right here: the service has to import net/http/pprof and be reachable", Advice: "whylate diagnose http://HOST:PORT"},
 	}
-	if p.name != "self" {
+	if p.name != "self" && p.examined() {
 		rows = append(rows, targetRow(f, p))
 	}
 	return append(rows,
@@ -103,9 +103,6 @@ func accessRow(id, name string, f files) Row {
 func targetRow(f files, p *process) Row {
 	row := accessRow("process", p.name, f)
 	row.Value = "process " + p.name
-	if row.State == No && !p.examined() {
-		row.Why, row.Advice = p.Problem, ""
-	}
 	return row
 }
 

@@ -190,6 +190,8 @@ func swap(f files, p *process) Row {
 		row.State = Bad
 		row.Why = fmt.Sprintf("%d kB of the process are swapped out: touching them, as the garbage collector does, waits for a disk", own)
 		row.Advice = "lower GOMEMLIMIT or give it memory; MemorySwapMax=0 or swapoff"
+	case total > free && p.examined() && p.name != "self":
+		row.Why = "some memory of this machine is swapped out, but none of the process's"
 	case total > free:
 		row.State = Look
 		row.Why = "some memory of this machine is swapped out; the garbage collector touches all of the heap"

@@ -123,12 +123,15 @@ func addAffinity(tid int, union *unix.CPUSet) (grew bool) {
 	return grew
 }
 
-// asRoot is the command that helps if permission is what is missing.
+// asRoot is what helps if permission is missing. Root that has not got it is root of a container.
 func asRoot(err error, pid int) string {
 	if !errors.Is(err, fs.ErrPermission) {
 		return ""
 	}
-	return "sudo whylate doctor " + strconv.Itoa(pid)
+	if os.Geteuid() == 0 {
+		return "run whylate on the host, or with CAP_SYS_PTRACE"
+	}
+	return "sudo whylate diagnose " + strconv.Itoa(pid)
 }
 
 // target reads what the process itself says: its command, its environment and

@@ -43,11 +43,14 @@ Exit codes: 0 done, whatever was found; 1 PID cannot be examined; 2 usage.`,
 			if err != nil {
 				return err
 			}
+			problem := r.Target != nil && r.Target.Problem != ""
+			if problem {
+				complain(cmd.ErrOrStderr(), r.Target.Problem)
+			}
 			if err := printDoctor(cmd.OutOrStdout(), r, output); err != nil {
 				return err
 			}
-			if r.Target != nil && r.Target.Problem != "" {
-				complain(cmd.ErrOrStderr(), r.Target.Problem)
+			if problem {
 				return exitError(exitFailure)
 			}
 			return nil
@@ -66,15 +69,15 @@ func printDoctor(w io.Writer, r *doctor.Report, output string) error {
 	who := "of a Go program started here"
 	if t := r.Target; t != nil {
 		who = fmt.Sprintf("of process %d", t.PID)
-		what := t.Main + " " + t.Go
-		if t.Problem != "" {
-			what = t.Problem
+		if what := t.Main + " " + t.Go; t.Problem == "" { // a problem stands on stderr, once
+			fmt.Fprintf(w, "process %d  %s\n", t.PID, report.Quote(what))
 		}
-		fmt.Fprintf(w, "process %d  %s\n", t.PID, report.Quote(what))
 		for _, l := range t.Limits {
 			fmt.Fprintf(w, "  %s\n", report.Quote(l))
 		}
-		fmt.Fprintln(w)
+		if t.Problem == "" || len(t.Limits) > 0 {
+			fmt.Fprintln(w)
+		}
 	}
 	rows(w, "What can be recorded here", r.Record)
 	rows(w, "Clock", r.Clock.Rows)
@@ -83,8 +86,11 @@ func printDoctor(w io.Writer, r *doctor.Report, output string) error {
 	return nil
 }
 
-// rows prints a part of the report: what was found, and below it what to do.
+// rows prints a part of the report, if there is anything in it: what was found, and below it what to do.
 func rows(w io.Writer, title string, list []doctor.Row) {
+	if len(list) == 0 {
+		return
+	}
 	fmt.Fprintln(w, title)
 	for _, r := range list {
 		text := r.Value
