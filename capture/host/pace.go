@@ -17,7 +17,7 @@ const (
 	// share of a CPU that a recording takes from opening its files to closing them. The rest to
 	// a hundredth is for what it cannot measure of itself: threads of the runtime that wake up, and
 	// the collection of garbage.
-	share = 0.008
+	share = 0.007
 	// settled is the time by which what the beginning cost above that share is made up for, and
 	// soon how fast it is later.
 	settled, soon = 10 * time.Second, 2 * time.Second

@@ -472,7 +472,8 @@ func (r *Recorder) finish(cause error) {
 	r.confess(missing)
 	a := &r.after
 	a.Samples, a.PeriodNS = r.samples, int64(r.period)
-	a.Threads, a.ThreadsRead = r.threads.seen, r.threads.known
+	unlisted := max(r.last.NumThreads-len(r.threads.all), 0)
+	a.Threads, a.ThreadsRead = r.threads.seen+unlisted, r.threads.known
 	if n := r.threads.cpus.Count(); n > r.static.Allowed {
 		a.Allowed = n
 	}

@@ -42,7 +42,7 @@ func TestCPUTimeIsThatOfTheProcess(t *testing.T) {
 	if first.Net == nil || last.Net == nil || last.Voluntary+last.Involuntary <= first.Voluntary+first.Involuntary {
 		t.Errorf("network counters %v, %v; context switches %d, then %d", first.Net, last.Net, first.Voluntary+first.Involuntary, last.Voluntary+last.Involuntary)
 	}
-	if a := got.After; a.Threads < 3 || a.ThreadsRead != a.Threads || a.EndNS <= 0 || a.EndNS >= a.CPUNS {
+	if a := got.After; a.ThreadsRead < 3 || a.ThreadsRead > a.Threads || a.EndNS <= 0 || a.EndNS >= a.CPUNS {
 		t.Errorf("after: %+v", a)
 	}
 	if got.After.CPUNS <= 0 || got.After.WallNS <= 0 || got.After.Samples != len(got.Samples) || got.After.Ended != "" {
