@@ -14,7 +14,8 @@ import (
 // before the reader's wake-ups the last to write was the server, before the
 // server's wake-ups the last to write was the client. With a remote peer the
 // order is the other way round: between the write of a server's answer and the
-// next reply from a dependency lies the client's own write.
+// next reply from a dependency lies the client's own write. (Connections that
+// goroutines of their own read and write for many: multiplex.go.)
 const (
 	// stitchWindow is how long before a wake-up a write is looked for when
 	// candidates are collected; it limits the search, not the proof.
@@ -45,6 +46,8 @@ type stitching struct {
 	// served is the request, an index into request.Found.Requests, that a wait
 	// was for.
 	served map[waitID]int
+	// replies are the calls, on multiplexed connections, that waits were for.
+	replies map[waitID]reply
 	// writes are the starts of each goroutine's socket writes, in order.
 	writes map[timeline.GID][]timeline.Time
 }
@@ -63,7 +66,7 @@ type write struct {
 // stitch collects the socket writes and, if asked to, finds the in-process
 // connections.
 func (a *Attribution) stitch(find bool) *stitching {
-	s := &stitching{server: map[timeline.GID]timeline.GID{}, writes: map[timeline.GID][]timeline.Time{}, served: map[waitID]int{}}
+	s := &stitching{server: map[timeline.GID]timeline.GID{}, writes: map[timeline.GID][]timeline.Time{}, served: map[waitID]int{}, replies: map[waitID]reply{}}
 	var all []write
 	wakes := map[timeline.GID][]timeline.Time{}
 	for g := range a.t.Gs {
@@ -103,6 +106,7 @@ func (a *Attribution) stitch(find bool) *stitching {
 		}
 	}
 	a.match(s)
+	a.multiplexed(s, wakes)
 	return s
 }
 

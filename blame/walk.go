@@ -376,6 +376,10 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		w.timedOut(at, g, s, k, from, to)
 		return
 	case s.Waker != timeline.NoG:
+		if r, ok := a.stitched.replies[waitID{g, s.End}]; ok && at.depth <= maxStitch {
+			w.called(at, s, r, from, to, k)
+			return
+		}
 		if at.depth == 0 && len(w.fanIns) < maxFanIns {
 			if rival, done := w.rival(g, s, from, to); rival != timeline.NoG {
 				w.forOneOf(at, g, s, from, to, rival, done)
@@ -455,6 +459,22 @@ func (w *walker) served(at *where, s *timeline.Segment, server timeline.GID, fro
 	w.walk(&next, server, from, wrote)
 	w.network(at, k, s, wrote, to)
 	return from
+}
+
+// called replaces a wait for a call on a multiplexed connection within the process
+// by what those who had it did: the reader at the other end, the handler, the
+// writer there, and from its write on the reader that ended the wait.
+func (w *walker) called(at *where, s *timeline.Segment, r reply, from, to timeline.Time, k Key) {
+	for _, x := range [...]struct {
+		g     timeline.GID
+		until timeline.Time
+	}{{r.reader, r.begun}, {r.handler, r.put}, {r.writer, r.wrote}, {s.Waker, to}} {
+		until := max(from, min(to, x.until))
+		next := at.through(Hop{Site: k.Site, Waker: w.a.classAt(x.g, until), Reason: timeline.ReasonNetwork})
+		next.depth++
+		w.walk(&next, x.g, from, until)
+		from = until
+	}
 }
 
 // maxStitch bounds how deep in-process connections are followed: unlike wake-ups

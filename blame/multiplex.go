@@ -1,0 +1,385 @@
+package blame
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
+)
+
+// A multiplexed connection carries the calls of many goroutines at a time. At
+// each end one goroutine reads and another one writes: a caller hands its call to
+// its end's writer and waits until its end's reader wakes it; at the other end the
+// reader hands the call to a handler, which hands its reply to the writer there
+// (HTTP/2 in grpc-go works so, and most protocols with streams).
+//
+// That both ends are in this process is proven in both directions, as for plain
+// connections: each reader's wake-ups come just after a write of the other end's
+// writer, and after its own end's writer wrote last. Two connections of a proxy
+// have the opposite order, and their readers wake at any time after such writes.
+//
+// Which call a wait was for is proven by what order allows: its handler got it
+// after the caller had handed it over and before the reader had read all that was
+// written then, and replied so that the caller's reader found the reply when it
+// woke the caller. Calls begin in the order in which they are sent, so of several
+// such handlers each caller gets the first.
+const (
+	// muxWakes is how many wake-ups of each reader a proof needs.
+	muxWakes = 20
+	// muxChance bounds the part of the time that lies so soon after a write of one
+	// goroutine that a wake-up there counts as caused by it: wake-ups at random
+	// would lie there as often.
+	muxChance = 0.25
+	// muxWindow bounds how soon that is: a socket of the same machine becomes
+	// readable, and an idle P notices, within tens of microseconds.
+	muxWindow = timeline.Time(1e6)
+	// maxRead bounds how many segments of a reader are searched for its waits; one
+	// that reads so much without waiting is not followed.
+	maxRead = 4096
+)
+
+// end is one end of a multiplexed connection.
+type end struct{ reader, writer timeline.GID }
+
+// server is an end at which calls are served, in the order in which they begun.
+type server struct {
+	end
+	calls []call
+}
+
+// call is a request from its reader's handing it over to its reply.
+type call struct {
+	begun   timeline.Time
+	handler timeline.GID
+	// The reply was handed to the writer not before ready, and by put; the writer
+	// wrote it by wrote.
+	ready, put, wrote timeline.Time
+}
+
+// client is an end from which calls are made, with the waits for their replies in
+// order of their ends.
+type client struct {
+	end
+	waits []replyWait
+}
+
+// replyWait is a wait that a client's reader ended.
+type replyWait struct {
+	g   timeline.GID
+	seg int
+}
+
+// reply is how a wait for a multiplexed call is explained: reader had the call
+// until begun, handler until put, the end's writer until wrote.
+type reply struct {
+	call
+	end
+}
+
+// multiplexed finds the waits for calls that the process served itself, on
+// multiplexed connections; wakes are the network wake-ups of each goroutine.
+func (a *Attribution) multiplexed(s *stitching, wakes map[timeline.GID][]timeline.Time) {
+	servers := a.servers(s, wakes)
+	if len(servers) == 0 {
+		return
+	}
+	clients := a.clients(s, wakes, servers)
+	for i := range clients {
+		for j := range servers {
+			c, r := &clients[i], &servers[j]
+			if a.driven(s, wakes[c.reader], r.writer, c.writer) && a.driven(s, wakes[r.reader], c.writer, r.writer) {
+				a.pairCalls(s, c, r)
+				break
+			}
+		}
+	}
+}
+
+// servers returns the ends at which requests are served: of those that were read
+// by one goroutine and handled by another, and mostly answered by a third.
+func (a *Attribution) servers(s *stitching, wakes map[timeline.GID][]timeline.Time) []server {
+	read := map[timeline.GID][]int{}
+	for i := range a.f.Requests {
+		r := &a.f.Requests[i]
+		if n := len(r.Parts); !r.InFlight && n > 1 && r.Parts[0].G != r.Parts[n-1].G && len(wakes[r.Parts[0].G]) >= muxWakes {
+			read[r.Parts[0].G] = append(read[r.Parts[0].G], i)
+		}
+	}
+	var out []server
+	for reader, requests := range read {
+		votes := map[timeline.GID]int{}
+		for _, i := range requests {
+			if ps := a.f.Requests[i].Parts; len(ps) > 2 && len(s.writes[ps[len(ps)-1].G]) > 0 {
+				votes[ps[len(ps)-1].G]++
+			}
+		}
+		writer, most := mostVoted(votes)
+		if most < stitchWakes || 2*most <= len(requests) {
+			continue
+		}
+		srv := server{end: end{reader, writer}}
+		for _, i := range requests {
+			srv.calls = append(srv.calls, a.call(s, a.f.Requests[i].Parts, writer))
+		}
+		slices.SortStableFunc(srv.calls, func(x, y call) int { return cmp.Compare(x.begun, y.begun) })
+		out = append(out, srv)
+	}
+	slices.SortFunc(out, func(x, y server) int { return cmp.Compare(x.reader, y.reader) })
+	return out
+}
+
+// mostVoted returns who has the most votes, and how many.
+func mostVoted(votes map[timeline.GID]int) (best timeline.GID, most int) {
+	best = timeline.NoG
+	for g, n := range votes {
+		if n > most || n == most && g < best {
+			best, most = g, n
+		}
+	}
+	return best, most
+}
+
+// call describes a request by its parts. If its handler did not have to wake the
+// writer, it handed over its reply at any time since it last was blocked.
+func (a *Attribution) call(s *stitching, ps []request.Part, writer timeline.GID) call {
+	last := ps[len(ps)-1]
+	if last.G == writer {
+		last = ps[len(ps)-2]
+	}
+	c := call{begun: ps[0].End, handler: last.G, ready: last.Start, put: last.End}
+	c.wrote = a.written(s, writer, c.put)
+	me := &a.t.Gs[c.handler]
+	if first, _ := a.woke(c.handler, c.begun, c.put, writer); first != 0 {
+		c.ready = first
+		return c
+	}
+	for i := min(me.SegmentAt(c.put), len(me.Segs)-1); i >= 0 && me.Segs[i].End > c.ready; i-- {
+		if x := &me.Segs[i]; (x.Kind == timeline.Waiting || x.Kind == timeline.Syscall) && x.End <= c.put {
+			c.ready = x.End
+		}
+	}
+	return c
+}
+
+// written returns when a goroutine had written what it had at an instant: the end
+// of its first write after that, or the end of the trace.
+func (a *Attribution) written(s *stitching, writer timeline.GID, at timeline.Time) timeline.Time {
+	ws := s.writes[writer]
+	i := sort.Search(len(ws), func(i int) bool { return ws[i] >= at })
+	if i == len(ws) {
+		return a.t.End
+	}
+	me := &a.t.Gs[writer]
+	return me.Segs[me.SegmentAt(ws[i]+1)].End
+}
+
+// woke returns when g first and last woke whom in [from, to]; 0 if it did not.
+func (a *Attribution) woke(g timeline.GID, from, to timeline.Time, whom timeline.GID) (first, last timeline.Time) {
+	a.eachWake(g, from, to, func(w *timeline.Wake) bool {
+		if w.Whom == whom {
+			last = w.Time
+			if first == 0 {
+				first = last
+			}
+		}
+		return true
+	})
+	return first, last
+}
+
+// clients returns the ends from which calls are made: readers that wake others out
+// of waits that followed a call to the same writer.
+func (a *Attribution) clients(s *stitching, wakes map[timeline.GID][]timeline.Time, servers []server) []client {
+	serves := map[timeline.GID]bool{}
+	for _, r := range servers {
+		serves[r.reader] = true
+	}
+	waits := map[timeline.GID][]replyWait{}
+	for g := range a.t.Gs {
+		for i := range a.t.Gs[g].Segs {
+			x := &a.t.Gs[g].Segs[i]
+			if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && x.Reason != timeline.ReasonNetwork && len(wakes[x.Waker]) >= muxWakes && !serves[x.Waker] {
+				waits[x.Waker] = append(waits[x.Waker], replyWait{timeline.GID(g), i})
+			}
+		}
+	}
+	var out []client
+	for r, ws := range waits {
+		votes := map[timeline.GID]int{}
+		for _, w := range ws {
+			since, _ := a.waitedBefore(w)
+			a.eachWake(w.g, since, a.t.Gs[w.g].Segs[w.seg].Start, func(x *timeline.Wake) bool {
+				if x.Whom != r && len(s.writes[x.Whom]) >= stitchWakes {
+					votes[x.Whom]++
+				}
+				return true
+			})
+		}
+		writer, most := mostVoted(votes)
+		all := 0
+		for _, n := range votes {
+			all += n
+		}
+		if most < stitchWakes || 2*most <= all {
+			continue
+		}
+		ws = slices.DeleteFunc(ws, func(w replyWait) bool { return w.g == writer }) // not for a call: the reader has it send something
+		slices.SortFunc(ws, func(x, y replyWait) int {
+			return cmp.Or(cmp.Compare(a.t.Gs[x.g].Segs[x.seg].End, a.t.Gs[y.g].Segs[y.seg].End), cmp.Compare(x.g, y.g))
+		})
+		out = append(out, client{end{r, writer}, ws})
+	}
+	slices.SortFunc(out, func(x, y client) int { return cmp.Compare(x.reader, y.reader) })
+	return out
+}
+
+// waitedBefore returns when a goroutine's last wait before w ended, and that wait;
+// nil if it has not waited before.
+func (a *Attribution) waitedBefore(w replyWait) (timeline.Time, *timeline.Segment) {
+	me := &a.t.Gs[w.g]
+	for i := w.seg - 1; i >= 0; i-- {
+		if me.Segs[i].Kind == timeline.Waiting {
+			return me.Segs[i].End, &me.Segs[i]
+		}
+	}
+	return me.Start(), nil
+}
+
+// eachWake calls do with the goroutines that g woke in [from, to], in order, until
+// it returns false.
+func (a *Attribution) eachWake(g timeline.GID, from, to timeline.Time, do func(*timeline.Wake) bool) {
+	ws := a.t.Gs[g].Wakes
+	for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= from }); i < len(ws) && ws[i].Time <= to; i++ {
+		if !ws[i].Birth && !do(&ws[i]) {
+			return
+		}
+	}
+}
+
+// driven reports whether the writes of by end nearly all of a reader's waits: the
+// wake-ups come soon after one, and other, the writer at the reader's own end, has
+// not written since. Where the network was not polled all the time, a wake-up says
+// nothing.
+func (a *Attribution) driven(s *stitching, wakes []timeline.Time, by, other timeline.GID) bool {
+	writes := len(s.writes[by])
+	if by == other || writes == 0 {
+		return false
+	}
+	window := min(muxWindow, timeline.Time(muxChance*float64(a.t.Duration())/float64(writes)))
+	seen, missed := 0, 0
+	for _, w := range wakes {
+		if w-a.t.LastPoll(w) > max(window, timeline.PollBatch) {
+			continue
+		}
+		seen++
+		if wrote := s.lastWrite(by, w); w-wrote > window || wrote <= s.lastWrite(other, w) {
+			missed++
+			if float64(missed) > (1-stitchRatio)*float64(len(wakes)) {
+				return false
+			}
+		}
+	}
+	return seen >= muxWakes && float64(missed) <= (1-stitchRatio)*float64(seen)
+}
+
+// demand is a wait of g for the reply to a call that g sent after at, and which the
+// other end began by then. Where g sent nothing since it last waited for the same
+// reader, before is that wait: it may be the same call.
+type demand struct {
+	g      timeline.GID
+	wait   *timeline.Segment
+	at, by timeline.Time
+	before waitID
+}
+
+// demands returns what a client's waits were for, in the order of sending.
+func (a *Attribution) demands(s *stitching, c *client, reader timeline.GID) []demand {
+	ds := make([]demand, 0, len(c.waits))
+	for _, w := range c.waits {
+		d := demand{g: w.g, wait: &a.t.Gs[w.g].Segs[w.seg]}
+		since, last := a.waitedBefore(w)
+		if sent, _ := a.woke(w.g, since, d.wait.Start, c.writer); sent != 0 {
+			d.at, d.by = sent, a.readBy(s, c.writer, reader, sent)
+		} else { // the writer was awake, or nothing was sent
+			d.at, d.by = since, a.readBy(s, c.writer, reader, d.wait.Start)
+			if last != nil && last.Waker == c.reader {
+				d.before = waitID{w.g, last.End}
+			}
+		}
+		ds = append(ds, d)
+	}
+	slices.SortStableFunc(ds, func(x, y demand) int { return cmp.Compare(x.at, y.at) })
+	return ds
+}
+
+// pairCalls gives the waits of a client the calls of the server at the other end
+// of its connection. If the server has many other calls, it has another client.
+func (a *Attribution) pairCalls(s *stitching, c *client, r *server) {
+	of := map[waitID]int{}
+	taken := make([]bool, len(r.calls))
+	matched := 0
+	for _, d := range a.demands(s, c, r.reader) {
+		since := a.unread(c.reader, d.wait.End)
+		fits := func(k int) bool { return r.calls[k].ready <= d.wait.End && r.calls[k].wrote > since }
+		me := waitID{d.g, d.wait.End}
+		if k, ok := of[d.before]; ok && fits(k) {
+			of[me] = k
+			continue
+		}
+		for k := sort.Search(len(r.calls), func(k int) bool { return r.calls[k].begun >= d.at }); k < len(r.calls) && r.calls[k].begun <= d.by; k++ {
+			if !taken[k] && fits(k) {
+				taken[k], of[me] = true, k
+				matched++
+				break
+			}
+		}
+	}
+	if float64(matched) < matchRatio*float64(len(r.calls)) {
+		return
+	}
+	for w, k := range of {
+		x := reply{call: r.calls[k], end: r.end}
+		x.put = min(x.put, w.end)
+		if _, last := a.woke(x.handler, x.begun, w.end, r.writer); last != 0 {
+			x.put = last
+		}
+		x.wrote = a.written(s, r.writer, x.put)
+		s.replies[w] = x
+	}
+}
+
+// readBy returns by when a reader had read what writer wrote first after an
+// instant: when it began to wait for the second time after that. (What was written
+// may become readable a little after the write returned.)
+func (a *Attribution) readBy(s *stitching, writer, reader timeline.GID, at timeline.Time) timeline.Time {
+	ws := s.writes[writer]
+	i := sort.Search(len(ws), func(i int) bool { return ws[i] >= at })
+	if i == len(ws) {
+		return at
+	}
+	me := &a.t.Gs[reader]
+	waits, k := 0, me.SegmentAt(ws[i])
+	for n := 0; k < len(me.Segs) && n < maxRead; k, n = k+1, n+1 {
+		if x := &me.Segs[k]; x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.Start > ws[i] {
+			if waits++; waits == 2 {
+				return x.Start
+			}
+		}
+	}
+	return me.Segs[min(k, len(me.Segs)-1)].End
+}
+
+// unread returns since when what a reader found at an instant had been written: its
+// last wait for the network before that had begun then.
+func (a *Attribution) unread(reader timeline.GID, at timeline.Time) timeline.Time {
+	me := &a.t.Gs[reader]
+	i := min(me.SegmentAt(at), len(me.Segs)-1)
+	for n := 0; i > 0 && n < maxRead; i, n = i-1, n+1 {
+		if x := &me.Segs[i]; x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.End <= at {
+			break
+		}
+	}
+	return me.Segs[i].Start
+}
