@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -51,6 +50,7 @@ type server struct {
 
 // call is a request from its reader's handing it over to its reply.
 type call struct {
+	request int // index into request.Found.Requests
 	begun   timeline.Time
 	handler timeline.GID
 	// The reply was handed to the writer not before ready, and by put; the writer
@@ -121,7 +121,7 @@ func (a *Attribution) servers(s *stitching, wakes map[timeline.GID][]timeline.Ti
 		}
 		srv := server{end: end{reader, writer}}
 		for _, i := range requests {
-			srv.calls = append(srv.calls, a.call(s, a.f.Requests[i].Parts, writer))
+			srv.calls = append(srv.calls, a.call(s, i, writer))
 		}
 		slices.SortStableFunc(srv.calls, func(x, y call) int { return cmp.Compare(x.begun, y.begun) })
 		out = append(out, srv)
@@ -141,14 +141,15 @@ func mostVoted(votes map[timeline.GID]int) (best timeline.GID, most int) {
 	return best, most
 }
 
-// call describes a request by its parts. If its handler did not have to wake the
-// writer, it handed over its reply at any time since it last was blocked.
-func (a *Attribution) call(s *stitching, ps []request.Part, writer timeline.GID) call {
+// call describes a request. If its handler did not have to wake the writer, it handed
+// over its reply at any time since it last was blocked.
+func (a *Attribution) call(s *stitching, i int, writer timeline.GID) call {
+	ps := a.f.Requests[i].Parts
 	last := ps[len(ps)-1]
 	if last.G == writer {
 		last = ps[len(ps)-2]
 	}
-	c := call{begun: ps[0].End, handler: last.G, ready: last.Start, put: last.End}
+	c := call{request: i, begun: ps[0].End, handler: last.G, ready: last.Start, put: last.End}
 	c.wrote = a.written(s, writer, c.put)
 	me := &a.t.Gs[c.handler]
 	if first, _ := a.woke(c.handler, c.begun, c.put, writer); first != 0 {

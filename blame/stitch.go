@@ -222,3 +222,42 @@ func (s *stitching) lastWrite(g timeline.GID, before timeline.Time) timeline.Tim
 	}
 	return ws[i]
 }
+
+// Caller returns the role whose requests waited, on connections within the process,
+// for nearly all requests of a role; -1 if there is none.
+func (a *Attribution) Caller(role int) int {
+	called := map[int]int{} // requests of the role by who waited for them
+	count := func(request int, waiter timeline.GID, at timeline.Time) {
+		if a.f.Requests[request].Role != role {
+			return
+		}
+		if by := a.f.RequestAt(waiter, at); by >= 0 && a.f.Requests[by].Role != role {
+			called[a.f.Requests[by].Role]++
+		}
+	}
+	counted := map[int]bool{}
+	for w, r := range a.stitched.replies {
+		if !counted[r.request] {
+			counted[r.request] = true
+			count(r.request, w.g, w.end)
+		}
+	}
+	for w, request := range a.stitched.served {
+		count(request, w.g, w.end)
+	}
+	clients := map[timeline.GID]timeline.GID{}
+	for client, server := range a.stitched.server {
+		clients[server] = client
+	}
+	for i := range a.f.Requests {
+		if client, ok := clients[a.f.Requests[i].Parts[0].G]; ok {
+			count(i, client, a.f.Requests[i].End())
+		}
+	}
+	for by, n := range called {
+		if float64(n) >= matchRatio*float64(a.f.Roles[role].Count) {
+			return by
+		}
+	}
+	return -1
+}

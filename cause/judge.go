@@ -174,18 +174,36 @@ type LevelVerdict struct {
 
 // Judge tests the catalogue against the requests of every role that is large
 // enough and returns the verdict of the one that matters most: the largest with a
-// cause, else the largest without an answer, else the largest.
+// cause, else the largest without an answer, else the largest. A role whose requests
+// are but calls from requests of another one is not judged beside it: what it was
+// late by, and what for, is part of the other's time.
 func Judge(a *blame.Attribution, s Settings) *Verdict {
 	roles := a.Found().Roles
 	order := make([]int, len(roles))
+	caller := make([]int, len(roles))
 	for i := range order {
-		order[i] = i
+		order[i], caller[i] = i, a.Caller(i)
+		if by := caller[i]; by >= 0 && roles[by].Count < MinRequests {
+			caller[i] = -1
+		}
 	}
-	sort.SliceStable(order, func(i, j int) bool { return roles[order[i]].Count > roles[order[j]].Count })
+	sort.SliceStable(order, func(i, j int) bool {
+		x, y := order[i], order[j]
+		if inner := caller[x] >= 0; inner != (caller[y] >= 0) {
+			return !inner
+		}
+		return roles[x].Count > roles[y].Count
+	})
+	covered := make([]bool, len(roles))
 	var first *Verdict
 	for _, r := range order {
 		p := a.Population(r)
+		if by := caller[r]; by >= 0 && covered[by] {
+			covered[r] = true
+			continue
+		}
 		if first == nil {
+			covered[r] = true
 			first = judgeRole(a, p, s)
 			if first.Verdict == "cause" {
 				return first
@@ -196,6 +214,7 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		if p.N < MinRequests || p.N < MinOtherRole*first.Role.N || roles[order[0]].Known() && !roles[r].Known() {
 			continue
 		}
+		covered[r] = true
 		if v := judgeRole(a, p, s); v.Verdict == "cause" {
 			return v
 		} else if first.Verdict == "healthy" && v.Verdict == "inconclusive" {

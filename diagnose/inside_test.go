@@ -1,0 +1,43 @@
+package diagnose
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/evidence"
+)
+
+// A gateway calls a gRPC server through the loopback, in its own process or (the
+// slow-dependency) in another one as well. What it waits for is told only if the
+// connections within the process are known.
+func TestAServerInTheSameProcessIsNoDependency(t *testing.T) {
+	for _, c := range []struct{ cause, foundBy, without, withoutBy string }{
+		{"slow-disk", "net/http", "slow-dependency", "net/http"},
+		{"lock-held-across-wait", "net/http", "slow-dependency", "net/http"},
+		{"timer-wait", "net/http", "slow-dependency", "net/http"},
+		{"slow-dependency", "net/http", "timer-wait", "grpc-go unary"}, // of calls that are fast enough
+	} {
+		t.Run(c.cause, func(t *testing.T) {
+			in, err := evidence.Open("../cause/"+c.cause+"/testdata/gateway.whylate", evidence.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			for _, o := range []struct {
+				guards          blame.Guards
+				finding, byRole string
+			}{
+				{blame.Guards{}, c.cause, c.foundBy},
+				{blame.Guards{NoStitch: true}, c.without, c.withoutBy},
+			} {
+				d, err := Analyse(in, AnalyseOptions{Guards: o.guards, Check: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(d.Findings) == 0 || d.Findings[0].Cause != o.finding || d.Requests.FoundBy != o.byRole || d.Check.WorstNS != 0 {
+					t.Errorf("%+v: by %s, want %s by %s, %+v: %s", o.guards, d.Requests.FoundBy, o.finding, o.byRole, d.Check, d.Sentence)
+				}
+			}
+		})
+	}
+}
