@@ -43,6 +43,7 @@ fi
 build . "$bin/" ./cmd/e2e ./cmd/peer ./cmd/front ./cmd/neighbour
 host hosts/caddy . ./mirrored
 host hosts/etcd .
+host hosts/gateway .
 if [ "$("$go" env GOOS)" = linux ]; then
 	build . "$bin/" ./cmd/slowfs
 fi

@@ -14,6 +14,7 @@ type trial struct {
 	start   func(ctx context.Context, t trial, bin, dir string) (*service, error)
 	program string      // its binary
 	peer    []string    // arguments of the server that it calls
+	inside  []string    // of the server that it calls in its own process
 	fsync   []string    // arguments of slowfs, which its files are on; nil without it
 	gateway bool        // etcd is called through its JSON gateway, not through gRPC
 	rate    float64     // requests per second
@@ -57,6 +58,9 @@ const (
 	// behind it.
 	fsyncTime  = 60 * time.Millisecond
 	fsyncShare = "0.02"
+	// refreshEvery is the mean time between refreshs of what every call reads: each
+	// holds a lock for slowTime.
+	refreshEvery = 1500 * time.Millisecond
 	// A burst is as much work as 300 ms of the steady load. quota, a multiple of
 	// the mean use, is used up by it at once, and leaves room to catch up: near or
 	// above the mean, requests would pile up and the case be one of overload.
@@ -113,7 +117,38 @@ var trials = withoutHost([]trial{
 		verdict: "cause",
 		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
 	},
-}, "caddy-quota", "caddy-crowd", "etcd-disk", "etcd-gateway")
+	{
+		name: "gateway-sleep", start: startGateway, program: "gateway", rate: rate, lag: calmLag,
+		inside: []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-share", slowShare}, felt: slowTime / 2,
+		verdict: "cause",
+		causes:  []string{"timer-wait"}, also: []string{"host-contention"},
+	},
+	{
+		name: "gateway-lock", start: startGateway, program: "gateway", rate: rate, lag: calmLag,
+		inside: []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-refresh", refreshEvery.String()}, felt: slowTime / 2,
+		verdict: "cause",
+		causes:  []string{"rwmutex-writer", "lock-held-across-wait"}, also: []string{"host-contention"},
+	},
+	{
+		name: "gateway-disk", start: startGateway, program: "gateway", rate: putRate, lag: busyLag,
+		inside: []string{}, fsync: []string{"-delay", fsyncTime.String(), "-share", fsyncShare}, felt: fsyncTime / 2,
+		verdict: "cause",
+		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
+	},
+	{
+		name: "gateway-remote", start: startGateway, program: "gateway", rate: rate, lag: calmLag,
+		peer: []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-share", slowShare}, felt: slowTime / 2,
+		verdict: "cause",
+		causes:  []string{"slow-dependency"}, also: []string{"host-contention"},
+	},
+	{
+		name: "gateway-both", start: startGateway, program: "gateway", rate: rate, lag: calmLag,
+		inside: []string{"-reply", replyTime.String()}, felt: slowTime / 2,
+		peer:    []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-share", slowShare},
+		verdict: "cause",
+		causes:  []string{"slow-dependency"}, also: []string{"host-contention"},
+	},
+}, "caddy-quota", "caddy-crowd", "etcd-disk", "etcd-gateway", "gateway-sleep", "gateway-disk", "gateway-both")
 
 // withoutHost adds the named trials once more, without the host's evidence.
 func withoutHost(trials []trial, names ...string) []trial {
