@@ -64,6 +64,7 @@ func everything(t *testing.T, a *Attribution) {
 		cols[i] = int(k.Kind)
 	}
 	for role := range a.f.Roles {
+		a.Caller(role)
 		p := a.Population(role)
 		if p.Len() > 0 {
 			exact(t, p.TailContrast(cols, int(leafKinds)))
@@ -106,7 +107,27 @@ func FuzzClosure(f *testing.F) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		everything(t, Attribute(tl, anyRequests(tl, rng), Options{Guards: anyGuards(rng.Uint64())}))
 		everything(t, Attribute(tl, request.Find(tl, request.Options{}), Options{}))
+		sound(t, mispaired(Attribute(tl, anyRequests(tl, rng), Options{}), rng))
 	})
+}
+
+// mispaired gives every other wait that a goroutine ended any call at all, and
+// attributes again.
+func mispaired(a *Attribution, rng *rand.Rand) *Attribution {
+	at := func() timeline.Time { return a.t.Start + timeline.Time(rng.Int64N(int64(a.t.Duration())+1)) }
+	g := func() timeline.GID { return timeline.GID(rng.IntN(len(a.t.Gs))) }
+	for w := range a.t.Gs {
+		for i := range a.t.Gs[w].Segs {
+			if x := &a.t.Gs[w].Segs[i]; x.Kind == timeline.Waiting && x.Waker != timeline.NoG && rng.IntN(2) == 0 {
+				a.stitched.replies[waitID{timeline.GID(w), x.End}] = reply{call{begun: at(), handler: g(), put: at(), wrote: at()}, end{g(), g()}}
+			}
+		}
+	}
+	w := &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}
+	for i := range a.Requests {
+		a.Requests[i] = w.request(a.Requests[i].Request)
+	}
+	return a
 }
 
 func TestLeavesAddUpOnRecordedTraces(t *testing.T) {
