@@ -37,12 +37,15 @@ const (
 	// maxRead bounds how many segments of a reader are searched for its waits; one
 	// that reads so much without waiting is not followed.
 	maxRead = 4096
+	// maxEnds bounds the ends of either kind that are tried with each other: the
+	// busiest. A process has few connections with itself.
+	maxEnds = 128
 )
 
 // end is one end of a multiplexed connection.
 type end struct{ reader, writer timeline.GID }
 
-// server is an end at which calls are served, in the order in which they begun.
+// server is an end at which calls are served, in the order in which they began.
 type server struct {
 	end
 	calls []call
@@ -115,8 +118,8 @@ func (a *Attribution) servers(s *stitching, wakes map[timeline.GID][]timeline.Ti
 				votes[ps[len(ps)-1].G]++
 			}
 		}
-		writer, most := mostVoted(votes)
-		if most < stitchWakes || 2*most <= len(requests) {
+		writer := elected(votes)
+		if writer == timeline.NoG {
 			continue
 		}
 		srv := server{end: end{reader, writer}}
@@ -126,19 +129,26 @@ func (a *Attribution) servers(s *stitching, wakes map[timeline.GID][]timeline.Ti
 		slices.SortStableFunc(srv.calls, func(x, y call) int { return cmp.Compare(x.begun, y.begun) })
 		out = append(out, srv)
 	}
-	slices.SortFunc(out, func(x, y server) int { return cmp.Compare(x.reader, y.reader) })
-	return out
+	slices.SortFunc(out, func(x, y server) int {
+		return cmp.Or(cmp.Compare(len(y.calls), len(x.calls)), cmp.Compare(x.reader, y.reader))
+	})
+	return out[:min(len(out), maxEnds)]
 }
 
-// mostVoted returns who has the most votes, and how many.
-func mostVoted(votes map[timeline.GID]int) (best timeline.GID, most int) {
-	best = timeline.NoG
+// elected returns who has more than half of the votes and enough of them; NoG if
+// nobody has.
+func elected(votes map[timeline.GID]int) timeline.GID {
+	best, most, all := timeline.NoG, 0, 0
 	for g, n := range votes {
-		if n > most || n == most && g < best {
+		all += n
+		if n > most {
 			best, most = g, n
 		}
 	}
-	return best, most
+	if most < stitchWakes || 2*most <= all {
+		return timeline.NoG
+	}
+	return best
 }
 
 // call describes a request. If its handler did not have to wake the writer, it handed
@@ -218,12 +228,8 @@ func (a *Attribution) clients(s *stitching, wakes map[timeline.GID][]timeline.Ti
 				return true
 			})
 		}
-		writer, most := mostVoted(votes)
-		all := 0
-		for _, n := range votes {
-			all += n
-		}
-		if most < stitchWakes || 2*most <= all {
+		writer := elected(votes)
+		if writer == timeline.NoG {
 			continue
 		}
 		ws = slices.DeleteFunc(ws, func(w replyWait) bool { return w.g == writer }) // not for a call: the reader has it send something
@@ -232,8 +238,10 @@ func (a *Attribution) clients(s *stitching, wakes map[timeline.GID][]timeline.Ti
 		})
 		out = append(out, client{end{r, writer}, ws})
 	}
-	slices.SortFunc(out, func(x, y client) int { return cmp.Compare(x.reader, y.reader) })
-	return out
+	slices.SortFunc(out, func(x, y client) int {
+		return cmp.Or(cmp.Compare(len(y.waits), len(x.waits)), cmp.Compare(x.reader, y.reader))
+	})
+	return out[:min(len(out), maxEnds)]
 }
 
 // waitedBefore returns when a goroutine's last wait before w ended, and that wait;
