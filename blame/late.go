@@ -24,7 +24,7 @@ func (a *Attribution) LateWakeup() float64 {
 			if s.Kind != timeline.Runnable {
 				continue
 			}
-			d := int64(timeline.Overlap(idle, s.Start, s.End))
+			d := int64(timeline.Overlap(idle, s.Start, s.End) - a.t.Passed(s.P, s.Start, s.End))
 			bin := (s.Start - a.t.Start) / lateBin
 			longest[bin] = max(longest[bin], d)
 		}

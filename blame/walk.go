@@ -21,6 +21,7 @@ type Guards struct {
 	NoArrival     bool // no time before the wake-up is estimated
 	NoStitch      bool // connections within the process count as remote
 	NoOnlyRelease bool // the only releaser of a mutex is not trusted to have held it
+	NoPassing     bool // a P with an idle-priority GC worker takes what is in the queues of other Ps
 }
 
 // maxSteps bounds the segments visited for one request. What is left when it is
@@ -128,11 +129,11 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 		case timeline.Running:
 			w.running(at, g, s, from, end)
 		case timeline.Runnable:
-			k := Key{Class: 0}
+			k := Key{}
 			if i > 0 && me.Segs[i-1].Kind == timeline.Syscall {
 				k.Flags |= LostP
 			}
-			w.runnable(at, k, from, end)
+			w.runnable(at, k, s.P, from, end)
 		case timeline.Syscall:
 			k := Key{Kind: Syscall, Class: w.a.classAt(g, s.Start), Site: w.a.siteOf(s.Stack)}
 			switch site := &w.a.Sites[k.Site]; {
@@ -235,8 +236,9 @@ func (a *Attribution) descheduled(g timeline.GID, s *timeline.Segment) bool {
 const samplePeriod = timeline.Time(10e6)
 
 // runnable splits time spent waiting for a P: the world was stopped, a P was
-// idle (so the thread was late), or all Ps executed something.
-func (w *walker) runnable(at *where, k Key, from, to timeline.Time) {
+// idle (so the thread was late, or GC workers on the idle Ps passed the queue of P p
+// over), or all Ps executed something.
+func (w *walker) runnable(at *where, k Key, p int16, from, to timeline.Time) {
 	t := w.a.t
 	idle := t.IdleSpans()
 	si, ii := w.a.stwAfter(from), sort.Search(len(idle), func(i int) bool { return idle[i].End > from })
@@ -260,7 +262,12 @@ func (w *walker) runnable(at *where, k Key, from, to timeline.Time) {
 		}
 		if ii < len(idle) && idle[ii].Start <= from {
 			end = min(end, idle[ii].End)
-			w.late(at, k, from, end)
+			passed := timeline.Time(0)
+			if !w.a.guards.NoPassing {
+				passed = t.Passed(p, from, end)
+			}
+			w.collected(at, Key{Kind: Behind, Flags: k.Flags, Class: timeline.ClassGCWorker}, passed, from, end)
+			w.late(at, k, from, end, passed)
 		} else {
 			if ii < len(idle) {
 				end = min(end, idle[ii].Start)
@@ -275,14 +282,16 @@ func (w *walker) runnable(at *where, k Key, from, to timeline.Time) {
 	}
 }
 
-// late adds a wait for a thread although a P was idle.
-func (w *walker) late(at *where, k Key, from, to timeline.Time) {
+// late adds a wait for a thread although a P was idle, less the part of it that
+// has another reason.
+func (w *walker) late(at *where, k Key, from, to, other timeline.Time) {
 	k.Kind = LateWakeup
-	silent := timeline.Overlap(w.a.t.Silences, from, to)
+	rest := to - from - other
+	silent := min(rest, timeline.Overlap(w.a.t.Silences, from, to))
 	quiet := k
 	quiet.Flags |= Silent
 	w.add(at, quiet, silent)
-	w.add(at, k, to-from-silent)
+	w.add(at, k, rest-silent)
 }
 
 // behind splits [from, to] by what the Ps executed in [since, until].

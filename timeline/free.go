@@ -1,6 +1,10 @@
 package timeline
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/whylate/whylate/gotrace"
+)
 
 // toggle is an instant at which a condition begins or ends to hold.
 type toggle struct {
@@ -10,29 +14,21 @@ type toggle struct {
 
 // findFree computes when a P was idle and when somebody was runnable.
 func (t *Timeline) findFree() {
-	free := make([]bool, len(t.Procs))
-	n := 0
-	for p, s := range t.stints() {
-		is := s.What.Free()
-		if is == free[p] {
-			continue
-		}
-		free[p] = is
-		switch {
-		case is:
-			n++
-			// A span that ended at this instant goes on.
-			if k := len(t.idle); n == 1 && k > 0 && t.idle[k-1].End == s.Start {
-				t.idle[k-1].End = t.End
-			} else if n == 1 {
-				t.idle = append(t.idle, Span{Start: s.Start, End: t.End, G: NoG})
-			}
-		default:
-			if n--; n == 0 {
-				t.idle[len(t.idle)-1].End = s.Start
-			}
-		}
+	what := make([]Activity, len(t.Procs))
+	for p := range what {
+		what[p] = Go
 	}
+	free, workers := 0, 0 // how many Ps are, and how many of these run GC workers
+	var idle, marking merged
+	for p, s := range t.stints() {
+		was := what[p]
+		free += one(s.What.Free()) - one(was.Free())
+		workers += one(s.What == GCIdle) - one(was == GCIdle)
+		what[p] = s.What
+		idle.set(s.Start, free > 0)
+		marking.set(s.Start, free > 0 && free == workers)
+	}
+	t.idle, t.marking = idle.end(t.End), marking.end(t.End)
 	for _, x := range t.runnable {
 		if x.on {
 			t.queued = append(t.queued, Span{Start: x.at, End: t.End, G: NoG})
@@ -41,6 +37,40 @@ func (t *Timeline) findFree() {
 		}
 	}
 	t.runnable = nil
+}
+
+// merged collects the spans in which a condition holds.
+type merged struct {
+	spans []Span
+	on    bool
+}
+
+func (m *merged) set(at Time, on bool) {
+	n := len(m.spans)
+	switch {
+	case on == m.on:
+		return
+	case on && n > 0 && m.spans[n-1].End == at: // it goes on
+	case on:
+		m.spans = append(m.spans, Span{Start: at, G: NoG})
+	case m.spans[n-1].Start == at: // it did not last
+		m.spans = m.spans[:n-1]
+	default:
+		m.spans[n-1].End = at
+	}
+	m.on = on
+}
+
+func (m *merged) end(at Time) []Span {
+	m.set(at, false)
+	return m.spans
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // IdleSpans returns the spans in which at least one P was idle (see
@@ -89,3 +119,26 @@ func (t *Timeline) LastPoll(at Time) Time {
 // PollBatch is the longest time from a P running out of work to the last delivery
 // of its network poll: 128 goroutines at well under 1 us each.
 const PollBatch Time = 50e3
+
+// Passed returns for how long in [a, b] a goroutine in the queue of P p was passed
+// over by idle-priority GC workers: every idle P ran one, and p itself did
+// something else. Such a worker gives way to a goroutine in its own queue, in the
+// queue of all Ps or in the network poller, but it does not look into the queues of
+// other Ps, as an idle P does, and while it runs nobody is woken to do so (source:
+// runtime.pollWork, runtime.wakep).
+func (t *Timeline) Passed(p int16, a, b Time) (sum Time) {
+	if p < 0 || b <= a {
+		return 0
+	}
+	k := sort.Search(len(t.Procs), func(i int) bool { return t.Procs[i].ID >= gotrace.ProcID(p) })
+	if k == len(t.Procs) || t.Procs[k].ID != gotrace.ProcID(p) {
+		return 0
+	}
+	stints := t.Procs[k].Stints
+	for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > a }); i < len(stints) && stints[i].Start < b; i++ {
+		if s := &stints[i]; !s.What.Free() && s.What != Gone {
+			sum += Overlap(t.marking, max(a, s.Start), min(b, s.End))
+		}
+	}
+	return sum
+}

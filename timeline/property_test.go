@@ -28,7 +28,7 @@ func TestLivesAreContiguousFromBirthToDeath(t *testing.T) {
 				if s.Start > s.End || k > 0 && s.Start != g.Segs[k-1].End {
 					t.Errorf("g%d: segment %d is %+v", g.ID, k, s)
 				}
-				if (s.Kind == timeline.Running) != (s.P >= 0) {
+				if s.Kind == timeline.Running && s.P < 0 || s.Kind != timeline.Running && s.Kind != timeline.Runnable && s.P >= 0 {
 					t.Errorf("g%d: %v on p%d", g.ID, s.Kind, s.P)
 				}
 				if s.Kind != timeline.Waiting && s.Waker != timeline.NoG {

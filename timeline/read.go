@@ -237,6 +237,7 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 		c.kind = Runnable
 		if ev.From == gotrace.Waiting || ev.From == gotrace.NotExist {
 			c.stack = 0 // GoStack is where it waited; that belongs to the wait
+			c.p = int16(ev.P)
 		}
 	case gotrace.Waiting:
 		c.kind = Waiting

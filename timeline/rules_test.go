@@ -113,6 +113,15 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 				say("stopped", "%s", at(x.Stopped))
 			}
 		},
+		"passed": func() {
+			for g := range tl.Gs {
+				for _, x := range tl.Gs[g].Segs {
+					if d := tl.Passed(x.P, x.Start, x.End); d > 0 && x.Kind == timeline.Runnable {
+						say("passed", "%s %s by p%d for %v", id(timeline.GID(g)), span(x.Start, x.End), x.P, time.Duration(d))
+					}
+				}
+			}
+		},
 		"poll": func() {
 			for _, x := range tl.Polls {
 				say("poll", "%s", at(x))

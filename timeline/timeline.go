@@ -88,7 +88,9 @@ type Segment struct {
 	// Waker ended this wait; NoG when no goroutine did: network poller, timer,
 	// runtime, or the end of the trace.
 	Waker GID
-	// P is the P of a Running segment, or -1.
+	// P is the P of a Running segment, and of a Runnable one the P in whose queue
+	// the goroutine was put when it was woken or born; -1 if neither: the queue of
+	// all Ps, or it is not known.
 	P      int16
 	Kind   Kind
 	Reason Reason
@@ -213,8 +215,9 @@ type Timeline struct {
 	byID     map[gotrace.GoID]GID
 	runnable []toggle
 	// idle and queued are the merged spans in which a P was idle and in which
-	// somebody was runnable.
-	idle, queued []Span
+	// somebody was runnable, marking those of the idle ones in which every idle P
+	// ran a GC worker.
+	idle, queued, marking []Span
 }
 
 // SilenceMin is the shortest span without events that counts as a silence. The
