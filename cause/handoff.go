@@ -1,16 +1,20 @@
 package cause
 
 import (
+	"iter"
+
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
 // Handoffs is what requests wait for a P that they lost in a system call or in C.
 type Handoffs struct {
-	// Keys are the free pieces of it.
+	// Keys are the free pieces of it, and where calls of requests keep the Ps, of
+	// all waits behind requests.
 	Keys []blame.KeyID
 	// Tail and Typical are its mean per request, in nanoseconds, Calls how many
-	// such waits a tail request has on average.
+	// waits after calls a tail request has on average.
 	Tail, Typical, Calls float64
 	// After and Other are the mean lengths of the tail requests' waits for a P
 	// after such a call and for any other reason, in nanoseconds; 0 if none.
@@ -31,45 +35,90 @@ const (
 
 // Lead reports whether requests wait for a P because of calls, their own or others'.
 func (h *Handoffs) Lead() bool {
-	return len(h.Keys) > 0 && (h.After >= longer*h.Other || h.Held >= mostlyHeld)
+	return len(h.Keys) > 0 && (h.After >= longer*h.Other || h.Kept())
 }
+
+// Kept reports whether it is calls that keep the Ps, not what these execute.
+func (h *Handoffs) Kept() bool { return h.Held >= mostlyHeld }
 
 // Handoffs sums up the waits for a P after calls.
 func (c *Case) Handoffs() *Handoffs {
 	h := &Handoffs{Keys: c.Free(func(k blame.Key) bool {
 		return k.Flags&blame.LostP != 0 && k.Flags&blame.Silent == 0 && (k.Kind == blame.Behind || k.Kind == blame.LateWakeup)
 	})}
-	if len(h.Keys) == 0 {
+	h.Held = c.heldInCalls()
+	p := c.Processors()
+	kept := h.Kept() && p.Winner == Own
+	if len(h.Keys) == 0 && !kept {
 		return h
 	}
-	var calls, others float64
-	h.Tail, calls, h.Other, others = c.queuedForP(c.Tail)
-	h.After, h.Calls = h.Tail/max(calls, 1), calls/float64(max(1, len(c.Tail)))
-	h.Other /= max(others, 1)
-	h.Tail /= float64(max(1, len(c.Tail)))
-	h.Typical, _, _, _ = c.queuedForP(c.Typical)
-	h.Typical /= float64(max(1, len(c.Typical)))
-	h.Held = c.heldInCalls()
+	after, calls, other, others := c.queuedForP(c.Tail)
+	afterTypical, _, otherTypical, _ := c.queuedForP(c.Typical)
+	h.After, h.Calls = after/max(calls, 1), calls/float64(max(1, len(c.Tail)))
+	h.Other = other / max(others, 1)
+	if kept {
+		// Who waits behind a call waits for its end, or for the runtime to notice it.
+		h.Keys = append(h.Keys, without(c.stillFree(p.Claim), h.Keys)...)
+		after, afterTypical = after+other, afterTypical+otherTypical
+	}
+	h.Tail = after / float64(max(1, len(c.Tail)))
+	h.Typical = afterTypical / float64(max(1, len(c.Typical)))
 	return h
 }
 
 // heldInCalls is Handoffs.Held.
 func (c *Case) heldInCalls() float64 {
 	var held, all timeline.Time
-	spans := c.tailSpans()
-	for i := range c.A.Timeline().Procs {
-		for _, s := range c.A.Timeline().Procs[i].Stints {
-			if s.What != timeline.Go && s.What != timeline.InSyscall {
-				continue
-			}
-			d := timeline.Overlap(spans, s.Start, s.End)
-			all += d
-			if s.What == timeline.InSyscall {
-				held += d
-			}
+	for s, d := range c.tailStints() {
+		all += d
+		if s.What == timeline.InSyscall {
+			held += d
 		}
 	}
 	return float64(held) / float64(max(all, 1))
+}
+
+// Keeper returns the place of the calls that kept the Ps longest during slow requests.
+func (c *Case) Keeper() (where *Place) {
+	t := c.A.Timeline()
+	sums := map[Place]timeline.Time{}
+	var most timeline.Time
+	for s, d := range c.tailStints() {
+		me := &t.Gs[s.G]
+		i := me.SegmentAt(s.End)
+		if s.What != timeline.InSyscall || i == len(me.Segs) {
+			continue
+		}
+		f, ok := request.AppFrame(t.Stacks.Frames(me.Segs[i].Stack))
+		if !ok {
+			continue
+		}
+		at := Place{Function: f.Func, File: f.File, Line: f.Line}
+		if sums[at] += d; sums[at] > most {
+			most, where = sums[at], &at
+		}
+	}
+	return where
+}
+
+// tailStints yields the stints in which the Ps had a goroutine, in its own code or in
+// a call, and how long each overlaps slow requests, if it does.
+func (c *Case) tailStints() iter.Seq2[*timeline.Stint, timeline.Time] {
+	return func(yield func(*timeline.Stint, timeline.Time) bool) {
+		spans := c.tailSpans()
+		for i := range c.A.Timeline().Procs {
+			stints := c.A.Timeline().Procs[i].Stints
+			for k := range stints {
+				s := &stints[k]
+				if s.What != timeline.Go && s.What != timeline.InSyscall || s.G == timeline.NoG {
+					continue
+				}
+				if d := timeline.Overlap(spans, s.Start, s.End); d > 0 && !yield(s, d) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // queuedForP returns for how long requests were runnable on their own goroutines,

@@ -350,6 +350,20 @@ var specific = []struct {
 		finding: "overload", not: []string{"syscall-handoff"},
 	},
 	{
+		name: "many requests are ready at once behind calls that keep the P",
+		scene: scene{procs: 1, cast: crowdServes, in: every(10, func(p *play) {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			crowdDoes(p, func() {}, func(g gotrace.GoID) {
+				p.pass(ms / 2)
+				p.do(p.b.Calls(g, p.stack("main._Cfunc_pack", "main.encode", "main.serve")))
+				p.pass(ms)
+				p.do(p.b.Returns(g))
+			})
+			p.runs(serving, 0)
+		})},
+		finding: "syscall-handoff", where: "main.encode", not: []string{"overload", "slow-cgo"},
+	},
+	{
 		name: "a request returns from a call while somebody else computes on the only P",
 		scene: scene{procs: 1, cast: waitingHelper, in: every(10, func(p *play) {
 			p.wakes(serving, helper, "main.start", "main.serve")
@@ -375,6 +389,16 @@ func crowdServes(p *play) {
 
 // crowdWorks runs a request of a millisecond on each of the crowd, after back.
 func crowdWorks(p *play, back func()) {
+	crowdDoes(p, back, func(g gotrace.GoID) {
+		p.pass(ms)
+		if g%10 == 9 {
+			p.b.Sample(g, p.stack("main.draw", "main.serve"))
+		}
+	})
+}
+
+// crowdDoes runs a request on each of the crowd, after back.
+func crowdDoes(p *play, back func(), do func(g gotrace.GoID)) {
 	for g := range crowd {
 		p.wakes(0, crowd0+g)
 	}
@@ -385,10 +409,7 @@ func crowdWorks(p *play, back func()) {
 			p.runs(crowd0+g, 0)
 		}
 		p.do(p.b.Task(crowd0+g, "request"))
-		p.pass(ms)
-		if g%10 == 9 {
-			p.b.Sample(crowd0+g, p.stack("main.draw", "main.serve"))
-		}
+		do(crowd0 + g)
 		p.do(p.b.Done(crowd0 + g))
 		p.waits(crowd0+g, "network", home...)
 	}

@@ -11,7 +11,7 @@ import (
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
 	ID: "syscall-handoff", Title: "P lost in a system call", Rank: 530, Layer: cause.Scheduler,
-	What:       "A system call or a call into C takes long enough for the runtime to give the P to others. When the call returns, the request has to queue for a P, at the end of the queue, after each such call.",
+	What:       "A system call or a call into C takes long enough for the runtime to give the P to others, which it does after 20 us at the earliest and 10 ms at the latest; until then the call keeps the P from everybody. When the call returns, the request has to queue for a P, at the end of the queue, after each such call.",
 	MustHold:   "waits for a P right after system calls or calls into C, far above those of typical requests; they are much longer than the same requests' other waits for a P, or the Ps are kept by calls more than they execute",
 	MustNot:    "one class of goroutines that held the Ps; waits of any kind alike",
 	LookAlikes: []string{"slow-cgo", "cpu-hog", "overload", "host-contention"},
@@ -35,12 +35,16 @@ func judge(c *cause.Case) *cause.Judgement {
 	class, held := cause.TopBy(c, h.Keys, func(k blame.Key) blame.ClassID { return k.Class })
 	part := held / max(c.Sum(h.Keys), 1)
 	foreign := c.A.Classes[class].Endpoint < 0 && !c.A.Serves(class) && part > 0.5
+	subject := "they lose their P in calls and have to wait for another one when these return"
+	if h.Kept() {
+		subject = "calls of requests keep the Ps, and who returns from one queues for a P again"
+	}
 	return &cause.Judgement{
 		Keys: h.Keys, Where: place(c),
-		Subject: "they lose their P in calls and have to wait for another one when these return",
+		Subject: subject,
 		Evidence: []cause.Evidence{
 			{
-				Text:  fmt.Sprintf("slow requests wait %s for a P after %.1f calls each, typical ones %s", cause.Ms(h.Tail), h.Calls, cause.Ms(h.Typical)),
+				Text:  fmt.Sprintf("slow requests wait %s for a P, %.1f times after a call, typical ones %s", cause.Ms(h.Tail), h.Calls, cause.Ms(h.Typical)),
 				Holds: cause.Of(h.Tail >= grown*h.Typical || c.P.Whole || c.Contrast == cause.LevelContrast), Decides: true, Number: h.Tail / max(h.Typical, 1),
 			},
 			{
@@ -55,7 +59,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 }
 
-// place is where the slow requests are in calls longest.
+// place is where the slow requests are in calls longest; where they are in none, the
+// calls that keep the Ps from them.
 func place(c *cause.Case) *cause.Place {
 	var where *cause.Place
 	var most int64
@@ -72,6 +77,9 @@ func place(c *cause.Case) *cause.Place {
 				}
 			}
 		}
+	}
+	if where == nil {
+		where = c.Keeper()
 	}
 	return where
 }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package demo
+
+func (v *vault) sign(int) error { return errLinux }
