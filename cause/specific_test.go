@@ -171,6 +171,15 @@ var specific = []struct {
 		finding: "slow-disk", where: "main.save",
 	},
 	{
+		name: "the request writes to a file and syncs it",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			calls(serving, 12*ms, with(filewrite, "main.commit", "main.serve")...)(p)
+			calls(serving, 8*ms, with(fsync, "main.commit", "main.serve")...)(p)
+		})},
+		host:    seen(filed, blocked, calm),
+		finding: "slow-disk", where: "main.commit", not: []string{"sync-logging"},
+	},
+	{
 		name: "all sync under one lock",
 		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(calls(serving, ms/10, with(fsync, "main.commit", "main.serve")...)),
 			every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(fsync, "main.commit", "main.loop")...))))},

@@ -29,8 +29,10 @@ func judge(c *cause.Case) *cause.Judgement {
 		return k.Flags&blame.Blind == 0 && (k.Kind == blame.Syscall || k.Kind == blame.Network)
 	}
 	lines := c.Root(func(k blame.Key) bool { return writes(k) && c.A.Sites[k.Site].Log })
+	data := durable(c)
 	bare := c.Root(func(k blame.Key) bool {
-		return writes(k) && !c.A.Sites[k.Site].Log && c.A.Sites[k.Site].Kind == blame.SiteWriteFD
+		s := &c.A.Sites[k.Site]
+		return writes(k) && !s.Log && s.Kind == blame.SiteWriteFD && !data[s.Func]
 	})
 	r, ev, what := lines, logged(c, lines), "write to a log in %s and wait until it takes the line"
 	if bare.NS > lines.NS {
@@ -44,6 +46,18 @@ func judge(c *cause.Case) *cause.Judgement {
 		Subject:  fmt.Sprintf("they "+what, cause.PlaceName(r.Where)),
 		Evidence: append(ev, c.Punctual("the writes", r.NS)),
 	}
+}
+
+// durable returns the functions that sync files: what these write is data, and waits
+// for the same disk.
+func durable(c *cause.Case) map[string]bool {
+	out := map[string]bool{}
+	for i := range c.A.Sites {
+		if s := &c.A.Sites[i]; s.Kind == blame.SiteSync && s.App {
+			out[s.Func] = true
+		}
+	}
+	return out
 }
 
 // logged is the evidence of writes below a logging package.
