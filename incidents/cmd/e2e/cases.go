@@ -17,6 +17,7 @@ type trial struct {
 	inside  []string    // of the server that it calls in its own process
 	fsync   []string    // arguments of slowfs, which its files are on; nil without it
 	gateway bool        // etcd is called through its JSON gateway, not through gRPC
+	large   string      // what takes time for large pictures in resize
 	rate    float64     // requests per second
 	bursts  load.Bursts // beside them
 	// quota is the CPU quota of the program, as a multiple of what it uses without
@@ -61,6 +62,8 @@ const (
 	// refreshEvery is the mean time between refreshs of what every call reads: each
 	// holds a lock for slowTime.
 	refreshEvery = 1500 * time.Millisecond
+	// A large picture, 4 % of all, takes about largeTime; so does its fsync.
+	largeTime = 20 * time.Millisecond
 	// A burst is as much work as 300 ms of the steady load. quota, a multiple of
 	// the mean use, is used up by it at once, and leaves room to catch up: near or
 	// above the mean, requests would pile up and the case be one of overload.
@@ -134,6 +137,31 @@ var trials = withoutHost([]trial{
 		inside: []string{}, fsync: []string{"-delay", fsyncTime.String(), "-share", fsyncShare}, felt: fsyncTime / 2,
 		verdict: "cause",
 		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
+	},
+	{
+		name: "resize-steady", start: startResize, program: "resize", large: "none", rate: rate, lag: calmLag,
+		verdict: "healthy",
+	},
+	{
+		name: "resize-compute", start: startResize, program: "resize", large: "compute", rate: rate, lag: busyLag, felt: largeTime / 2,
+		verdict: "cause",
+		causes:  []string{"slow-cgo"}, also: []string{"host-contention"},
+	},
+	{
+		name: "resize-wait", start: startResize, program: "resize", large: "wait", rate: rate, lag: busyLag, felt: largeTime / 2,
+		verdict: "cause",
+		causes:  []string{"slow-cgo"}, also: []string{"host-contention"},
+	},
+	{
+		name: "resize-disk", start: startResize, program: "resize", large: "keep", rate: rate, lag: busyLag, felt: largeTime / 2,
+		fsync:   []string{"-delay", largeTime.String(), "-share", "1"},
+		verdict: "cause",
+		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
+	},
+	{
+		name: "resize-pages", start: startResize, program: "resize", large: "look", rate: rate, lag: busyLag, felt: largeTime / 2,
+		verdict: "cause",
+		causes:  []string{"page-faults"}, also: []string{"host-contention"},
 	},
 	{
 		name: "gateway-remote", start: startGateway, program: "gateway", rate: rate, lag: calmLag,

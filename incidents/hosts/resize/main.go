@@ -1,12 +1,19 @@
-// Command resize is a service whose requests call a library in C, and for 4 % of
-// them the call takes about 20 ms (slow-cgo). It puts itself under load from a
-// process of its own and prints the address to diagnose:
+// Command resize is a service whose requests call a library in C. For 4 % of them,
+// the large pictures, something takes about 20 ms; -large says what:
+//
+//	compute   the library computes (slow-cgo)
+//	wait      the library waits (slow-cgo)
+//	keep      the picture is made durable, which takes what -files takes (slow-disk)
+//	look      the picture is read where it is mapped, but not in memory (page-faults)
+//	none      nothing
+//
+// Without -listen it puts itself under load from a process of its own. It prints the
+// address to diagnose:
 //
 //	CGO_ENABLED=1 go run . &
 //	whylate diagnose http://127.0.0.1:6061
 //
-// With -wait the library waits instead of computing; with -steady no call is
-// slow. It needs a C compiler, which is why it stands apart from the demos.
+// It needs a C compiler, which is why it stands apart from the demos.
 package main
 
 import (
@@ -29,10 +36,10 @@ import (
 const clientsEnv = "RESIZE_CLIENTS"
 
 const (
-	rate      = 200 // requests per second
-	slowShare = 0.04
-	usual     = 50     // units of work, about 1 µs each
-	large     = 20_000 // for slowShare of the requests
+	rate       = 200 // requests per second
+	largeShare = 0.04
+	usual      = 50     // units of work, about 1 µs each
+	many       = 20_000 // for a large picture
 )
 
 func main() {
@@ -46,34 +53,71 @@ func main() {
 	}
 }
 
+// work is what a large picture takes beside the usual; it returns something of it.
+type work func() (uint32, error)
+
+// works returns the work of that name.
+func works(large, files string) (work, error) {
+	switch large {
+	case "compute":
+		return func() (uint32, error) { return picture{}.size(rand.Uint32(), many), nil }, nil
+	case "wait":
+		return func() (uint32, error) { return picture{wait: true}.size(rand.Uint32(), many), nil }, nil
+	case "keep":
+		s, err := newShelf(files)
+		return s.keep, err
+	case "look":
+		a, err := newAlbum(files)
+		return a.look, err
+	case "none":
+		return func() (uint32, error) { return 0, nil }, nil
+	}
+	return nil, fmt.Errorf("unknown work %q for large pictures", large)
+}
+
 func serve() error {
 	admin := flag.String("admin", "127.0.0.1:6061", "`address` of net/http/pprof")
-	wait := flag.Bool("wait", false, "the library waits instead of computing")
-	steady := flag.Bool("steady", false, "no call is slow")
+	listen := flag.String("listen", "", "`address` of the service; without it, the program is its own client")
+	large := flag.String("large", "compute", "what takes time for large pictures")
+	files := flag.String("files", os.TempDir(), "`folder` for files")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	do, err := works(*large, *files)
 	if err != nil {
 		return err
 	}
-	lib := picture{wait: *wait}
+	address := *listen
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
 	failed := make(chan error, 3)
 	go func() { failed <- http.ListenAndServe(*admin, nil) }()
 	go func() {
 		failed <- http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			units := usual
-			if !*steady && rand.Float64() < slowShare {
-				units = large
+			sum := picture{}.size(rand.Uint32(), usual)
+			if rand.Float64() < largeShare {
+				more, err := do()
+				if err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+					return
+				}
+				sum += more
 			}
-			fmt.Fprintln(w, lib.size(rand.Uint32(), units))
+			fmt.Fprintln(w, sum)
 		}))
 	}()
-	load, err := startClients(ctx, "http://"+l.Addr().String())
-	if err != nil {
-		return err
+	if *listen == "" {
+		load, err := startClients(ctx, "http://"+l.Addr().String())
+		if err != nil {
+			return err
+		}
+		go func() { failed <- load.Wait() }()
 	}
-	go func() { failed <- load.Wait() }()
 	fmt.Printf("diagnose http://%s\n", *admin)
 	select {
 	case err := <-failed:
