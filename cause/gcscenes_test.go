@@ -135,6 +135,18 @@ var gcScenes = []told{
 		p.waits(helper, "system goroutine wait", advances...)
 		p.runs(serving, 0)
 	})}, finding: "observer"},
+	{name: "requests queue behind each other after the tracer's own goroutine has had the only P", scene: scene{procs: 1, cast: func(p *play) {
+		p.waits(helper, "", advances...)
+		crowdServes(p)
+	}, in: every(10, func(p *play) {
+		p.wakes(0, helper)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 20*ms, "runtime.traceAdvance", advances[1])
+		p.waits(helper, "system goroutine wait", advances...)
+		crowdWorks(p, func() {})
+		p.runs(serving, 0)
+	})}, finding: "observer"},
 	{name: "somebody's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), finding: "stop-the-world"},
 	{name: "whylate's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), set: ownProfiles, finding: "observer"},
 	{name: "whylate asked for profiles while the service asked for its statistics", scene: stopped("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms, 19*ms), set: ownProfiles, finding: "stop-the-world"},

@@ -16,7 +16,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "observer", Title: "observer", Rank: 100, Layer: cause.Host, Ours: true,
 	What:       "The recording itself made these requests late: beginning a trace stops the world, and once a second the tracer lists every goroutine, which takes a P and, where there are very many, makes the garbage collector run.",
-	MustHold:   "the slow requests lie in the trace's own stops, behind its own goroutines, or in GC cycles that the tracer's allocations began; for a profile, at the instants at which whylate asked for it",
+	MustHold:   "the slow requests lie in the trace's own stops, behind its own goroutines, in GC cycles that the tracer's allocations began, or behind requests that piled up meanwhile; for a profile, at the instants at which whylate asked for it",
 	MustNot:    "profiles and stops that somebody else asked for: they are what the service lives with",
 	LookAlikes: []string{"stop-the-world", "gc-workers", "gc-assist", "cpu-hog"},
 	Fix: []string{
@@ -43,13 +43,15 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(keys) == 0 {
 		return nil
 	}
+	queued := queue(c, keys)
+	keys = append(keys, queued...)
 	share := func(keys []blame.KeyID) string { return cause.Pct(c.Sum(keys) / max(c.Excess, 1)) }
 	j := &cause.Judgement{
 		Keys:    keys,
 		Subject: "the recording itself held them up",
 		Evidence: []cause.Evidence{{
-			Text: fmt.Sprintf("stops that the recording asked for take %s, its goroutines on the Ps %s, GC cycles that the tracer began %s of the excess",
-				share(stopped), share(behind), share(collected)),
+			Text: fmt.Sprintf("stops that the recording asked for take %s, its goroutines on the Ps %s, GC cycles that the tracer began %s, requests that queue behind each other because of that %s of the excess",
+				share(stopped), share(behind), share(collected), share(queued)),
 			Holds: cause.Of(c.Sum(keys) > 0), Decides: true, Number: c.Share(keys),
 		}},
 	}
@@ -62,6 +64,40 @@ func judge(c *cause.Case) *cause.Judgement {
 		})
 	}
 	return j
+}
+
+// queue returns the waits of requests for a P behind each other, if it is the
+// recording that lets them pile up: it holds the Ps for half as long as they do
+// themselves, and for longer than anybody else.
+func queue(c *cause.Case, mine []blame.KeyID) []blame.KeyID {
+	var held, requests float64
+	others := map[blame.ClassID]float64{}
+	for _, id := range mine {
+		if c.Key(id).Kind == blame.Behind {
+			held += c.NS[id]
+		}
+	}
+	keys := c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind })
+	var own []blame.KeyID
+	for _, id := range keys {
+		switch class := c.Key(id).Class; {
+		case slices.Contains(mine, id):
+		case c.A.Classes[class].Endpoint >= 0 || c.A.Serves(class):
+			own = append(own, id)
+			requests += c.NS[id]
+		default:
+			others[class] += c.NS[id]
+		}
+	}
+	for _, ns := range others {
+		if ns >= held {
+			return nil
+		}
+	}
+	if held < 0.5*requests {
+		return nil
+	}
+	return own
 }
 
 // records reports whether goroutines with a root function write this trace: the
