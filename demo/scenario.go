@@ -148,6 +148,7 @@ var scenarios = []Scenario{
 	routesCrowd,           // routes.go
 	paymentsExchange,      // payments.go
 	timesheetsLong,        // timesheets.go
+	observer,              // stations.go
 	controlSteady,         // profiles.go
 	controlBursts,         // profiles.go
 	controlGC,             // news.go
