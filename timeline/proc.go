@@ -17,7 +17,8 @@ type Activity uint8
 const (
 	// Idle: no goroutine, nothing to do; parked or spinning.
 	Idle Activity = iota
-	// GCIdle: an idle-priority GC worker, which gives way to any goroutine.
+	// GCIdle: an idle-priority GC worker, which gives way to any goroutine that is
+	// not in another P's queue (see Timeline.Passed).
 	GCIdle
 	// Late: something was there to run, but the thread did not get to it.
 	Late
