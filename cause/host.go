@@ -22,6 +22,7 @@ type HostView struct {
 	// machine's CPU times were; where they were not, zero means nothing.
 	Scheduled, Machine bool
 	tail               []host.Span
+	waited             []wait // cache of waits
 }
 
 // covered is the part of the slow requests' time that the samples must cover.
@@ -105,31 +106,85 @@ type Crowd struct {
 // Others is what neither the process nor its descendants had, and was not idle.
 func (c Crowd) Others() float64 { return max(0, 1-c.Own-c.Children-c.Idle) }
 
-// Crowd returns who had the CPUs meanwhile; zero where nobody waited.
+// Crowd returns who had the CPUs meanwhile; zero where nobody waited. A wait is
+// counted when it ends, at any time between two samples, and may have begun long
+// before them.
 func (h *HostView) Crowd() (c Crowd) {
+	const ends = 4 // the instants between two samples at which waits are taken to end
 	var weight float64
-	for _, s := range h.tail {
-		i := sort.Search(len(h.Samples), func(i int) bool { return h.Samples[i].MonoNS > s.From })
-		for i = max(i, 1); i < len(h.Samples) && h.Samples[i-1].MonoNS < s.To; i++ {
-			a, b := h.Samples[i-1].MonoNS, h.Samples[i].MonoNS
-			u := h.Over([]host.Span{{From: a, To: b}})
-			w := u.DelayNS * float64(min(s.To, b)-max(s.From, a)) / max(1, float64(b-a))
-			all := u.IdleNS + u.IOWaitNS + u.BusyNS + u.StealNS
-			if w <= 0 || all <= 0 {
-				continue
-			}
-			weight += w
-			cpus := max(1, u.WallNS) * float64(max(1, h.CPUs()))
-			c.Own += w * u.RunNS / cpus
-			c.Children += w * u.ChildrenNS / cpus
-			c.Idle += w * (u.IdleNS + u.IOWaitNS) / all
-			c.Stolen += w * u.StealNS / all
+	for i, w := range h.waits() {
+		if i == 0 || w.delay <= 0 {
+			continue
+		}
+		a, b := h.Samples[i-1].MonoNS, h.Samples[i].MonoNS
+		for k := range int64(ends) {
+			e := a + (b-a)*(2*k+1)/(2*ends)
+			h.crowd(&c, &weight, host.Span{From: e - w.length, To: e}, w.delay/ends)
 		}
 	}
 	if weight > 0 {
 		c.Own, c.Children, c.Idle, c.Stolen = c.Own/weight, c.Children/weight, c.Idle/weight, c.Stolen/weight
 	}
 	return c
+}
+
+// crowd adds who had the CPUs in those parts of a wait that lie in slow requests.
+func (h *HostView) crowd(c *Crowd, weight *float64, wait host.Span, delay float64) {
+	first := sort.Search(len(h.tail), func(i int) bool { return h.tail[i].To > wait.From })
+	for _, s := range h.tail[first:] {
+		if s.From >= wait.To {
+			break
+		}
+		in := host.Span{From: max(s.From, wait.From), To: min(s.To, wait.To)}
+		u := h.Over([]host.Span{in})
+		all := u.IdleNS + u.IOWaitNS + u.BusyNS + u.StealNS
+		if all <= 0 {
+			continue
+		}
+		w := delay * float64(in.To-in.From) / float64(wait.To-wait.From)
+		*weight += w
+		cpus := max(1, u.WallNS) * float64(max(1, h.CPUs()))
+		c.Own += w * u.RunNS / cpus
+		c.Children += w * u.ChildrenNS / cpus
+		c.Idle += w * (u.IdleNS + u.IOWaitNS) / all
+		c.Stolen += w * u.StealNS / all
+	}
+}
+
+// wait is what threads waited for a CPU, as counted in one sample, in nanoseconds:
+// all together, and the length of the wait in which the average waited nanosecond
+// lies, at least shortWait.
+type wait struct {
+	delay  float64
+	length int64
+}
+
+// shortWait is a time slice of the kernel's scheduler, about, in nanoseconds.
+const shortWait = 1e6
+
+// waits returns the waits for a CPU that are counted in each sample.
+func (h *HostView) waits() []wait {
+	if h.waited != nil {
+		return h.waited
+	}
+	h.waited = make([]wait, len(h.Samples))
+	was := map[int]host.Thread{}
+	for i := range h.Samples {
+		var delay, squares float64
+		for _, t := range h.Samples[i].Threads {
+			if w, ok := was[t.TID]; ok && t.Slices > w.Slices && t.DelayNS > w.DelayNS {
+				d := float64(t.DelayNS - w.DelayNS)
+				delay += d
+				squares += d * d / float64(t.Slices-w.Slices)
+			}
+			was[t.TID] = t
+		}
+		h.waited[i].length = int64(max(shortWait, squares/max(1, delay)))
+		if i > 0 {
+			h.waited[i].delay = max(delay, float64(h.Samples[i].DelayNS-h.Samples[i-1].DelayNS))
+		}
+	}
+	return h.waited
 }
 
 // CPUs is how many CPUs the process may use.
@@ -261,26 +316,20 @@ func (h *HostView) Wait() float64 {
 // TailWait is Wait during the slow requests, each wait weighted by its length:
 // the length of the wait in which the average waited nanosecond lies.
 func (h *HostView) TailWait() float64 {
-	var delay, squares float64
-	was := map[int]host.Thread{}
-	k := 0
-	for i := range h.Samples {
-		now := h.Samples[i].MonoNS
-		for k < len(h.tail) && i > 0 && h.tail[k].To <= h.Samples[i-1].MonoNS {
-			k++
+	var delay, sum float64
+	for i, w := range h.waits() {
+		if i == 0 {
+			continue
 		}
-		// A wait is counted when it ends, in the sample after that.
-		inside := k < len(h.tail) && i > 0 && h.tail[k].From < now || k > 0 && i > 1 && h.tail[k-1].To > h.Samples[i-2].MonoNS
-		for _, t := range h.Samples[i].Threads {
-			if w, ok := was[t.TID]; ok && inside && t.Slices > w.Slices && t.DelayNS > w.DelayNS {
-				d := float64(t.DelayNS - w.DelayNS)
-				delay += d
-				squares += d * d / float64(t.Slices-w.Slices)
-			}
-			was[t.TID] = t
+		// It is counted when it ends, in the sample after that.
+		from := h.Samples[i-1].MonoNS - w.length
+		k := sort.Search(len(h.tail), func(k int) bool { return h.tail[k].To > from })
+		if k < len(h.tail) && h.tail[k].From < h.Samples[i].MonoNS {
+			delay += w.delay
+			sum += w.delay * float64(w.length)
 		}
 	}
-	return squares / max(1, delay)
+	return sum / max(1, delay)
 }
 
 // OffCPU returns the pieces in which threads did not get a CPU when they wanted

@@ -276,7 +276,7 @@ func (r *Recorder) openGroups(list []group) {
 	for i, g := range list {
 		if g.stat != "" {
 			f, err := r.open(g.stat)
-			r.add("groups", r.reader(f, err, func(text []byte) { r.last.Groups[i].parse(text) }))
+			r.add("groups", r.reader(f, err, func(text []byte) { r.last.Groups[i].parse(text) })).share = tellingShare
 		}
 		if g.usage != "" {
 			f, err := r.open(g.usage)
@@ -314,7 +314,10 @@ func (r *Recorder) openMachine() {
 		{"machine.pressure", "/proc/pressure/memory", func(b []byte) { m.MemorySomeNS, m.MemoryFullNS = pressure(b) }, leisurely},
 	} {
 		f, err := r.open(c.path)
-		r.add(c.what, r.reader(f, err, c.parse)).every = int64(c.every)
+		src := r.add(c.what, r.reader(f, err, c.parse))
+		if src.every = int64(c.every); c.every == 0 {
+			src.share = tellingShare
+		}
 	}
 }
 
