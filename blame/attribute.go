@@ -51,6 +51,7 @@ type Attribution struct {
 	answerers    map[SiteID]map[string]bool
 	cancels      map[SiteID]int
 	queues       map[SiteID]*Queue
+	jobsAt       map[SiteID]map[timeline.GID][]job
 	// samples are the instants of the goroutines' CPU samples, clocks of those that
 	// read the clock; clockStacks caches which stacks do.
 	samples, clocks map[timeline.GID][]timeline.Time
@@ -88,7 +89,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		t: t, f: f, guards: o.Guards, late: -1,
 		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
 		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
-		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{},
+		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
 		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},

@@ -452,6 +452,52 @@ request /last g4 0ms-10ms
 	}
 }
 
+// A worker that serves a batch holds once for all in it, and each of them waited for
+// all of its work.
+func TestABatchIsOnePieceOfWork(t *testing.T) {
+	_, a := attribute(t, `procs 2
+stack done = runtime.chanrecv1 < main.ask < main.handle
+stack close = runtime.closechan < main.flush < main.work
+stack root = main.handle
+request /third g4 0ms-4ms
+request /next g5 0ms-7ms
+0ms p1 idle
+0ms p0 busy
+0ms p0 starts g2 as root
+0ms p0 starts g3 as root
+0ms p0 starts g4 as root
+0ms p0 starts g5 as root
+0ms g2 runs on p0
+0ms g2 waits chan receive at done
+0ms g3 runs on p0
+0ms g3 waits chan receive at done
+0ms g4 runs on p0
+0ms g4 waits chan receive at done
+0ms g5 runs on p0
+0ms g5 waits chan receive at done
+0ms p0 starts g1
+0ms g1 runs on p0
+3ms g1 wakes g2 at close
+3001us g1 wakes g3 at close
+3002us g1 wakes g4 at close
+3002us g4 runs on p1
+4ms g4 ends
+4ms p1 idle
+6ms g1 wakes g5 at close
+6ms g5 runs on p1
+7ms end
+`, "")
+	want := []struct {
+		holders    int
+		hold, held int64
+	}{{1, 3.002e6, 3.002e6}, {2, 3.002e6, 6e6}}
+	for i, w := range want {
+		if r := a.Requests[i]; r.Holders != w.holders || r.Hold != w.hold || r.Held != w.held {
+			t.Errorf("request %d: %d holders, longest %d ns, together %d ns", i, r.Holders, r.Hold, r.Held)
+		}
+	}
+}
+
 func TestSplitIsExactAndByLargestRemainder(t *testing.T) {
 	for _, c := range []struct {
 		n       int64

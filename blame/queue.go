@@ -64,9 +64,6 @@ func (a *Attribution) Answers(g timeline.GID) bool {
 	return a.answered[g] > 0
 }
 
-// maxHolds bounds the holds that are measured for one site.
-const maxHolds = 4000
-
 // Queue returns what is known of the waits at a site.
 func (a *Attribution) Queue(site SiteID) *Queue {
 	if q := a.queues[site]; q != nil {
@@ -128,31 +125,19 @@ func (a *Attribution) perActivation(site SiteID, g timeline.GID) float64 {
 
 // holds measures the holds that ended with a release at the site.
 func (a *Attribution) holds(site SiteID, q *Queue) {
-	rs := a.releases[site]
-	step := max(1, len(rs)/maxHolds)
 	type edge struct {
 		at timeline.Time
 		d  int
 	}
 	var edges []edge
 	var lengths []int64
-	before := map[timeline.GID]timeline.Time{}
-	for k := range rs {
-		h := a.t.Gs[rs[k].g].Segs[rs[k].seg].Waker
-		last := before[h]
-		before[h] = rs[k].at
-		if k%step != 0 {
-			continue
+	for _, js := range a.jobs(site) {
+		for _, p := range js {
+			if p.from < p.done {
+				edges = append(edges, edge{p.from, 1}, edge{p.done, -1})
+				lengths = append(lengths, int64(p.done-p.from))
+			}
 		}
-		from := a.passed(h, site, rs[k].at)
-		if last > 0 && (last > from || from >= rs[k].at) {
-			from = last // what it held before it has given back
-		}
-		if from >= rs[k].at {
-			continue
-		}
-		edges = append(edges, edge{from, 1}, edge{rs[k].at, -1})
-		lengths = append(lengths, int64(rs[k].at-from))
 	}
 	if len(lengths) == 0 {
 		return
@@ -172,24 +157,31 @@ func (a *Attribution) holds(site SiteID, q *Queue) {
 		}
 		n += e.d
 	}
-	if any > 0 && step == 1 {
+	if any > 0 {
 		q.Holders = float64(held) / float64(any)
 	}
 }
 
 // passed returns since when g may have held what it released at a site at the
-// instant at: the end of its own last wait there, of its last home wait, or its
-// birth if it carries requests, whichever is last; at itself if nothing is known.
-func (a *Attribution) passed(g timeline.GID, site SiteID, at timeline.Time) timeline.Time {
+// instant at, but not before after: the end of its own last wait there, of its last
+// home wait, or its birth if it carries requests, whichever is last; else after, or
+// at itself if that is 0 and nothing is known.
+func (a *Attribution) passed(g timeline.GID, site SiteID, at, after timeline.Time) timeline.Time {
 	me := &a.t.Gs[g]
 	for i := me.SegmentAt(at) - 1; i >= 0; i-- {
 		s := &me.Segs[i]
+		if after > 0 && s.End <= after {
+			return after
+		}
 		if s.Kind == timeline.Waiting && (a.siteOf(s.Stack) == site || a.f.Home(g, s)) {
 			return s.End
 		}
 	}
 	if me.Born && a.f.Entry(g) {
-		return me.Start()
+		return max(after, me.Start())
+	}
+	if after > 0 {
+		return after
 	}
 	return at
 }

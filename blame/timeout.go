@@ -69,11 +69,11 @@ func (w *walker) timedOut(at *where, g timeline.GID, s *timeline.Segment, k Key,
 // worker walks what a worker h did in [from, to] of the wait s: first, perhaps,
 // for others.
 func (w *walker) worker(next, at *where, s *timeline.Segment, h timeline.GID, k Key, from, to timeline.Time) {
-	ahead := *next
-	ahead.flags |= Ahead
-	for before := range w.a.answeredBefore(next.last, s, h, from, to) {
-		w.atWork(&ahead, at, h, k, from, before)
-		from = before
+	if others := w.a.aheadOf(next.last, s, h, from, to); others.n > 0 {
+		ahead := *next
+		ahead.flags |= Ahead
+		w.atWork(&ahead, at, h, k, from, others.until)
+		from = others.until
 	}
 	w.atWork(next, at, h, k, from, to)
 }
@@ -192,7 +192,7 @@ func (w *walker) returned(s *timeline.Segment, site SiteID) {
 	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > s.Start }); i < len(rs) && rs[i].at <= s.End && w.steps <= maxSteps; i++ {
 		w.steps++
 		h := w.a.t.Gs[rs[i].g].Segs[rs[i].seg].Waker
-		if held := rs[i].at - w.a.passed(h, site, rs[i].at); held > 0 {
+		if held := rs[i].at - w.a.passed(h, site, rs[i].at, 0); held > 0 {
 			w.hold = max(w.hold, held)
 			w.held += held
 			w.holders++

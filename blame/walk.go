@@ -1,7 +1,6 @@
 package blame
 
 import (
-	"iter"
 	"sort"
 	"strings"
 
@@ -523,44 +522,26 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 	if since > from {
 		w.cover(&next, s, hop, from, since)
 	}
-	ahead := next
-	ahead.flags |= Ahead
-	for before := range a.answeredBefore(hop, s, h, since, to) {
-		w.holder(&ahead, h, since, before)
-		since = before
+	if others := a.aheadOf(hop, s, h, since, to); others.n > 0 {
+		ahead := next
+		ahead.flags |= Ahead
+		w.holder(&ahead, h, since, others)
+		since = others.until
 	}
-	w.holder(&next, h, since, to)
+	w.holder(&next, h, since, ahead{until: to, n: 1, longest: to - since})
 }
 
-// answeredBefore yields the instants in (from, to) at which the waker h of s ended
-// other waits at the same site: what a worker did until then it did for others,
-// one after the other. A lock's holder does nothing for others.
-func (a *Attribution) answeredBefore(hop Hop, s *timeline.Segment, h timeline.GID, from, to timeline.Time) iter.Seq[timeline.Time] {
-	return func(yield func(timeline.Time) bool) {
-		if a.lockLike(hop) || a.passing(hop) {
-			return
-		}
-		from, to := max(from, s.Start), min(to, s.End)
-		rs := a.releases[hop.Site]
-		for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > from }); i < len(rs) && rs[i].at < to; i++ {
-			if a.t.Gs[rs[i].g].Segs[rs[i].seg].Waker == h && !yield(rs[i].at) {
-				return
-			}
-		}
-	}
-}
-
-// holder walks what a holder did before it released, and measures its hold: that
-// time without its own queueing at the same site.
-func (w *walker) holder(at *where, h timeline.GID, from, to timeline.Time) {
-	outer := w.nested
+// holder walks what a holder did from an instant on, in one or more pieces of work,
+// and measures its holds: that time without its own queueing at the same site.
+func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead) {
+	outer, to := w.nested, did.until
 	w.nested = 0
 	w.walk(at, h, from, to)
 	queueing := at.last.Site == at.queue.Site
 	if queueing {
-		w.hold = max(w.hold, to-from-w.nested)
+		w.hold = max(w.hold, min(did.longest, to-from-w.nested))
 		w.held += to - from - w.nested
-		w.holders++
+		w.holders += did.n
 	}
 	w.nested = outer
 	if queueing && at.flags&Ahead != 0 { // what a holder ahead waits for elsewhere is part of its hold
@@ -665,7 +646,7 @@ func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timelin
 		}
 		w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-r.at)
 		if since < r.at {
-			w.holder(&next, seg.Waker, since, r.at)
+			w.holder(&next, seg.Waker, since, ahead{until: r.at, n: 1, longest: r.at - since})
 		} else {
 			since = r.at
 		}
