@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -439,7 +440,7 @@ func (c *Case) test() (out []outcome, ruledOut []RuledOut) {
 		j.Keys = c.stillFree(j.Keys)
 		t := j.holds()
 		if share := c.Share(j.Keys); share < TestedShare && (t != No || len(j.Keys) > 0) {
-			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share, Absent: share < AbsentShare})
+			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share, Absent: math.Abs(share) < AbsentShare})
 			continue
 		}
 		if t == No {

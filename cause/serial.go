@@ -1,6 +1,9 @@
 package cause
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/timeline"
 )
@@ -119,20 +122,30 @@ func isBlind(k blame.Key) bool { return k.Flags&blame.Blind != 0 }
 // leaf themselves, and what serialises it is only the way to it. (Among slow
 // requests those are common that both queue and do it.)
 func (c *Case) OwnWork(keys []blame.KeyID) float64 {
-	sites, all := map[blame.SiteID]float64{}, 0.0
+	time, all := map[blame.SiteID]float64{}, 0.0
+	var sites []blame.SiteID
 	for _, id := range keys {
-		if s := c.Key(id).Site; s != 0 {
-			sites[s] += c.NS[id]
+		if s := c.Key(id).Site; s != 0 && c.NS[id] > 0 {
+			if time[s] == 0 {
+				sites = append(sites, s)
+			}
+			time[s] += c.NS[id]
 			all += c.NS[id]
 		}
 	}
-	return c.doThemselves(keys, func(k blame.Key) bool { return sites[k.Site] > 0 && sites[k.Site] >= ownWorkMin*all })
+	slices.SortStableFunc(sites, func(x, y blame.SiteID) int { return cmp.Compare(time[y], time[x]) })
+	mostly := map[blame.SiteID]bool{}
+	for left := all; len(sites) > 0 && left > asideMax*all; sites = sites[1:] {
+		mostly[sites[0]] = true
+		left -= time[sites[0]]
+	}
+	return c.doThemselves(keys, func(k blame.Key) bool { return mostly[k.Site] })
 }
 
-// ownWorkMin is the part of what holders waited for from which on a site is what
-// they hold for: a holder also writes a request to its peer, and every request
-// writes an answer.
-const ownWorkMin = 0.1
+// asideMax is the part of what holders waited for that may be aside from what they
+// hold for: a holder also writes a request to its peer, and every request writes an
+// answer.
+const asideMax = 0.1
 
 // doThemselves reports the part of all requests that spend time under keys and
 // also under a key on their own goroutine that is the same work.

@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -36,6 +37,18 @@ func calls(g gotrace.GoID, ns int64, functions ...string) func(p *play) {
 		p.do(p.b.Calls(g, p.stack(functions...)))
 		p.pass(ns)
 		p.do(p.b.Returns(g))
+	}
+}
+
+// napsIn makes g, which runs on a P, sleep in twelve functions, for so long each.
+func napsIn(g gotrace.GoID, on gotrace.ProcID, ns int64, callers ...string) func(p *play) {
+	return func(p *play) {
+		for i := range 12 {
+			p.leaves(g, on, "sleep", append([]string{"time.Sleep", fmt.Sprintf("main.table%d", i)}, callers...)...)
+			p.pass(ns)
+			p.wakes(0, g)
+			p.runs(g, on)
+		}
 	}
 }
 
@@ -119,6 +132,21 @@ var specific = []struct {
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(logline, "main.refresh", "main.loop")...)))},
 		finding: "lock-held-across-wait", where: "main.refresh", not: []string{"sync-logging", "slow-disk"},
+	},
+	{
+		name: "a lock is held across a wait, and both the holder and everybody write something",
+		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(calls(serving, ms/10, "syscall.write")),
+			every(10, behindHelper("sync", mutex, unlock, func(p *play) {
+				calls(helper, ms/5, "syscall.write")(p)
+				naps(20*ms, "main.refresh", "main.loop")(p)
+			})))},
+		finding: "lock-held-across-wait", where: "main.refresh",
+	},
+	{
+		name: "everybody waits in many places under one lock",
+		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(napsIn(serving, 0, ms/100, "main.refresh", "main.loop")),
+			every(10, behindHelper("sync", mutex, unlock, napsIn(helper, 1, 2*ms, "main.refresh", "main.loop"))))},
+		finding: "timer-wait", not: []string{"lock-held-across-wait"},
 	},
 	{
 		name: "a full queue in front of a goroutine that writes the log",
