@@ -162,6 +162,7 @@ func (w *walker) request(i int) Attributed {
 	clear(w.acc)
 	w.total += w.steps
 	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
+	w.outside, w.squares = 0, 0
 	w.begun, w.reads = r.Start(), w.a.f.Roles[r.Role].Shape == request.Connection
 	w.fanIns = w.fanIns[:0]
 	for _, p := range r.Parts {
@@ -169,6 +170,9 @@ func (w *walker) request(i int) Attributed {
 		w.walk(&where{}, p.G, p.Start, p.End)
 	}
 	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Pieces: w.pieces(w.acc)}
+	if w.squares > 0 {
+		out.Outside = w.outside * w.outside / w.squares
+	}
 	for _, f := range w.fanIns {
 		out.FanIns = append(out.FanIns, FanIn{Pieces: w.pieces(f.wait), Other: w.pieces(f.other), Slack: int64(f.slack)})
 	}

@@ -140,7 +140,11 @@ type Attributed struct {
 	// waited for there.
 	Hold, Held int64
 	Holders    int
-	Pieces     []Piece
+	// Outside is how many waits for peers, system calls and calls into C are in
+	// Pieces, as if they were equally long: the square of their sum over the sum of
+	// their squares. 0 if there are none.
+	Outside float64
+	Pieces  []Piece
 	// FanIns are the waits in Pieces for one of several children.
 	FanIns []FanIn
 }

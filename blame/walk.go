@@ -60,6 +60,8 @@ type walker struct {
 	nested     timeline.Time
 	hold, held timeline.Time
 	holders    int
+	// outside and squares are the sums behind Attributed.Outside.
+	outside, squares float64
 	// waiters are the goroutines whose waits are being replaced by what they
 	// awaited in vain.
 	waiters []timeline.GID
@@ -92,6 +94,10 @@ func (w *walker) add(at *where, k Key, ns timeline.Time) {
 		k.Flags |= Self
 	}
 	w.acc[k] += int64(ns)
+	if k.Kind == Network || k.Kind == Syscall || k.Kind == Cgo {
+		w.outside += float64(ns)
+		w.squares += float64(ns) * float64(ns)
+	}
 }
 
 // walk gives each piece of what g did in [from, to] to exactly one leaf.

@@ -119,7 +119,7 @@ func (h *HostView) Crowd() (c Crowd) {
 		a, b := h.Samples[i-1].MonoNS, h.Samples[i].MonoNS
 		for k := range int64(ends) {
 			e := a + (b-a)*(2*k+1)/(2*ends)
-			h.crowd(&c, &weight, host.Span{From: e - w.length, To: e}, w.delay/ends)
+			h.crowd(&c, &weight, host.Span{From: e - w.length(), To: e}, w.delay/ends)
 		}
 	}
 	if weight > 0 {
@@ -153,11 +153,12 @@ func (h *HostView) crowd(c *Crowd, weight *float64, wait host.Span, delay float6
 
 // wait is what threads waited for a CPU, as counted in one sample, in nanoseconds:
 // all together, and the length of the wait in which the average waited nanosecond
-// lies, at least shortWait.
-type wait struct {
-	delay  float64
-	length int64
-}
+// lies: if the waits of each thread were equally long, and the longest that it can
+// have been.
+type wait struct{ delay, mean, longest float64 }
+
+// length is how long to look back from the end of a wait: the mean, at least shortWait.
+func (w wait) length() int64 { return int64(max(shortWait, w.mean)) }
 
 // shortWait is a time slice of the kernel's scheduler, about, in nanoseconds.
 const shortWait = 1e6
@@ -170,18 +171,21 @@ func (h *HostView) waits() []wait {
 	h.waited = make([]wait, len(h.Samples))
 	was := map[int]host.Thread{}
 	for i := range h.Samples {
-		var delay, squares float64
+		var delay, squares, longest float64
 		for _, t := range h.Samples[i].Threads {
 			if w, ok := was[t.TID]; ok && t.Slices > w.Slices && t.DelayNS > w.DelayNS {
 				d := float64(t.DelayNS - w.DelayNS)
 				delay += d
 				squares += d * d / float64(t.Slices-w.Slices)
+				longest += d * d
 			}
 			was[t.TID] = t
 		}
-		h.waited[i].length = int64(max(shortWait, squares/max(1, delay)))
+		h.waited[i].mean, h.waited[i].longest = squares/max(1, delay), longest/max(1, delay)
 		if i > 0 {
-			h.waited[i].delay = max(delay, float64(h.Samples[i].DelayNS-h.Samples[i-1].DelayNS))
+			all := float64(h.Samples[i].DelayNS - h.Samples[i-1].DelayNS)
+			h.waited[i].delay = max(delay, all)
+			h.waited[i].longest = max(h.waited[i].longest, all-delay) // of threads that are not told apart
 		}
 	}
 	return h.waited
@@ -314,22 +318,35 @@ func (h *HostView) Wait() float64 {
 }
 
 // TailWait is Wait during the slow requests, each wait weighted by its length:
-// the length of the wait in which the average waited nanosecond lies.
-func (h *HostView) TailWait() float64 {
-	var delay, sum float64
+// the length of the wait in which the average waited nanosecond lies. It is exact
+// if the waits of a thread between two samples were equally long; longest is its
+// upper bound.
+func (h *HostView) TailWait() (mean, longest float64) {
+	var delay, sum, most float64
 	for i, w := range h.waits() {
 		if i == 0 {
 			continue
 		}
 		// It is counted when it ends, in the sample after that.
-		from := h.Samples[i-1].MonoNS - w.length
+		from := h.Samples[i-1].MonoNS - w.length()
 		k := sort.Search(len(h.tail), func(k int) bool { return h.tail[k].To > from })
 		if k < len(h.tail) && h.tail[k].From < h.Samples[i].MonoNS {
 			delay += w.delay
-			sum += w.delay * float64(w.length)
+			sum += w.delay * w.mean
+			most += w.delay * w.longest
 		}
 	}
-	return sum / max(1, delay)
+	return sum / max(1, delay), most / max(1, delay)
+}
+
+// Outside is how many things outside of the program a slow request waits for, one
+// after the other: each of their ends may be seen late.
+func (c *Case) Outside() float64 {
+	var n float64
+	for _, i := range c.Tail {
+		n += c.A.Requests[i].Outside
+	}
+	return max(1, n/float64(max(1, len(c.Tail))))
 }
 
 // OffCPU returns the pieces in which threads did not get a CPU when they wanted
@@ -365,10 +382,11 @@ func (c *Case) OffCPU() []blame.KeyID {
 		called = delayed && late-work >= offShare*calls
 		// A thread that waits for a CPU polls no network: the end of a peer's wait
 		// is seen late too. Threads that wait for a slow peer do not wait for a CPU.
-		// And a wait for a peer ends with one wake-up: unless a quota stops all threads
+		// And each wait for a peer ends with one wake-up: unless a quota stops all threads
 		// again and again, this one must have waited for a CPU about as long at a time.
+		wait, _ := c.Host.TailWait()
 		asked = delayed && late >= allShare*(work+calls+peers) &&
-			(t != nil && t.Tail >= StoppedMin || c.Host.TailWait() >= offShare*peers)
+			(t != nil && t.Tail >= StoppedMin || c.Outside()*wait >= offShare*peers)
 	}
 	return c.Free(func(k blame.Key) bool {
 		switch {

@@ -18,8 +18,9 @@ const LateRatio = 0.25
 func (c *Case) Punctual(what string, ns float64) Evidence {
 	if c.Host != nil && c.Host.Scheduled {
 		e := Evidence{Decides: true, Record: "the other side's own times, or the kernel's scheduling events (needs root)", Alike: []string{"host-contention"}}
-		d := c.Lateness()
-		e.Text = fmt.Sprintf("threads waited for a CPU for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
+		_, longest := c.Host.TailWait()
+		d := min(c.Lateness(), c.Outside()*longest)
+		e.Text = fmt.Sprintf("threads waited for a CPU for at most %s of a slow request's waits, %s took %s", Ms(d), what, Ms(ns))
 		if t := c.Throttling(); t != nil && t.Tail*c.mean(c.Tail) > d {
 			d = t.Tail * c.mean(c.Tail)
 			e.Text = fmt.Sprintf("a CPU quota stopped the process for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
@@ -28,10 +29,10 @@ func (c *Case) Punctual(what string, ns float64) Evidence {
 		e.Holds, e.Number = unless(d > LateRatio*ns), d/max(ns, 1)
 		return e
 	}
-	late := c.LateWakeup()
+	late, n := c.LateWakeup(), c.Outside()
 	return Evidence{
-		Text:  fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread (99th percentile over tenths of a second), %s took %s", Ms(late), what, Ms(ns)),
-		Holds: unless(late > LateRatio*ns), Decides: true, Number: late / max(ns, 1),
+		Text:  fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread (99th percentile over tenths of a second), %s took %s in %.0f waits", Ms(late), what, Ms(ns), n),
+		Holds: unless(n*late > LateRatio*ns), Decides: true, Number: late / max(ns, 1),
 		Alike: []string{"host-contention"}, Record: RecordHost,
 	}
 }
