@@ -183,7 +183,11 @@ func (a *Attribution) written(s *stitching, writer timeline.GID, at timeline.Tim
 		return a.t.End
 	}
 	me := &a.t.Gs[writer]
-	return me.Segs[me.SegmentAt(ws[i]+1)].End
+	k := me.SegmentAt(ws[i])
+	for k < len(me.Segs)-1 && (me.Segs[k].Start < ws[i] || me.Segs[k].Kind != timeline.Syscall) { // a write may take no time at all
+		k++
+	}
+	return me.Segs[k].End
 }
 
 // woke returns when g first and last woke whom in [from, to]; 0 if it did not.
