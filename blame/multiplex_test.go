@@ -23,32 +23,46 @@ func sharedConnection(t *testing.T) string {
 	return script
 }
 
-func TestTheCallerOfARoleIsTheRoleWhoseRequestsWaitForIt(t *testing.T) {
+// calling attributes a script in which requests to /a may call those to /b, and
+// makes /b a role of its own: 1.
+func calling(t *testing.T, script string, guards Guards) *Attribution {
+	t.Helper()
+	s, tl := timelinetest.Read(t, script, timeline.Options{})
+	f := found(t, s, tl)
+	f.Roles = make([]request.Role, 2)
+	for i := range f.Requests {
+		r := &f.Requests[i]
+		if f.Endpoints[r.Endpoint] == "/b" {
+			r.Role = 1
+		}
+		if !r.InFlight {
+			f.Roles[r.Role].Count++
+		}
+	}
+	return Attribute(tl, f, Options{Guards: guards})
+}
+
+// rounds are requests to /a that carry the first rounds of the shared connection.
+func rounds(n int) string {
 	var called strings.Builder
-	for ms := 1; ms <= 22; ms++ {
+	for ms := 1; ms <= n; ms++ {
 		fmt.Fprintf(&called, "request /a g1 %dms-%d.13ms\n", ms, ms)
 	}
+	return called.String()
+}
+
+func TestTheCallerOfARoleIsTheRoleWhoseRequestsWaitForIt(t *testing.T) {
 	for _, c := range []struct {
 		name, requests string
 		guards         Guards
 		want           int
 	}{
-		{"requests call", called.String(), Guards{}, 0},
+		{"requests call", rounds(22), Guards{}, 0},
 		{"whoever calls carries no request", "", Guards{}, -1},
-		{"without proof nobody calls", called.String(), Guards{NoStitch: true}, -1},
+		{"without proof nobody calls", rounds(22), Guards{NoStitch: true}, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, tl := timelinetest.Read(t, c.requests+sharedConnection(t), timeline.Options{})
-			f := found(t, s, tl)
-			f.Roles = make([]request.Role, 2)
-			for i := range f.Requests {
-				r := &f.Requests[i]
-				if f.Endpoints[r.Endpoint] == "/b" {
-					r.Role = 1
-				}
-				f.Roles[r.Role].Count++
-			}
-			a := Attribute(tl, f, Options{Guards: c.guards})
+			a := calling(t, c.requests+sharedConnection(t), c.guards)
 			if got := a.Caller(1); got != c.want {
 				t.Errorf("the caller of /b is %d, want %d", got, c.want)
 			}
@@ -56,5 +70,19 @@ func TestTheCallerOfARoleIsTheRoleWhoseRequestsWaitForIt(t *testing.T) {
 				t.Errorf("the caller of /a is %d", got)
 			}
 		})
+	}
+}
+
+func TestACallCountsOnceInWhateverWaysItIsKnown(t *testing.T) {
+	a := calling(t, rounds(9)+sharedConnection(t), Guards{}) // and one more of 24 at the end
+	if len(a.stitched.replies) < 10 {
+		t.Fatalf("%d replies", len(a.stitched.replies))
+	}
+	for w, r := range a.stitched.replies {
+		a.stitched.served[w] = r.request
+		a.stitched.server[w.g] = a.f.Requests[r.request].Parts[0].G
+	}
+	if got := a.Caller(1); got != -1 {
+		t.Errorf("10 of 24 requests were called, but role %d is the caller of all", got)
 	}
 }

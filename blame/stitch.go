@@ -225,39 +225,58 @@ func (s *stitching) lastWrite(g timeline.GID, before timeline.Time) timeline.Tim
 
 // Caller returns the role whose requests waited, on connections within the process,
 // for nearly all requests of a role; -1 if there is none.
-func (a *Attribution) Caller(role int) int {
-	called := map[int]int{} // requests of the role by who waited for them
-	count := func(request int, waiter timeline.GID, at timeline.Time) {
-		if a.f.Requests[request].Role != role {
+func (a *Attribution) Caller(role int) int { return a.findCallers()[role] }
+
+// findCallers returns the caller of each role. A request counts once, however many
+// waits were for it and in whatever way they are known; if requests of several roles
+// waited for it, the first role counts.
+func (a *Attribution) findCallers() []int {
+	of := make([]int, len(a.f.Requests)) // the role that called a request
+	for i := range of {
+		of[i] = -1
+	}
+	called := func(request int, waiter timeline.GID, at timeline.Time) {
+		by := a.f.RequestAt(waiter, at)
+		if by < 0 || a.f.Requests[by].Role == a.f.Requests[request].Role {
 			return
 		}
-		if by := a.f.RequestAt(waiter, at); by >= 0 && a.f.Requests[by].Role != role {
-			called[a.f.Requests[by].Role]++
+		if role := a.f.Requests[by].Role; of[request] < 0 || role < of[request] {
+			of[request] = role
 		}
 	}
-	counted := map[int]bool{}
 	for w, r := range a.stitched.replies {
-		if !counted[r.request] {
-			counted[r.request] = true
-			count(r.request, w.g, w.end)
-		}
+		called(r.request, w.g, w.end)
 	}
 	for w, request := range a.stitched.served {
-		count(request, w.g, w.end)
+		called(request, w.g, w.end)
 	}
-	clients := map[timeline.GID]timeline.GID{}
+	clients := map[timeline.GID][]timeline.GID{}
 	for client, server := range a.stitched.server {
-		clients[server] = client
+		clients[server] = append(clients[server], client)
 	}
 	for i := range a.f.Requests {
-		if client, ok := clients[a.f.Requests[i].Parts[0].G]; ok {
-			count(i, client, a.f.Requests[i].End())
+		for _, client := range clients[a.f.Requests[i].Parts[0].G] {
+			called(i, client, a.f.Requests[i].End())
 		}
 	}
-	for by, n := range called {
-		if float64(n) >= matchRatio*float64(a.f.Roles[role].Count) {
-			return by
+	type call struct{ from, to int }
+	n := map[call]int{}
+	for i, by := range of {
+		if r := &a.f.Requests[i]; by >= 0 && !r.InFlight {
+			n[call{by, r.Role}]++
 		}
 	}
-	return -1
+	callers := make([]int, len(a.f.Roles))
+	for role := range callers {
+		callers[role] = -1
+	}
+	for c, k := range n {
+		if float64(k) < matchRatio*float64(a.f.Roles[c.to].Count) {
+			continue
+		}
+		if by := callers[c.to]; by < 0 || k > n[call{by, c.to}] || k == n[call{by, c.to}] && c.from < by {
+			callers[c.to] = c.from
+		}
+	}
+	return callers
 }
