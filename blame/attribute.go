@@ -44,6 +44,7 @@ type Attribution struct {
 	timers       map[SiteID][]int64
 	timersSorted map[SiteID]bool
 	stitched     *stitching
+	callers      []int // of the roles, nil before they are asked for
 	networkHome  map[ClassID]bool
 	serves       map[string]bool
 	late         int64 // cache of LateWakeup, -1 when not computed

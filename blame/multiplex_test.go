@@ -86,3 +86,10 @@ func TestACallCountsOnceInWhateverWaysItIsKnown(t *testing.T) {
 		t.Errorf("10 of 24 requests were called, but role %d is the caller of all", got)
 	}
 }
+
+func TestCallersAreLookedForOnce(t *testing.T) {
+	a := calling(t, rounds(22)+sharedConnection(t), Guards{})
+	if n := testing.AllocsPerRun(5, func() { a.Caller(0); a.Caller(1) }); n != 0 {
+		t.Errorf("%v allocations to ask again", n)
+	}
+}

@@ -225,7 +225,12 @@ func (s *stitching) lastWrite(g timeline.GID, before timeline.Time) timeline.Tim
 
 // Caller returns the role whose requests waited, on connections within the process,
 // for nearly all requests of a role; -1 if there is none.
-func (a *Attribution) Caller(role int) int { return a.findCallers()[role] }
+func (a *Attribution) Caller(role int) int {
+	if a.callers == nil {
+		a.callers = a.findCallers()
+	}
+	return a.callers[role]
+}
 
 // findCallers returns the caller of each role. A request counts once, however many
 // waits were for it and in whatever way they are known; if requests of several roles
