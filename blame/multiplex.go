@@ -40,6 +40,13 @@ const (
 	// maxEnds bounds the ends of either kind that are tried with each other: the
 	// busiest. A process has few connections with itself.
 	maxEnds = 128
+	// muxTried is how many servers are tried with a client: those whose writers led
+	// a sample of muxSample of its wake-ups most closely. At a wake-up the muxNear
+	// that wrote last count: a machine has few Ps to write on meanwhile.
+	muxTried, muxSample, muxNear = 8, 64, 16
+	// maxLooks bounds the wake-ups that all proofs together look at, to a second or
+	// two. A true connection needs each of its wake-ups once.
+	maxLooks = 1 << 23
 )
 
 // end is one end of a multiplexed connection.
@@ -89,15 +96,78 @@ func (a *Attribution) multiplexed(s *stitching, wakes map[timeline.GID][]timelin
 		return
 	}
 	clients := a.clients(s, wakes, servers)
+	var all []write
+	for _, r := range servers {
+		for _, at := range s.writes[r.writer] {
+			all = append(all, write{at, r.writer})
+		}
+	}
+	slices.SortFunc(all, func(x, y write) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.g, y.g)) })
+	polled := make([][]polledWake, len(servers))
+	for i := range servers {
+		polled[i] = a.polled(wakes[servers[i].reader])
+	}
 	for i := range clients {
-		for j := range servers {
-			c, r := &clients[i], &servers[j]
-			if a.driven(s, wakes[c.reader], r.writer, c.writer) && a.driven(s, wakes[r.reader], c.writer, r.writer) {
+		c := &clients[i]
+		woken := a.polled(wakes[c.reader])
+		for _, j := range a.leading(s, woken, all, servers) {
+			r := &servers[j]
+			if a.driven(s, woken, r.writer, c.writer) && a.driven(s, polled[j], c.writer, r.writer) {
 				a.pairCalls(s, c, r)
 				break
 			}
 		}
 	}
+}
+
+// polledWake is a wake-up by the network, gap after the network was last known to
+// be polled.
+type polledWake struct{ at, gap timeline.Time }
+
+// polled returns the wake-ups that may say what caused them; nil if they prove
+// nothing, as on a machine that never has the time to poll.
+func (a *Attribution) polled(wakes []timeline.Time) []polledWake {
+	var out []polledWake
+	for _, w := range wakes {
+		if gap := w - a.t.LastPoll(w); gap <= max(muxWindow, timeline.PollBatch) {
+			out = append(out, polledWake{w, gap})
+		}
+	}
+	if len(out) < muxWakes {
+		return nil
+	}
+	return out
+}
+
+// leading returns the servers, in order, whose writers wrote most closely before a
+// sample of wake-ups; all are the writes of their writers.
+func (a *Attribution) leading(s *stitching, wakes []polledWake, all []write, servers []server) []int {
+	close := map[timeline.GID]int{}
+	for n, step := 0, max(1, len(wakes)/muxSample); n < len(wakes); n += step {
+		w := wakes[n].at
+		near := make([]timeline.GID, 0, muxNear)
+		for i := sort.Search(len(all), func(i int) bool { return all[i].at >= w }) - 1; i >= 0 && all[i].at >= w-muxWindow && len(near) < muxNear; i-- {
+			if x := all[i]; w-x.at <= a.muxWindow(s, x.g) && !slices.Contains(near, x.g) {
+				close[x.g] += muxNear - len(near)
+				near = append(near, x.g)
+			}
+		}
+	}
+	var out []int
+	for j := range servers {
+		if close[servers[j].writer] > 0 {
+			out = append(out, j)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y int) int { return cmp.Compare(close[servers[y].writer], close[servers[x].writer]) })
+	out = out[:min(len(out), muxTried)]
+	slices.Sort(out)
+	return out
+}
+
+// muxWindow is how soon after a write of a goroutine a wake-up counts as caused by it.
+func (a *Attribution) muxWindow(s *stitching, by timeline.GID) timeline.Time {
+	return min(muxWindow, timeline.Time(muxChance*float64(a.t.Duration())/float64(len(s.writes[by]))))
 }
 
 // servers returns the ends at which requests are served: of those that were read
@@ -275,19 +345,21 @@ func (a *Attribution) eachWake(g timeline.GID, from, to timeline.Time, do func(*
 // wake-ups come soon after one, and other, the writer at the reader's own end, has
 // not written since. Where the network was not polled all the time, a wake-up says
 // nothing.
-func (a *Attribution) driven(s *stitching, wakes []timeline.Time, by, other timeline.GID) bool {
-	writes := len(s.writes[by])
-	if by == other || writes == 0 {
+func (a *Attribution) driven(s *stitching, wakes []polledWake, by, other timeline.GID) bool {
+	if by == other || len(s.writes[by]) == 0 {
 		return false
 	}
-	window := min(muxWindow, timeline.Time(muxChance*float64(a.t.Duration())/float64(writes)))
+	window := a.muxWindow(s, by)
 	seen, missed := 0, 0
-	for _, w := range wakes {
-		if w-a.t.LastPoll(w) > max(window, timeline.PollBatch) {
+	for i, w := range wakes {
+		if s.looks++; s.looks > maxLooks || seen+len(wakes)-i < muxWakes {
+			return false
+		}
+		if w.gap > max(window, timeline.PollBatch) {
 			continue
 		}
 		seen++
-		if wrote := s.lastWrite(by, w); w-wrote > window || wrote <= s.lastWrite(other, w) {
+		if wrote := s.lastWrite(by, w.at); w.at-wrote > window || wrote <= s.lastWrite(other, w.at) {
 			missed++
 			if float64(missed) > (1-stitchRatio)*float64(len(wakes)) {
 				return false

@@ -50,6 +50,8 @@ type stitching struct {
 	replies map[waitID]reply
 	// writes are the starts of each goroutine's socket writes, in order.
 	writes map[timeline.GID][]timeline.Time
+	// looks counts the wake-ups looked at for multiplexed connections.
+	looks int
 }
 
 // waitID is a segment of a goroutine.
