@@ -1,5 +1,7 @@
 package cause
 
+import "github.com/whylate/whylate/blame"
+
 // Finding is a cause of the catalogue that holds in a recording, with the part
 // of the contrast it explains. Shares are ratios of the contrast's excess: they
 // are additive within one contrast and may be negative.
@@ -40,6 +42,8 @@ type Finding struct {
 	Verify   string   `json:"verify"`
 	// Examples are ids of requests that show the cause.
 	Examples []string `json:"examples,omitempty"`
+
+	keys []blame.KeyID // what it claims
 }
 
 // Place is a line of the target's source.

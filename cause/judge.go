@@ -175,9 +175,10 @@ type LevelVerdict struct {
 
 // Judge tests the catalogue against the requests of every role that is large
 // enough and returns the verdict of the one that matters most: the largest with a
-// cause, else the largest without an answer, else the largest. A role whose requests
-// are but calls from requests of another one is not judged beside it: what it was
-// late by, and what for, is part of the other's time.
+// cause, else the largest without an answer, else the largest. What a role whose
+// requests are but calls from requests of another one is late by, and what for, is
+// part of the other's time: it is judged only where the other has no answer of its
+// own, and gives one only to what the other is late by.
 func Judge(a *blame.Attribution, s Settings) *Verdict {
 	roles := a.Found().Roles
 	order := make([]int, len(roles))
@@ -195,30 +196,36 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		}
 		return roles[x].Count > roles[y].Count
 	})
-	covered := make([]bool, len(roles))
+	over := make([]*Verdict, len(roles)) // what the calls from a role are held against
 	var first *Verdict
 	for _, r := range order {
 		p := a.Population(r)
-		if by := caller[r]; by >= 0 && covered[by] {
-			covered[r] = true
-			continue
+		var outer *Verdict
+		if by := caller[r]; by >= 0 {
+			outer = over[by]
 		}
-		if first == nil {
-			covered[r] = true
-			first = judgeRole(a, p, s)
-			if first.Verdict == "cause" {
-				return first
-			}
+		if outer.settled() {
+			over[r] = outer
 			continue
 		}
 		// A generic role beside a known one may be a client's goroutines.
-		if p.N < MinRequests || p.N < MinOtherRole*first.Role.N || roles[order[0]].Known() && !roles[r].Known() {
+		if first != nil && (p.N < MinRequests || p.N < MinOtherRole*first.Role.N || roles[order[0]].Known() && !roles[r].Known()) {
 			continue
 		}
-		covered[r] = true
-		if v := judgeRole(a, p, s); v.Verdict == "cause" {
+		v := judgeRole(a, p, s)
+		over[r] = v
+		if outer != nil && outer.Verdict == "inconclusive" {
+			if v.Verdict == "cause" && !outer.spends(a, v.leading()) {
+				continue
+			}
+			if !v.settled() {
+				over[r] = outer
+			}
+		}
+		if v.Verdict == "cause" {
 			return v
-		} else if first.Verdict == "healthy" && v.Verdict == "inconclusive" {
+		}
+		if first == nil || outer == nil && first.Verdict == "healthy" && v.Verdict == "inconclusive" {
 			first = v
 		}
 	}
@@ -227,6 +234,48 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 			Sentence: "No requests were found in the recording. Was there traffic? If so, say which function is a request: --request func=REGEXP."}
 	}
 	return first
+}
+
+// settled reports whether a verdict speaks for the calls of its requests too: it
+// has a cause, or there is nothing to explain. A tail that is but another endpoint
+// says nothing of calls, which only some endpoints make.
+func (v *Verdict) settled() bool {
+	return v != nil && (v.Verdict == "cause" || v.Verdict == "healthy" && v.Mix < MixShare)
+}
+
+// leading returns the finding that a verdict of "cause" states first.
+func (v *Verdict) leading() *Finding {
+	i := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.Contrast == TailContrast })
+	return &v.Findings[max(i, 0)]
+}
+
+// spends reports whether the role's requests are late in the leaves of a finding
+// about their calls too, by SuspectShare of their excess and not by less than in
+// what already has look-alikes. If all its requests are slow, all must be so there.
+func (v *Verdict) spends(a *blame.Attribution, f *Finding) bool {
+	type leaf struct {
+		kind  blame.LeafKind
+		class blame.ClassID
+		site  blame.SiteID
+	}
+	in := map[leaf]bool{}
+	for _, id := range f.keys {
+		k := a.Keys[id]
+		in[leaf{k.Kind, k.Class, k.Site}] = true
+	}
+	contrast, least := f.Contrast, SuspectShare
+	if v.Level != nil {
+		contrast = LevelContrast
+	}
+	for i := range v.Consistent {
+		if v.Consistent[i].Contrast == contrast {
+			least = max(least, v.Consistent[i].Share)
+		}
+	}
+	v.Role.Whole = v.Whole
+	c := newCase(a, v.Role, contrast)
+	v.Role.Whole = false
+	return c.Share(c.Free(func(k blame.Key) bool { return in[leaf{k.Kind, k.Class, k.Site}] })) >= least
 }
 
 func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
@@ -586,7 +635,7 @@ func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 		Cause: o.entry.ID, Contrast: c.Contrast, Share: s.Share, Pattern: "repeated",
 		ExcessNS: int64(s.NS), P99WithoutNS: s.P99Without,
 		Where: o.j.Where, Fix: append(slices.Clone(o.j.Fix), o.entry.Fix...), Verify: o.entry.Verify, Via: o.j.Via,
-		Summary: summary(c, o, s),
+		Summary: summary(c, o, s), keys: o.j.Keys,
 	}
 	if s.HasInterval {
 		low, high := s.Low, s.High
