@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/whylate/whylate/gotrace"
@@ -243,17 +244,29 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 
 // socketWrite reports whether a stack writes to a socket: a write of package
 // internal/poll called by package net, which files do not go through.
-func socketWrite(frames []gotrace.Frame) bool {
-	writes := false
+func socketWrite(frames []gotrace.Frame) bool { return socketCall(frames, "internal/poll.(*FD).Write") }
+
+// socketCall reports whether a stack stands in a function of package internal/poll
+// with a prefix that package net called.
+func socketCall(frames []gotrace.Frame, prefix string) bool {
+	called := false
 	for _, f := range frames {
 		switch {
-		case strings.HasPrefix(f.Func, "internal/poll.(*FD).Write"):
-			writes = true
-		case writes:
+		case strings.HasPrefix(f.Func, prefix):
+			called = true
+		case called:
 			return strings.HasPrefix(f.Func, "net.")
 		}
 	}
 	return false
+}
+
+// OnSocket reports whether a system call at a stack is one on a socket, its client's
+// or a peer's. Package net makes its sockets non-blocking: such a call does not wait.
+func OnSocket(frames []gotrace.Frame) bool {
+	return socketCall(frames, "internal/poll.") || slices.ContainsFunc(frames, func(f gotrace.Frame) bool {
+		return strings.HasPrefix(f.Func, "net.(*netFD).") || strings.HasPrefix(f.Func, "net.(*conn).")
+	})
 }
 
 // cName is the C function behind a function that cgo made for it

@@ -53,7 +53,9 @@ type Case struct {
 	usual   []float64         // of NS, what a baseline spends too; already subtracted
 	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
 	procs   *Processors
-	tail    []timeline.Span // cache of tailSpans
+	// handoffs is the cache of Handoffs.
+	handoffs *Handoffs
+	tail     []timeline.Span // cache of tailSpans
 }
 
 func newCase(a *blame.Attribution, p *blame.Population, contrast string) *Case {

@@ -2,8 +2,10 @@ package cause
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
@@ -13,15 +15,34 @@ type Handoffs struct {
 	// Keys are the free pieces of it, and where calls of requests keep the Ps, of
 	// all waits behind requests.
 	Keys []blame.KeyID
-	// Tail and Typical are its mean per request, in nanoseconds, Calls how many
-	// waits after calls a tail request has on average.
-	Tail, Typical, Calls float64
-	// After and Other are the mean lengths of the tail requests' waits for a P
-	// after such a call and for any other reason, in nanoseconds; 0 if none.
-	After, Other float64
+	// Tail and Typical are what slow and typical requests wait for a P.
+	Tail, Typical Queued
 	// Held is the part of the Ps' time during slow requests, where they had a
-	// goroutine, in which it was in a call and kept the P.
+	// goroutine, in which it was in a call that kept the P, as holds says.
 	Held float64
+	// Keeper is the place of the calls that kept them longest, nil if unknown.
+	Keeper *Place
+
+	lost []blame.KeyID // those of Keys that follow a call
+}
+
+// Queued is what requests wait for a P on their own goroutines: means per request.
+type Queued struct {
+	// After is the time after calls, Other the rest, in nanoseconds; Calls and
+	// Others are how many such waits there are.
+	After, Other, Calls, Others float64
+}
+
+// Each returns the mean lengths of a wait after a call and of any other, in
+// nanoseconds; 0 if there is none.
+func (q Queued) Each() (after, other float64) {
+	if q.Calls > 0 {
+		after = q.After / q.Calls
+	}
+	if q.Others > 0 {
+		other = q.Other / q.Others
+	}
+	return after, other
 }
 
 const (
@@ -31,65 +52,76 @@ const (
 	// mostlyHeld is the part of the Ps' time in calls from which on calls keep
 	// requests from the Ps, not what is executed.
 	mostlyHeld = 0.5
+	// retaken is the shortest call that can cost its P: sysmon sleeps for 20 us at
+	// the least between two looks at the Ps (source: runtime.sysmon, runtime.retake).
+	retaken timeline.Time = 20e3
 )
 
 // Lead reports whether requests wait for a P because of calls, their own or others'.
 func (h *Handoffs) Lead() bool {
-	return len(h.Keys) > 0 && (h.After >= longer*h.Other || h.Kept())
+	after, other := h.Tail.Each()
+	return len(h.Keys) > 0 && (after >= longer*other || h.Kept())
 }
 
 // Kept reports whether it is calls that keep the Ps, not what these execute.
 func (h *Handoffs) Kept() bool { return h.Held >= mostlyHeld }
 
-// Handoffs sums up the waits for a P after calls.
+// Because returns, of what requests wait for a P, what calls are to blame for: if
+// they keep the Ps all of it, since who waits behind a call waits for its end, or
+// for the runtime to notice it. In nanoseconds.
+func (h *Handoffs) Because(q Queued) float64 {
+	if h.Kept() {
+		return q.After + q.Other
+	}
+	return q.After
+}
+
+// Handoffs sums up, once per case, the waits for a P after calls.
 func (c *Case) Handoffs() *Handoffs {
-	h := &Handoffs{Keys: c.Free(func(k blame.Key) bool {
+	if c.handoffs != nil {
+		return c.handoffs
+	}
+	h := &Handoffs{lost: c.Free(func(k blame.Key) bool {
 		return k.Flags&blame.LostP != 0 && k.Flags&blame.Silent == 0 && (k.Kind == blame.Behind || k.Kind == blame.LateWakeup)
 	})}
-	h.Held = c.heldInCalls()
-	p := c.Processors()
-	kept := h.Kept() && p.Winner == Own
-	if len(h.Keys) == 0 && !kept {
-		return h
+	c.handoffs = h
+	h.Keys = h.lost
+	h.Held, h.Keeper = c.heldInCalls()
+	if p := c.Processors(); h.Kept() && p.Winner == Own {
+		h.Keys = slices.Concat(h.lost, without(c.stillFree(p.Claim), h.lost))
 	}
-	after, calls, other, others := c.queuedForP(c.Tail)
-	afterTypical, _, otherTypical, _ := c.queuedForP(c.Typical)
-	h.After, h.Calls = after/max(calls, 1), calls/float64(max(1, len(c.Tail)))
-	h.Other = other / max(others, 1)
-	if kept {
-		// Who waits behind a call waits for its end, or for the runtime to notice it.
-		h.Keys = append(h.Keys, without(c.stillFree(p.Claim), h.Keys)...)
-		after, afterTypical = after+other, afterTypical+otherTypical
+	if len(h.Keys) > 0 {
+		h.Tail, h.Typical = c.queuedForP(c.Tail), c.queuedForP(c.Typical)
 	}
-	h.Tail = after / float64(max(1, len(c.Tail)))
-	h.Typical = afterTypical / float64(max(1, len(c.Typical)))
 	return h
 }
 
-// heldInCalls is Handoffs.Held.
-func (c *Case) heldInCalls() float64 {
-	var held, all timeline.Time
-	for s, d := range c.tailStints() {
-		all += d
-		if s.What == timeline.InSyscall {
-			held += d
-		}
-	}
-	return float64(held) / float64(max(all, 1))
+// Lost returns the part of keys that follows calls which cost the P.
+func (c *Case) Lost(keys []blame.KeyID) float64 {
+	return (c.Sum(keys) - c.Sum(without(keys, c.Handoffs().lost))) / max(c.Sum(keys), 1)
 }
 
-// Keeper returns the place of the calls that kept the Ps longest during slow requests.
-func (c *Case) Keeper() (where *Place) {
+// heldInCalls is Handoffs.Held and Handoffs.Keeper.
+func (c *Case) heldInCalls() (part float64, where *Place) {
 	t := c.A.Timeline()
-	sums := map[Place]timeline.Time{}
-	var most timeline.Time
+	var held, all, most timeline.Time
+	sums, sockets := map[Place]timeline.Time{}, map[gotrace.StackID]bool{}
 	for s, d := range c.tailStints() {
-		me := &t.Gs[s.G]
-		i := me.SegmentAt(s.End)
-		if s.What != timeline.InSyscall || i == len(me.Segs) {
+		all += d
+		if !holds(s) {
 			continue
 		}
-		f, ok := request.AppFrame(t.Stacks.Frames(me.Segs[i].Stack))
+		stack := c.called(s)
+		socket, known := sockets[stack]
+		if !known {
+			socket = blame.OnSocket(t.Stacks.Frames(stack))
+			sockets[stack] = socket
+		}
+		if socket {
+			continue
+		}
+		held += d
+		f, ok := request.AppFrame(t.Stacks.Frames(stack))
 		if !ok {
 			continue
 		}
@@ -98,7 +130,23 @@ func (c *Case) Keeper() (where *Place) {
 			most, where = sums[at], &at
 		}
 	}
-	return where
+	return float64(held) / float64(max(all, 1)), where
+}
+
+// holds reports whether in a stint a call keeps its P from others, unless it is one
+// on a socket. Shorter calls than those that can cost the P are work like any other,
+// and so are calls on sockets: they do not wait, they take the kernel's CPU time.
+func holds(s *timeline.Stint) bool {
+	return s.What == timeline.InSyscall && s.End-s.Start >= retaken
+}
+
+// called returns the stack of the call in a stint, 0 if it is not known.
+func (c *Case) called(s *timeline.Stint) gotrace.StackID {
+	me := &c.A.Timeline().Gs[s.G]
+	if i := me.SegmentAt(s.End); i < len(me.Segs) {
+		return me.Segs[i].Stack
+	}
+	return 0
 }
 
 // tailStints yields the stints in which the Ps had a goroutine, in its own code or in
@@ -121,9 +169,8 @@ func (c *Case) tailStints() iter.Seq2[*timeline.Stint, timeline.Time] {
 	}
 }
 
-// queuedForP returns for how long requests were runnable on their own goroutines,
-// after calls and otherwise, and how often, summed over them.
-func (c *Case) queuedForP(requests []int) (after, calls, other, others float64) {
+// queuedForP returns for how long requests were runnable on their own goroutines.
+func (c *Case) queuedForP(requests []int) (q Queued) {
 	t := c.A.Timeline()
 	for _, i := range requests {
 		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
@@ -133,12 +180,13 @@ func (c *Case) queuedForP(requests []int) (after, calls, other, others float64) 
 				switch ns := float64(min(x.End, p.End) - max(x.Start, p.Start)); {
 				case x.Kind != timeline.Runnable:
 				case s > 0 && me.Segs[s-1].Kind == timeline.Syscall:
-					after, calls = after+ns, calls+1
+					q.After, q.Calls = q.After+ns, q.Calls+1
 				default:
-					other, others = other+ns, others+1
+					q.Other, q.Others = q.Other+ns, q.Others+1
 				}
 			}
 		}
 	}
-	return after, calls, other, others
+	n := float64(max(1, len(requests)))
+	return Queued{After: q.After / n, Other: q.Other / n, Calls: q.Calls / n, Others: q.Others / n}
 }

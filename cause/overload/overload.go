@@ -30,10 +30,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit())
 	h := c.Handoffs()
-	lost := c.Sum(h.Keys) / max(c.Sum(j.Keys), 1)
-	if lost > 0.5 || h.Kept() {
+	if lost := c.Lost(j.Keys); c.Sum(h.Keys) > 0.5*c.Sum(j.Keys) || h.Kept() {
+		after, other := h.Tail.Each()
 		j.Evidence = append(j.Evidence, cause.Evidence{
-			Text:    fmt.Sprintf("%s of these waits follow calls that cost the P, or stand behind calls that keep it; a wait takes %s after a call, %s otherwise, and calls keep the Ps for %s of the time", cause.Pct(min(lost, 1)), cause.Ms(h.After), cause.Ms(h.Other), cause.Pct(h.Held)),
+			Text:    fmt.Sprintf("%s of these waits follow calls that cost the P; a wait takes %s after a call, %s otherwise; calls keep the Ps for %s of the time in which these have a goroutine", cause.Pct(lost), cause.Ms(after), cause.Ms(other), cause.Pct(h.Held)),
 			Holds:   cause.Of(!h.Lead()),
 			Decides: true, Number: lost,
 		})

@@ -39,17 +39,20 @@ func judge(c *cause.Case) *cause.Judgement {
 	if h.Kept() {
 		subject = "calls of requests keep the Ps, and who returns from one queues for a P again"
 	}
+	after, other := h.Tail.Each()
+	slow, usual := h.Because(h.Tail), h.Because(h.Typical)
 	return &cause.Judgement{
 		Keys: h.Keys, Where: place(c),
 		Subject: subject,
 		Evidence: []cause.Evidence{
 			{
-				Text:  fmt.Sprintf("slow requests wait %s for a P, %.1f times after a call, typical ones %s", cause.Ms(h.Tail), h.Calls, cause.Ms(h.Typical)),
-				Holds: cause.Of(h.Tail >= grown*h.Typical || c.P.Whole || c.Contrast == cause.LevelContrast), Decides: true, Number: h.Tail / max(h.Typical, 1),
+				Text: fmt.Sprintf("slow requests wait %s for a P after calls, %.1f times, and %s for other reasons; typical ones %s and %s",
+					cause.Ms(h.Tail.After), h.Tail.Calls, cause.Ms(h.Tail.Other), cause.Ms(h.Typical.After), cause.Ms(h.Typical.Other)),
+				Holds: cause.Of(slow >= grown*usual || c.P.Whole || c.Contrast == cause.LevelContrast), Decides: true, Number: slow / max(usual, 1),
 			},
 			{
-				Text:  fmt.Sprintf("a wait for a P takes %s after a call, %s otherwise; calls keep the Ps for %s of the time in which these have a goroutine", cause.Ms(h.After), cause.Ms(h.Other), cause.Pct(h.Held)),
-				Holds: cause.Of(h.Lead()), Decides: true, Number: h.After / max(h.Other, 1),
+				Text:  fmt.Sprintf("a wait for a P takes %s after a call, %s otherwise; calls keep the Ps for %s of the time in which these have a goroutine", cause.Ms(after), cause.Ms(other), cause.Pct(h.Held)),
+				Holds: cause.Of(h.Lead()), Decides: true, Number: after / max(other, 1),
 			},
 			{
 				Text:  fmt.Sprintf("meanwhile the Ps executed %s for %s of the time", c.ClassName(class), cause.Pct(part)),
@@ -79,7 +82,7 @@ func place(c *cause.Case) *cause.Place {
 		}
 	}
 	if where == nil {
-		where = c.Keeper()
+		where = c.Handoffs().Keeper
 	}
 	return where
 }
