@@ -25,6 +25,9 @@ func (a *Attribution) LateWakeup() float64 {
 				continue
 			}
 			d := int64(timeline.Overlap(idle, s.Start, s.End) - a.t.Passed(s.P, s.Start, s.End))
+			for _, kept := range a.t.Kept(s.P, s.Start, s.End) {
+				d -= int64(kept)
+			}
 			bin := (s.Start - a.t.Start) / lateBin
 			longest[bin] = max(longest[bin], d)
 		}

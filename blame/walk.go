@@ -242,7 +242,7 @@ const samplePeriod = timeline.Time(10e6)
 
 // runnable splits time spent waiting for a P: the world was stopped, a P was
 // idle (so the thread was late, or GC workers on the idle Ps passed the queue of P p
-// over), or all Ps executed something.
+// over, or a call kept p), or all Ps executed something.
 func (w *walker) runnable(at *where, k Key, p int16, from, to timeline.Time) {
 	t := w.a.t
 	idle := t.IdleSpans()
@@ -267,12 +267,16 @@ func (w *walker) runnable(at *where, k Key, p int16, from, to timeline.Time) {
 		}
 		if ii < len(idle) && idle[ii].Start <= from {
 			end = min(end, idle[ii].End)
-			passed := timeline.Time(0)
+			var passed, kept timeline.Time
 			if !w.a.guards.NoPassing {
 				passed = t.Passed(p, from, end)
+				for s, d := range t.Kept(p, from, end) {
+					w.add(at, Key{Kind: Behind, Flags: k.Flags, Class: w.a.classAt(s.G, s.Start)}, d)
+					kept += d
+				}
 			}
 			w.collected(at, Key{Kind: Behind, Flags: k.Flags, Class: timeline.ClassGCWorker}, passed, from, end)
-			w.late(at, k, from, end, passed)
+			w.late(at, k, from, end, passed+kept)
 		} else {
 			if ii < len(idle) {
 				end = min(end, idle[ii].Start)

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"iter"
 	"sort"
 
 	"github.com/whylate/whylate/gotrace"
@@ -125,20 +126,50 @@ const PollBatch Time = 50e3
 // something else. Such a worker gives way to a goroutine in its own queue, in the
 // queue of all Ps or in the network poller, but it does not look into the queues of
 // other Ps, as an idle P does, and while it runs nobody is woken to do so (source:
-// runtime.pollWork, runtime.wakep).
+// runtime.pollWork, runtime.wakep). Where p did nothing because the world was
+// stopped, or was in a call (see [Timeline.Kept]), that kept the goroutine waiting.
 func (t *Timeline) Passed(p int16, a, b Time) (sum Time) {
-	if p < 0 || b <= a {
-		return 0
-	}
-	k := sort.Search(len(t.Procs), func(i int) bool { return t.Procs[i].ID >= gotrace.ProcID(p) })
-	if k == len(t.Procs) || t.Procs[k].ID != gotrace.ProcID(p) {
-		return 0
-	}
-	stints := t.Procs[k].Stints
-	for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > a }); i < len(stints) && stints[i].Start < b; i++ {
-		if s := &stints[i]; !s.What.Free() && s.What != Gone {
-			sum += Overlap(t.marking, max(a, s.Start), min(b, s.End))
+	for s, d := range t.marked(p, a, b) {
+		if s.What != InSyscall {
+			sum += d
 		}
 	}
 	return sum
+}
+
+// Kept yields the system calls that kept P p, and for how long in [a, b], while
+// every idle P ran an idle-priority GC worker: who is in the queue of p has to wait
+// until the call ends or sysmon takes the P.
+func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[*Stint, Time] {
+	return func(yield func(*Stint, Time) bool) {
+		for s, d := range t.marked(p, a, b) {
+			if s.What == InSyscall && !yield(s, d) {
+				return
+			}
+		}
+	}
+}
+
+// marked yields the stints in which P p was not free, and for how long in [a, b]
+// every idle P ran an idle-priority GC worker meanwhile, if any did.
+func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[*Stint, Time] {
+	return func(yield func(*Stint, Time) bool) {
+		if p < 0 || b <= a {
+			return
+		}
+		k := sort.Search(len(t.Procs), func(i int) bool { return t.Procs[i].ID >= gotrace.ProcID(p) })
+		if k == len(t.Procs) || t.Procs[k].ID != gotrace.ProcID(p) {
+			return
+		}
+		stints := t.Procs[k].Stints
+		for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > a }); i < len(stints) && stints[i].Start < b; i++ {
+			s := &stints[i]
+			if s.What.Free() || s.What == Gone || s.What == Stopped {
+				continue
+			}
+			if d := Overlap(t.marking, max(a, s.Start), min(b, s.End)); d > 0 && !yield(s, d) {
+				return
+			}
+		}
+	}
 }

@@ -116,7 +116,13 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 		"passed": func() {
 			for g := range tl.Gs {
 				for _, x := range tl.Gs[g].Segs {
-					if d := tl.Passed(x.P, x.Start, x.End); d > 0 && x.Kind == timeline.Runnable {
+					if x.Kind != timeline.Runnable {
+						continue
+					}
+					for c, d := range tl.Kept(x.P, x.Start, x.End) {
+						say("passed", "%s %s by p%d in a call of %s for %v", id(timeline.GID(g)), span(x.Start, x.End), x.P, id(c.G), time.Duration(d))
+					}
+					if d := tl.Passed(x.P, x.Start, x.End); d > 0 {
 						say("passed", "%s %s by p%d for %v", id(timeline.GID(g)), span(x.Start, x.End), x.P, time.Duration(d))
 					}
 				}
