@@ -147,10 +147,52 @@ var gcScenes = []told{
 		crowdWorks(p, func() {})
 		p.runs(serving, 0)
 	})}, finding: "observer"},
+	{name: "requests queue behind each other after the tracer, the collector and somebody else have had the only P", scene: scene{procs: 1, cast: func(p *play) {
+		p.waits(helper, "", advances...)
+		p.waits(marker, "", collector...)
+		p.waits(hog, "", idle...)
+		crowdServes(p)
+	}, in: every(10, func(p *play) {
+		p.wakes(0, helper)
+		p.wakes(0, marker)
+		p.wakes(0, hog)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 14*ms, "runtime.traceAdvance", advances[1])
+		p.waits(helper, "system goroutine wait", advances...)
+		p.runs(marker, 0)
+		p.computes(marker, 0, 10*ms, "runtime.gcDrain", "runtime.gcBgMarkWorker")
+		p.waits(marker, "system goroutine wait", collector...)
+		p.runs(hog, 0)
+		p.computes(hog, 0, 13*ms, "main.model", "main.loop")
+		p.waits(hog, "select", idle...)
+		crowdWorks(p, func() {})
+		p.runs(serving, 0)
+	})}, finding: "cpu-hog", where: "main.model", second: "observer"},
+	{name: "requests wait behind an expensive one beside the tracer's own goroutine", scene: scene{procs: 1, cast: func(p *play) {
+		p.waits(helper, "", advances...)
+		crowdServes(p)
+	}, in: every(10, func(p *play) {
+		p.wakes(0, helper)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 25*ms, "runtime.traceAdvance", advances[1])
+		p.waits(helper, "system goroutine wait", advances...)
+		crowdDoes(p, func() {}, func(g gotrace.GoID) {
+			if g == crowd0 {
+				p.computes(g, 0, 40*ms, "main.report", "main.serve")
+			}
+			p.pass(ms / 10)
+		})
+		p.runs(serving, 0)
+	})}, finding: "observer", share: 0.37, alike: []string{"expensive-request", "host-contention"}},
 	{name: "somebody's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), finding: "stop-the-world"},
 	{name: "whylate's goroutine profile stops the world", scene: stopped(profileStop, profileStack, ms, 19*ms), set: ownProfiles, finding: "observer"},
 	{name: "whylate asked for profiles while the service asked for its statistics", scene: stopped("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms, 19*ms), set: ownProfiles, finding: "stop-the-world"},
 }
+
+// marker and hog take the Ps beside the helper.
+const marker, hog = gotrace.GoID(3), gotrace.GoID(4)
 
 // advances is where the goroutine that ends generations waits.
 var advances = []string{"runtime.gopark", "runtime.(*traceAdvancerState).start.func1"}

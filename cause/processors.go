@@ -69,17 +69,10 @@ func (c *Case) Processors() *Processors {
 	}
 	p := &Processors{}
 	c.procs = p
-	behind := c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind })
-	perClass := map[blame.ClassID]float64{}
-	for _, id := range behind {
-		perClass[c.Key(id).Class] += c.NS[id]
-	}
-	for _, id := range behind {
-		h := c.holder(c.Key(id).Class, perClass[c.Key(id).Class])
-		p.Keys[h] = append(p.Keys[h], id)
-		p.NS[h] += c.NS[id]
-		p.Total += c.NS[id]
-	}
+	behind := c.Behind()
+	perClass := c.perClass(behind)
+	p.Keys, p.NS = c.Holders(behind)
+	p.Total = c.Sum(behind)
 	into := NoHolder
 	if lead(p.NS) == Timers {
 		into = Flood
@@ -121,6 +114,32 @@ func (c *Case) Processors() *Processors {
 		p.Blind /= sum
 	}
 	return p
+}
+
+// Behind returns the free waits for a P behind what the Ps executed.
+func (c *Case) Behind() []blame.KeyID {
+	return c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind })
+}
+
+// Holders divides waits for a P into groups, by who held the Ps meanwhile, and sums
+// these up, in nanoseconds per request.
+func (c *Case) Holders(behind []blame.KeyID) (keys [holders][]blame.KeyID, ns [holders]float64) {
+	perClass := c.perClass(behind)
+	for _, id := range behind {
+		class := c.Key(id).Class
+		h := c.holder(class, perClass[class])
+		keys[h] = append(keys[h], id)
+		ns[h] += c.NS[id]
+	}
+	return keys, ns
+}
+
+func (c *Case) perClass(keys []blame.KeyID) map[blame.ClassID]float64 {
+	sums := map[blame.ClassID]float64{}
+	for _, id := range keys {
+		sums[c.Key(id).Class] += c.NS[id]
+	}
+	return sums
 }
 
 // lead returns the group with the most P time but NoHolder, or NoHolder if none has any.

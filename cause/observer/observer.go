@@ -68,36 +68,26 @@ func judge(c *cause.Case) *cause.Judgement {
 
 // queue returns the waits of requests for a P behind each other, if it is the
 // recording that lets them pile up: it holds the Ps for half as long as they do
-// themselves, and for longer than anybody else.
+// themselves, and for as long as everybody else together. Expensive requests are
+// somebody else: they make others wait with or without a recording.
 func queue(c *cause.Case, mine []blame.KeyID) []blame.KeyID {
-	var held, requests float64
-	others := map[blame.ClassID]float64{}
+	own := map[blame.KeyID]bool{}
 	for _, id := range mine {
-		if c.Key(id).Kind == blame.Behind {
+		own[id] = true
+	}
+	var held float64
+	behind := slices.DeleteFunc(c.Behind(), func(id blame.KeyID) bool {
+		if own[id] {
 			held += c.NS[id]
 		}
-	}
-	keys := c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind })
-	var own []blame.KeyID
-	for _, id := range keys {
-		switch class := c.Key(id).Class; {
-		case slices.Contains(mine, id):
-		case c.A.Classes[class].Endpoint >= 0 || c.A.Serves(class):
-			own = append(own, id)
-			requests += c.NS[id]
-		default:
-			others[class] += c.NS[id]
-		}
-	}
-	for _, ns := range others {
-		if ns >= held {
-			return nil
-		}
-	}
-	if held < 0.5*requests {
+		return own[id]
+	})
+	keys, ns := c.Holders(behind)
+	others := c.Sum(behind) - ns[cause.Own]
+	if held < others || held < 0.5*ns[cause.Own] {
 		return nil
 	}
-	return own
+	return keys[cause.Own]
 }
 
 // records reports whether goroutines with a root function write this trace: the
