@@ -209,6 +209,40 @@ var specific = []struct {
 		finding: "slow-disk", where: "main.commit", not: []string{"sync-logging"},
 	},
 	{
+		name: "the request writes to a file and syncs it, without the host's evidence",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			calls(serving, 12*ms, with(filewrite, "main.commit", "main.serve")...)(p)
+			calls(serving, 8*ms, with(fsync, "main.commit", "main.serve")...)(p)
+		})},
+		not: []string{"sync-logging"},
+	},
+	{
+		name: "a function writes slowly that synced a file once, at the start",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			if i == 0 {
+				calls(serving, ms, with(fsync, "main.note", "main.serve")...)(p)
+			}
+			every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...))(p, i)
+		}},
+		alike: []string{"sync-logging", "slow-disk"},
+	},
+	{
+		name: "a function syncs quickly what it stores, and writes slowly into a pipe",
+		scene: scene{procs: 2, in: then(everyTime(calls(serving, ms/10, with(fsync, "main.note", "main.serve")...)),
+			every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...)))},
+		host:    seen(piped, calm, calm),
+		finding: "sync-logging", where: "main.note", not: []string{"slow-disk"},
+	},
+	{
+		name: "a function syncs and writes slowly, but no thread waits for a device, and standard output is a pipe",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			calls(serving, 4*ms, with(fsync, "main.note", "main.serve")...)(p)
+			calls(serving, 16*ms, with(filewrite, "main.note", "main.serve")...)(p)
+		})},
+		host:    seen(piped, calm, calm),
+		finding: "sync-logging", where: "main.note",
+	},
+	{
 		name: "all sync under one lock",
 		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(calls(serving, ms/10, with(fsync, "main.commit", "main.serve")...)),
 			every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(fsync, "main.commit", "main.loop")...))))},

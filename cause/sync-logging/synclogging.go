@@ -29,11 +29,14 @@ func judge(c *cause.Case) *cause.Judgement {
 		return k.Flags&blame.Blind == 0 && (k.Kind == blame.Syscall || k.Kind == blame.Network)
 	}
 	lines := c.Root(func(k blame.Key) bool { return writes(k) && c.A.Sites[k.Site].Log })
-	data := durable(c)
-	bare := c.Root(func(k blame.Key) bool {
+	isBare := func(k blame.Key) bool {
 		s := &c.A.Sites[k.Site]
-		return writes(k) && !s.Log && s.Kind == blame.SiteWriteFD && !data[s.Func]
-	})
+		return writes(k) && !s.Log && s.Kind == blame.SiteWriteFD
+	}
+	bare := c.Root(isBare)
+	if data := durable(c, bare.Keys); len(data) > 0 && !(toReader(c) && c.Blocked(bare.Keys).Holds == cause.No) {
+		bare = c.Root(func(k blame.Key) bool { return isBare(k) && !data[c.A.Sites[k.Site].Func] })
+	}
 	r, ev, what := lines, logged(c, lines), "write to a log in %s and wait until it takes the line"
 	if bare.NS > lines.NS {
 		r, ev, what = bare, written(c, bare), "write in %s to a file or a pipe and wait until it takes that"
@@ -48,13 +51,28 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 }
 
-// durable returns the functions that sync files: what these write is data, and waits
-// for the same disk.
-func durable(c *cause.Case) map[string]bool {
+// synced is the part of the time that a function writes for which it must sync, in
+// the same slow requests, for both to wait for one disk: where that makes writes wait,
+// syncs wait no less.
+const synced = 0.1
+
+// durable returns the functions of writes that sync what they write, in the slow
+// requests themselves: that is data, and waits for the same disk. What a function
+// syncs at other times, or quickly, says nothing about what it writes.
+func durable(c *cause.Case, writes []blame.KeyID) map[string]bool {
+	syncs, wrote := map[string]float64{}, map[string]float64{}
+	for id, k := range c.A.Keys {
+		if s := &c.A.Sites[k.Site]; s.Kind == blame.SiteSync && s.App {
+			syncs[s.Func] += c.NS[id]
+		}
+	}
+	for _, id := range writes {
+		wrote[c.A.Sites[c.Key(id).Site].Func] += c.NS[id]
+	}
 	out := map[string]bool{}
-	for i := range c.A.Sites {
-		if s := &c.A.Sites[i]; s.Kind == blame.SiteSync && s.App {
-			out[s.Func] = true
+	for f, ns := range syncs {
+		if ns > 0 && ns >= synced*wrote[f] && wrote[f] > 0 {
+			out[f] = true
 		}
 	}
 	return out
@@ -105,8 +123,12 @@ func toFile(c *cause.Case) bool {
 	return c.Host.Static.Stdout == "file" || c.Host.Static.Stderr == "file"
 }
 
-// toReader reports whether standard output or error go to somebody who may read slowly.
+// toReader reports whether standard output or error are known to go to somebody who
+// may read slowly.
 func toReader(c *cause.Case) bool {
+	if c.Host == nil {
+		return false
+	}
 	for _, kind := range []string{c.Host.Static.Stdout, c.Host.Static.Stderr} {
 		switch kind {
 		case "pipe", "tty", "socket":
