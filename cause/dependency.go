@@ -147,7 +147,9 @@ func (c *Case) fast(s *dependency.Server, waited float64) bool {
 }
 
 // awaits says by what the waits under keys are known to be for a dependency; "" if
-// they are not known to be.
+// they are not known to be. They have to stand in a client of its kind: the connections
+// are those of TCP at the end, and a peer that the process dials for every request, or
+// reaches through a socket of the file system, is not among them.
 func (c *Case) awaits(s *dependency.Server, keys []blame.KeyID) string {
 	var in, all float64
 	for _, id := range keys {
@@ -157,13 +159,12 @@ func (c *Case) awaits(s *dependency.Server, keys []blame.KeyID) string {
 		}
 	}
 	remotes, known := c.remotes()
-	connected := remotes[s.Peer]
 	switch {
-	case connected && len(remotes) == 1:
-		return "the only peer that the process has connections to"
 	case in < 0.5*all || all <= 0:
 		return ""
-	case connected:
+	case remotes[s.Peer] && len(remotes) == 1:
+		return "the only peer that the process has connections to, and the waits are in a client of " + s.Kind
+	case remotes[s.Peer]:
 		return "connected, and the waits are in a client of " + s.Kind
 	case !known || s.Peer == "": // a socket of the file system has no address
 		return "the waits are in a client of " + s.Kind
@@ -225,7 +226,7 @@ func sameAddress(a, b string) bool {
 
 // absent says that the process had no connection to a dependency, if that is known.
 func (c *Case) absent(s *dependency.Server) string {
-	if remotes, known := c.remotes(); known && !remotes[s.Peer] {
+	if remotes, known := c.remotes(); known && s.Peer != "" && !remotes[s.Peer] {
 		return " (the process had no connection to this one when the recording ended)"
 	}
 	return ""

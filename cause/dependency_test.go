@@ -49,7 +49,12 @@ func waitsFor(client ...string) func(*play, int) {
 	})
 }
 
-const redigo, pgx = "github.com/gomodule/redigo/redis.(*conn).readReply", "github.com/jackc/pgx/v5/pgconn.(*PgConn).receiveMessage"
+const (
+	redigo    = "github.com/gomodule/redigo/redis.(*conn).readReply"
+	pgx       = "github.com/jackc/pgx/v5/pgconn.(*PgConn).receiveMessage"
+	pq        = "github.com/lib/pq.(*conn).recv"
+	roundTrip = "net/http.(*persistConn).roundTrip"
+)
 
 func TestADependencysOwnWord(t *testing.T) {
 	for _, c := range []struct {
@@ -67,7 +72,12 @@ func TestADependencysOwnWord(t *testing.T) {
 			fix:      "EVAL took up to 21.0 ms", confidence: "high"},
 		{name: "a fast redis", client: redigo, said: quick(),
 			evidence: "no command above 10.0 ms in SLOWLOG, 1000 commands, mean 0.010 ms, none above 0.20 ms; the time is between", fix: "look between", confidence: "medium"},
-		{name: "a fast redis that is the only peer", said: quick(), remotes: []string{redisAddr}, evidence: "itself (the only peer that the process has connections to)", fix: "look between", confidence: "medium"},
+		{name: "a fast redis that is the only peer", client: redigo, said: quick(), remotes: []string{redisAddr}, evidence: "itself (the only peer that the process has connections to, and the waits are in a client of redis)", fix: "look between", confidence: "medium"},
+		{name: "the only one with a connection, beside a postgres in the file system", client: pq, said: quick(), remotes: []string{redisAddr}, evidence: "whoever the slow peer is, redis", not: "between", confidence: "high"},
+		{name: "the only one with a connection, beside a peer of HTTP that is dialled each time", client: roundTrip, said: quick(), remotes: []string{redisAddr}, evidence: "whoever the slow peer is, redis", not: "between", confidence: "high"},
+		{name: "the only one with a connection, and waits in no known client", said: quick(), remotes: []string{redisAddr}, evidence: "whoever the slow peer is, redis", not: "between", confidence: "high"},
+		{name: "a fast postgres in the file system, beside a peer with a connection", client: pgx, said: quick(postgres, func(s *dependency.Server) { s.Peer = "" }), remotes: []string{redisAddr}, evidence: "itself (the waits are in a client of postgres)", fix: "look between", confidence: "medium"},
+		{name: "a postgres in the file system that is perhaps not the peer", said: quick(postgres, func(s *dependency.Server) { s.Peer = "" }), remotes: []string{redisAddr}, evidence: "whoever the slow peer is, postgres", not: "between", confidence: "high"},
 		{name: "a fast redis among several peers", said: quick(), remotes: []string{redisAddr, "10.0.0.8:5432"},
 			evidence: "whoever the slow peer is, redis 10.0.0.7:6379 says of itself: no command above", not: "between", confidence: "high"},
 		{name: "the waits are in its client, beside other peers", client: redigo, said: quick(), remotes: []string{redisAddr, "10.0.0.8:5432"}, evidence: "connected, and the waits are in a client", fix: "look between", confidence: "medium"},
