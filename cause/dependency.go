@@ -41,6 +41,15 @@ type Told struct {
 	Peer     string
 	Evidence []Evidence
 	Fix      []string
+	known    bool // Peer's own figures are in Evidence
+}
+
+// Asked removes from e the advice to record the peer's own times, if they were.
+func (t *Told) Asked(e Evidence) Evidence {
+	if t.known {
+		e.Record = strings.TrimPrefix(e.Record, recordOther)
+	}
+	return e
 }
 
 // Told relates what dependencies said of themselves to the waits under keys. It
@@ -61,7 +70,7 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 			continue
 		}
 		e.Text = fmt.Sprintf("%s itself (%s): %s", s.Name(), by, figures(s))
-		t.Peer = s.Name()
+		t.Peer, t.known = s.Name(), true
 		name, longest := s.Longest()
 		n, waited := len(t.Fix), c.Sum(keys)
 		limit := max(slowLeast, slowCall*waited)

@@ -161,3 +161,31 @@ func TestWhatADependencySaysStandsBesideWhatIsRuledOut(t *testing.T) {
 	}
 	t.Errorf("slow-dependency is not ruled out: %s", v.Sentence)
 }
+
+// Late threads and a slow peer look alike. Once the peer has spoken, only the kernel can
+// separate them; it has not spoken if it is perhaps another one.
+func TestNobodyIsAskedForAPeersTimesAgain(t *testing.T) {
+	const kernel = "the kernel's scheduling events (needs root)"
+	for _, c := range []struct {
+		name, client string
+		said         []dependency.Server
+		want         string
+	}{
+		{"not asked", redigo, nil, "the other side's own times, or " + kernel},
+		{"asked", redigo, []dependency.Server{quick()}, kernel},
+		{"asked, with slow calls", redigo, []dependency.Server{quick(sluggish)}, kernel},
+		{"asked, but perhaps not the peer", pq, []dependency.Server{quick()}, "the other side's own times, or " + kernel},
+		{"no answer", redigo, []dependency.Server{quick(func(s *dependency.Server) { s.ToNS = 0 })}, "the other side's own times, or " + kernel},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: 2, in: waitsFor(c.client)})
+			v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, delayed: 0.6, own: 0.5}), Dependencies: c.said})
+			if len(v.Findings) != 0 || len(v.Consistent) != 1 || !slices.Equal(v.Consistent[0].Causes, []string{"slow-dependency", "host-contention"}) {
+				t.Fatalf("%+v, %+v", v.Findings, v.Consistent)
+			}
+			if got := v.Consistent[0].Record; got != c.want || !strings.Contains(v.Sentence, "record "+c.want+" to tell them apart") {
+				t.Errorf("record %q, want %q: %s", got, c.want, v.Sentence)
+			}
+		})
+	}
+}

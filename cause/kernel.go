@@ -12,12 +12,15 @@ import (
 // something outside of the program took, while they still cannot explain it.
 const LateRatio = 0.25
 
+// recordOther is what may separate them instead, if it was not recorded.
+const recordOther = "the other side's own times, or "
+
 // Punctual says whether threads got a CPU when they wanted one, while something
 // outside of the program, what, took ns nanoseconds: its end is seen late, too,
 // where they did not.
 func (c *Case) Punctual(what string, ns float64) Evidence {
 	if c.Host != nil && c.Host.Scheduled {
-		e := Evidence{Decides: true, Record: "the other side's own times, or the kernel's scheduling events (needs root)", Alike: []string{"host-contention"}}
+		e := Evidence{Decides: true, Record: recordOther + recordKernel, Alike: []string{"host-contention"}}
 		_, longest := c.Host.TailWait()
 		d := min(c.Lateness(), c.Outside()*longest)
 		e.Text = fmt.Sprintf("threads waited for a CPU for at most %s of a slow request's waits, %s took %s", Ms(d), what, Ms(ns))
@@ -79,7 +82,7 @@ func (c *Case) Blocked(keys []blame.KeyID) Evidence {
 	in, out := blocked/max(looks, 1), restBlocked/max(rest, 1)
 	e := Evidence{
 		Text:   fmt.Sprintf("threads waited for a device or a page in %.0f of %.0f looks during slow requests, in %.0f of %.0f at other times", blocked, looks, restBlocked, rest),
-		Record: "the kernel's scheduling events (needs root)", Number: in,
+		Record: recordKernel, Number: in,
 	}
 	want := 0.25 * min(1, c.Share(keys))
 	switch {

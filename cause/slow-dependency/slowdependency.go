@@ -52,12 +52,13 @@ func judge(c *cause.Case) *cause.Judgement {
 	site, most := cause.TopBy(c, keys, call)
 	where := c.PlaceOf(site)
 	network := c.Sum(keys)
+	told := c.Told(keys)
 	ev := []cause.Evidence{
 		{
 			Text:  fmt.Sprintf("%s of these waits are in %s", cause.Pct(most/max(network, 1)), c.SiteName(site)),
 			Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
 		},
-		c.Punctual("the peer", network),
+		told.Asked(c.Punctual("the peer", network)),
 	}
 	if f := c.OnCPUAll(); c.Host == nil && f.Known {
 		ev = append(ev, cause.Evidence{
@@ -73,7 +74,6 @@ func judge(c *cause.Case) *cause.Judgement {
 	if s := c.Share(timedOut); s > 0.1 {
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
 	}
-	told := c.Told(keys)
 	return &cause.Judgement{
 		Keys: keys, Where: where, Via: c.Via(keys),
 		Subject:  fmt.Sprintf("they wait in %s for %s", c.SiteName(site), told.Peer),
