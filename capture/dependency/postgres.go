@@ -262,6 +262,9 @@ func (a *postgresAsker) during(ctx context.Context, s *Server) {
 	rows, err := a.ask(ctx, s, fmt.Sprintf(`SELECT %s wait_event_type, wait_event, count(*) FROM pg_stat_activity
 		WHERE state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND wait_event_type IS NOT NULL
 		GROUP BY 1, 2 ORDER BY 3 DESC LIMIT %d`, mark, MaxWaits))
+	if err != nil && ctx.Err() != nil {
+		return // the window ended first
+	}
 	if err != nil {
 		s.refused("waits of sessions", err)
 		return

@@ -20,6 +20,8 @@ const (
 	// phaseTimeout bounds all questions before the window, and all those behind it:
 	// three answers that do not come.
 	phaseTimeout = 3 * time.Second
+	// stopTimeout is when one is abandoned whose questions do not heed their deadline.
+	stopTimeout = phaseTimeout + askTimeout
 	// lookEvery is how often sessions are looked at during the window, maxLooks how
 	// often at most: the longest recording takes five minutes.
 	lookEvery = time.Second
@@ -55,8 +57,9 @@ type Recorder struct {
 // beside it.
 type recording struct {
 	t      Target
-	begun  chan struct{} // closed when the first questions are answered
-	over   chan struct{} // closed at the end of the window
+	begun  chan struct{}      // closed when the first questions are answered
+	window context.Context    // its end is the window's
+	over   context.CancelFunc // ends it
 	done   chan *Server
 	cancel context.CancelFunc
 }
@@ -69,7 +72,8 @@ func Start(ctx context.Context, targets []Target) *Recorder {
 	r := &Recorder{}
 	for _, t := range targets[:min(len(targets), MaxServers)] {
 		one, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		rec := &recording{t: t, begun: make(chan struct{}), over: make(chan struct{}), done: make(chan *Server, 1), cancel: cancel}
+		window, over := context.WithCancel(one)
+		rec := &recording{t: t, begun: make(chan struct{}), window: window, over: over, done: make(chan *Server, 1), cancel: cancel}
 		r.all = append(r.all, rec)
 		go rec.run(one)
 	}
@@ -98,7 +102,7 @@ func (r *recording) run(ctx context.Context) {
 		r.unanswered(s, err, "")
 		return
 	}
-	r.look(ctx, a, s)
+	r.look(a, s)
 	last, cancel := context.WithTimeout(ctx, phaseTimeout)
 	defer cancel()
 	if err := a.finish(last, s); err != nil {
@@ -107,18 +111,16 @@ func (r *recording) run(ctx context.Context) {
 	s.cut()
 }
 
-// look lets the asker look until the window ends.
-func (r *recording) look(ctx context.Context, a asker, s *Server) {
+// look lets the asker look until the window ends, and with it a look that has no answer.
+func (r *recording) look(a asker, s *Server) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		if n < maxLooks {
-			a.during(ctx, s)
+		if n < maxLooks && r.window.Err() == nil {
+			a.during(r.window, s)
 		}
 		select {
-		case <-r.over:
-			return
-		case <-ctx.Done():
+		case <-r.window.Done():
 			return
 		case <-tick.C:
 		}
@@ -174,12 +176,12 @@ func (s *Server) refused(what string, err error) {
 }
 
 // Stop asks for the second time, and writes what was learnt to w, one line for
-// each dependency. It returns after a few seconds at most. The error is w's.
+// each dependency. It returns after stopTimeout at most. The error is w's.
 func (r *Recorder) Stop(w io.Writer) ([]Server, error) {
 	for _, rec := range r.all {
-		close(rec.over)
+		rec.over()
 	}
-	late := time.NewTimer(2 * phaseTimeout)
+	late := time.NewTimer(stopTimeout)
 	defer late.Stop()
 	var out []Server
 	for _, rec := range r.all {
@@ -189,7 +191,7 @@ func (r *Recorder) Stop(w io.Writer) ([]Server, error) {
 		case <-late.C:
 			late.Reset(0)
 			s = &Server{Schema: Schema, Kind: rec.t.kind, Address: rec.t.address}
-			s.miss("its own word", fmt.Sprintf("no answer within %s", 2*phaseTimeout), "")
+			s.miss("its own word", fmt.Sprintf("no answer within %s", stopTimeout), "")
 		}
 		rec.cancel()
 		out = append(out, *s)
