@@ -87,8 +87,8 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	}
 	told := askDependencies(ctx, w, o.Dependencies)
 	result, err := c.Record(ctx, w, plan)
+	beside.stop() // first: what it says last is the state at the trace's end
 	told()
-	beside.stop()
 	return result, err
 }
 
