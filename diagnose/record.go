@@ -58,6 +58,9 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 		case found == "" && o.NoHost:
 			return nil, fmt.Errorf("no listener of process %d serves net/http/pprof, and without the host's evidence nothing is left to record; add: %s", pid, AddEndpoint)
 		case found == "":
+			for _, d := range o.Dependencies {
+				notRecorded(w, d.Name(), "not asked: without a trace there are no waits that its figures could explain", AddEndpoint)
+			}
 			return nil, hostOnly(ctx, w, pid, o.Capture.For)
 		}
 		target = found

@@ -3,7 +3,9 @@ package diagnose
 import (
 	"io"
 	"net"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,5 +84,27 @@ func TestAHungDependencyDoesNotProlongTheHostsEvidence(t *testing.T) {
 	}
 	if over := rec.Span().To - second.Load(); over > 0 {
 		t.Errorf("the host was looked at for %s after the dependency had been asked again", time.Duration(over))
+	}
+}
+
+func TestOfAProcessWithoutAnEndpointNoDependencyIsAsked(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bare.whylate")
+	if _, err := Record(t.Context(), strconv.Itoa(os.Getpid()), file, RecordOptions{
+		Capture: pprofhttp.Options{For: 10 * time.Millisecond}, Dependencies: []dependency.Target{redisAt(t, "127.0.0.1:1"), redisAt(t, "127.0.0.1:2")},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Run(t.Context(), file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, x := range d.NotRecorded {
+		if strings.HasPrefix(x.What, "redis 127.0.0.1:") && strings.Contains(x.Why, "without a trace") && x.Command == AddEndpoint {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%+v", d.NotRecorded)
 	}
 }
