@@ -183,6 +183,28 @@ func (s *Server) Exec(statements ...string) {
 	}
 }
 
+// Connect returns a connection to a postgres that stays open until the test ends: a
+// function that sends a statement and returns the first value of its first row.
+func (s *Server) Connect() (do func(sql string) string) {
+	s.t.Helper()
+	c, err := pgconn.Connect(context.Background(), s.DSN)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close(context.Background()) }) // nothing is lost with it
+	return func(sql string) string {
+		s.t.Helper()
+		results, err := c.Exec(context.Background(), sql).ReadAll()
+		if err != nil {
+			s.t.Fatalf("%s: %v", sql, err)
+		}
+		if len(results) == 0 || len(results[0].Rows) == 0 {
+			return ""
+		}
+		return string(results[0].Rows[0][0])
+	}
+}
+
 func (s *Server) exec(sql string) error {
 	ctx := context.Background()
 	c, err := pgconn.Connect(ctx, s.DSN)
