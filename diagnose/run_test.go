@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,18 +61,38 @@ func serveUnderLoad(t *testing.T, clients int) string {
 //go:noinline
 func backOff() { time.Sleep(wait) }
 
+// attempts is how often a live target is recorded while something else has the
+// machine's CPUs, which then is the truth.
+const attempts = 4
+
+// disturbed reports whether a diagnosis names the host, or does not rule it out.
+func disturbed(d *report.Diagnosis) bool {
+	return slices.ContainsFunc(d.Findings, func(f cause.Finding) bool { return f.Cause == "host-contention" }) ||
+		slices.ContainsFunc(d.ConsistentWith, func(c cause.Consistent) bool { return slices.Contains(c.Causes, "host-contention") })
+}
+
 // One recording of a live target, judged in every way in which a service that is
 // slow throughout can be judged.
 func TestALiveTargetInWhichEveryRequestWaits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "live.whylate")
+	url := serveUnderLoad(t, 24)
+	var d *report.Diagnosis
 	analysing := 0
-	d, err := Run(t.Context(), serveUnderLoad(t, 24), Options{
-		RecordOptions: RecordOptions{Capture: pprofhttp.Options{For: 2 * time.Second, NoProbe: true}},
-		Fixed:         true, Save: file, Analysing: func() { analysing++ },
-		Analyse: AnalyseOptions{Check: true},
-	})
-	if err != nil {
-		t.Fatal(err)
+	for range attempts {
+		var err error
+		analysing = 0
+		d, err = Run(t.Context(), url, Options{
+			RecordOptions: RecordOptions{Capture: pprofhttp.Options{For: 2 * time.Second, NoProbe: true}},
+			Fixed:         true, Save: file, Analysing: func() { analysing++ },
+			Analyse: AnalyseOptions{Check: true},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !disturbed(d) {
+			break
+		}
+		t.Logf("somebody else had the CPUs: %s", d.Sentence)
 	}
 	if d.Requests.FoundBy != "net/http" || d.Requests.Count < 200 || d.Requests.P50NS < int64(wait) {
 		t.Errorf("%+v", d.Requests)

@@ -30,6 +30,14 @@ func TestTheFirstDemoNamesItsPlantedCause(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.whylate")
 	s := demo.Default()
 	code, stdout, stderr := whylate(t, "demo", "--for", "3s", "--save", file)
+	for range 3 { // while something else has the machine's CPUs, that is the truth
+		if code == exitCause || !strings.Contains(stdout, "host-contention") {
+			break
+		}
+		t.Logf("once more: %s", strings.SplitN(stdout, "\n", 2)[0])
+		os.Remove(file)
+		code, stdout, stderr = whylate(t, "demo", "--for", "3s", "--save", file)
+	}
 	if code != exitCause {
 		t.Fatalf("exit %d\n%s\n%s", code, stdout, stderr)
 	}
