@@ -139,7 +139,9 @@ func fill(v reflect.Value, s string, n int64, f float64, m int) {
 			return
 		}
 		for i := range v.NumField() {
-			fill(v.Field(i), s, n, f, m)
+			if v.Field(i).CanSet() { // what is not exported is not written
+				fill(v.Field(i), s, n, f, m)
+			}
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), m, m))
