@@ -154,6 +154,30 @@ func TestTheHostDecides(t *testing.T) {
 	}
 }
 
+// What may be more of the cause that was found does not keep it from being the
+// verdict, unless it is much more.
+func TestLookAlikesOfAFindingDoNotSpeakAgainstIt(t *testing.T) {
+	for _, c := range []struct {
+		silent, asks int64
+		verdict      string
+	}{
+		{30 * ms, 35 * ms, "cause"},
+		{30 * ms, 66 * ms, "inconclusive"},
+	} {
+		a := attributed(t, scene{procs: 2, in: every(10, func(p *play) {
+			p.pass(c.silent)
+			p.leaves(serving, 0, "network", reply...)
+			p.pass(c.asks)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		})})
+		v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.45, idle: 0.01, delayed: 0.8, waits: 50})})
+		if v.Verdict != c.verdict || len(v.Findings) == 0 || v.Findings[0].Cause != "host-contention" || len(v.Consistent) == 0 || !slices.Contains(v.Consistent[0].Causes, "host-contention") {
+			t.Errorf("%d ms silent, %d ms asking: %s, findings %+v, look-alikes %+v", c.silent/ms, c.asks/ms, v.Verdict, v.Findings, v.Consistent)
+		}
+	}
+}
+
 func TestQueueingWithIdleCPUsIsNoOverload(t *testing.T) {
 	for _, c := range []struct {
 		name string

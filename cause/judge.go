@@ -771,10 +771,18 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		tailSuspects = append(tailSuspects, c)
 		suspects += c.Share
 	}
+	// Of look-alikes one of which was found the rest may be more of the same: they do
+	// not speak against it unless they are twice as much.
+	backed := 0.0
+	for _, c := range tailSuspects {
+		if len(tailFindings) > 0 && slices.Contains(c.Causes, tailFindings[0].Cause) {
+			backed += c.Share
+		}
+	}
 	switch {
 	case p.N < MinRequests:
 		return // the sentence stands
-	case len(tailFindings) > 0 && explained+suspects >= ExplainedShare && (explained >= ExplainedShare || explained >= suspects):
+	case len(tailFindings) > 0 && explained+suspects >= ExplainedShare && (explained >= ExplainedShare || explained >= max(suspects-backed, backed/2)):
 		f := tailFindings[0]
 		v.Verdict = "cause"
 		v.Sentence = fmt.Sprintf("p99 is %s: %s", Ms(float64(p99)), lowerFirst(f.Summary))

@@ -31,8 +31,9 @@ const (
 	// sourceShare is the share for each source that does not belong to one
 	// thread: the machine, the cgroups, the process. On a large machine or with many threads
 	// one reading takes 1 ms; it is then repeated every two seconds. tellingShare is that of the
-	// machine's CPU times and of each cgroup's stops: who had the CPUs while threads waited for one shows
-	// only if neither side is smeared over more than a look. listShare is that of listing threads.
+	// machine's CPU times, of each cgroup's stops and of the process's faults: who had the CPUs while threads
+	// waited for one, and whether faults belong to slow requests, shows only if nothing is smeared over more
+	// than a look. listShare is that of listing threads.
 	sourceShare  = 0.0005
 	tellingShare = 0.0015
 	listShare    = 0.002

@@ -266,7 +266,7 @@ func (r *Recorder) openProcess() error {
 		s.ChildrenNS = max(s.ChildrenNS, r.family.sum(st.reaped, first))
 		first = false
 		return nil
-	})
+	}).share = tellingShare
 	return nil
 }
 
