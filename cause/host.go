@@ -382,11 +382,12 @@ func (c *Case) OffCPU() []blame.KeyID {
 		called = delayed && late-work >= offShare*calls
 		// A thread that waits for a CPU polls no network: the end of a peer's wait
 		// is seen late too. Threads that wait for a slow peer do not wait for a CPU.
-		// And each wait for a peer ends with one wake-up: unless a quota stops all threads
-		// again and again, this one must have waited for a CPU about as long at a time.
-		wait, _ := c.Host.TailWait()
+		// And a wait for a peer ends with one wake-up: unless a quota stops all threads
+		// again and again, this one must have waited for a CPU about as long at a time,
+		// half-way (in orders of magnitude) between the bounds of what that can have been.
+		mean, longest := c.Host.TailWait()
 		asked = delayed && late >= allShare*(work+calls+peers) &&
-			(t != nil && t.Tail >= StoppedMin || c.Outside()*wait >= offShare*peers)
+			(t != nil && t.Tail >= StoppedMin || math.Sqrt(mean*longest) >= offShare*peers)
 	}
 	return c.Free(func(k blame.Key) bool {
 		switch {
