@@ -317,12 +317,11 @@ func (h *HostView) Wait() float64 {
 	return delay / max(1, slices)
 }
 
-// TailWait is Wait during the slow requests, each wait weighted by its length:
-// the length of the wait in which the average waited nanosecond lies. It is exact
-// if the waits of a thread between two samples were equally long; longest is its
-// upper bound.
-func (h *HostView) TailWait() (mean, longest float64) {
-	var delay, sum, most float64
+// TailWait is the longest that a thread can have waited for a CPU at a time during
+// the slow requests: the length of the wait in which the average waited nanosecond
+// lies, if each thread waited only once between two samples.
+func (h *HostView) TailWait() float64 {
+	var delay, sum float64
 	for i, w := range h.waits() {
 		if i == 0 {
 			continue
@@ -332,11 +331,10 @@ func (h *HostView) TailWait() (mean, longest float64) {
 		k := sort.Search(len(h.tail), func(k int) bool { return h.tail[k].To > from })
 		if k < len(h.tail) && h.tail[k].From < h.Samples[i].MonoNS {
 			delay += w.delay
-			sum += w.delay * w.mean
-			most += w.delay * w.longest
+			sum += w.delay * w.longest
 		}
 	}
-	return sum / max(1, delay), most / max(1, delay)
+	return sum / max(1, delay)
 }
 
 // Outside is how many things outside of the program a slow request waits for, one
@@ -383,11 +381,9 @@ func (c *Case) OffCPU() []blame.KeyID {
 		// A thread that waits for a CPU polls no network: the end of a peer's wait
 		// is seen late too. Threads that wait for a slow peer do not wait for a CPU.
 		// And a wait for a peer ends with one wake-up: unless a quota stops all threads
-		// again and again, this one must have waited for a CPU about as long at a time,
-		// half-way (in orders of magnitude) between the bounds of what that can have been.
-		mean, longest := c.Host.TailWait()
+		// again and again, this one must have waited for a CPU as long at a time.
 		asked = delayed && late >= allShare*(work+calls+peers) &&
-			(t != nil && t.Tail >= StoppedMin || math.Sqrt(mean*longest) >= offShare*peers)
+			(t != nil && t.Tail >= StoppedMin || c.Host.TailWait() >= peers)
 	}
 	return c.Free(func(k blame.Key) bool {
 		switch {

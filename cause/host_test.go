@@ -133,7 +133,7 @@ func TestTheHostDecides(t *testing.T) {
 		{"computes on a CPU", 2, computes, busy, "expensive-request", nil},
 		{"computes, or waits for a CPU", 2, computes, with(func(m *machine) { m.delayed = 0.45 }), "", []string{"expensive-request"}},
 		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
-		{"a peer that looks slow to threads that wait long for a CPU", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.8, 0.3 }), "host-contention", nil},
+		{"a peer that looks slow to threads that wait long for a CPU", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
 		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},
 		{"a slow peer, or late threads", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.6, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
 	} {

@@ -21,8 +21,7 @@ const recordOther = "the other side's own times, or "
 func (c *Case) Punctual(what string, ns float64) Evidence {
 	if c.Host != nil && c.Host.Scheduled {
 		e := Evidence{Decides: true, Record: recordOther + recordKernel, Alike: []string{"host-contention"}}
-		_, longest := c.Host.TailWait()
-		d := min(c.Lateness(), c.Outside()*longest)
+		d := min(c.Lateness(), c.Outside()*c.Host.TailWait())
 		e.Text = fmt.Sprintf("threads waited for a CPU for at most %s of a slow request's waits, %s took %s", Ms(d), what, Ms(ns))
 		if t := c.Throttling(); t != nil && t.Tail*c.mean(c.Tail) > d {
 			d = t.Tail * c.mean(c.Tail)
