@@ -84,7 +84,7 @@ func delayed(u host.Usage) float64 { return u.DelayNS / max(1, u.DelayNS+u.RunNS
 
 // Idle returns the part of the CPUs' time that was idle during the slow requests; see OwnCPUs.
 func (h *HostView) Idle() float64 {
-	return (h.Tail.IdleNS + h.Tail.IOWaitNS) / max(1, h.Tail.IdleNS+h.Tail.IOWaitNS+h.Tail.BusyNS+h.Tail.StealNS)
+	return (h.Tail.IdleNS + h.Tail.IOWaitNS) / max(1, h.Tail.CPUNS())
 }
 
 // OwnCPUs reports whether the CPU times are those of the CPUs that the process may use, not
@@ -137,7 +137,7 @@ func (h *HostView) crowd(c *Crowd, weight *float64, wait host.Span, delay float6
 		}
 		in := host.Span{From: max(s.From, wait.From), To: min(s.To, wait.To)}
 		u := h.Over([]host.Span{in})
-		all := u.IdleNS + u.IOWaitNS + u.BusyNS + u.StealNS
+		all := u.CPUNS()
 		if all <= 0 {
 			continue
 		}

@@ -66,6 +66,13 @@ func (r *Recording) Span() Span {
 	return Span{r.Samples[0].MonoNS, r.Samples[len(r.Samples)-1].MonoNS}
 }
 
+// CPUNS is the time of all the CPUs: busy, idle and stolen, in nanoseconds.
+func (u *Usage) CPUNS() float64 { return u.BusyNS + u.IdleNS + u.IOWaitNS + u.StealNS }
+
+// Stolen is the part of the CPUs' time that the hypervisor took; 0 where nothing
+// was recorded.
+func (u *Usage) Stolen() float64 { return u.StealNS / max(1, u.CPUNS()) }
+
 // Over returns the usage in spans, which must not overlap each other.
 func (r *Recording) Over(spans []Span) Usage {
 	u := Usage{Groups: make([]GroupUsage, len(r.Static.Groups)), Confined: r.confined()}

@@ -49,7 +49,7 @@ func TestUsageIsInterpolatedBetweenSamples(t *testing.T) {
 				{"wall", u.WallNS, c.wall}, {"run", u.RunNS, c.n}, {"delay", u.DelayNS, 10 * c.n}, {"blocked", u.BlockedNS, c.blockedNanos},
 				{"user", u.UserNS, 100 * c.n}, {"faults", u.MajorFaults, c.n}, {"I/O delay", u.IODelayNS, 3 * c.n},
 				{"periods", u.Groups[0].Periods, c.n}, {"usage", u.Groups[0].UsageNS, 7 * c.n},
-				{"busy", u.BusyNS, 20 * c.n}, {"idle", u.IdleNS, 30 * c.n}, {"steal", u.StealNS, 2 * c.n}, {"pressure", u.CPUSomeNS, 4 * c.n},
+				{"CPUs", u.CPUNS(), 52 * c.n}, {"busy", u.BusyNS, 20 * c.n}, {"idle", u.IdleNS, 30 * c.n}, {"steal", u.StealNS, 2 * c.n}, {"pressure", u.CPUSomeNS, 4 * c.n},
 			} {
 				if math.Abs(v.got-v.want) > 1e-9 {
 					t.Errorf("%s: %g, want %g", v.name, v.got, v.want)
