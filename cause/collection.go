@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/whylate/whylate/blame"
@@ -95,6 +96,58 @@ func (c *Case) StopShare(keep func(s *timeline.Span) bool) float64 {
 		return 0
 	}
 	return float64(kept) / float64(all)
+}
+
+// outlier is how many times as long as most of its kind a stop must be to have been
+// lengthened: the planted pauses of one process are within a factor of two of each
+// other, one of a stolen CPU was 60 times the median.
+const outlier = 8.
+
+// Lengthened is the evidence that stops that keep accepts are long in the slow
+// requests because of what their threads met there: a stop does the same work every
+// time, so that the others of its kind say how long it takes. There is none if
+// they are all alike, or if the host's evidence excludes it.
+func (c *Case) Lengthened(keep func(name string) bool) (e Evidence, doubt bool) {
+	kinds := map[string][]timeline.Time{}
+	for _, s := range c.A.Timeline().STW {
+		if keep(s.Name) {
+			kinds[s.Name] = append(kinds[s.Name], s.End-s.Start)
+		}
+	}
+	var all, long, usual timeline.Time
+	n := 0
+	for _, s := range c.A.Timeline().STW {
+		took := kinds[s.Name]
+		in := c.InTail(s.Start, s.End)
+		if in == 0 || len(took) == 0 {
+			continue
+		}
+		all += in
+		if !slices.IsSorted(took) {
+			slices.Sort(took)
+		}
+		median := took[(len(took)-1)/2]
+		if d := s.End - s.Start; len(took) > 1 && float64(d) > outlier*float64(median) {
+			long += in
+			usual = max(usual, median)
+			n++
+		}
+	}
+	if 2*long <= all {
+		return e, false
+	}
+	if h := c.Host; h != nil && h.Scheduled && h.Machine && h.Delayed() < DelayedMin && h.Tail.Stolen() < StolenMin {
+		return e, false
+	}
+	e = Evidence{
+		Text:  fmt.Sprintf("%d of these stops took %s of the time, but half of all that are like them at most %s: their threads may have been kept from a CPU", n, Pct(float64(long)/float64(all)), Ms(float64(usual))),
+		Holds: Unknown, Decides: true, Number: float64(long) / float64(all),
+		Alike: OffCPUCauses, Record: RecordHost,
+	}
+	if c.Host != nil {
+		e.Alike, e.Record = []string{"host-contention"}, recordKernel
+	}
+	return e, true
 }
 
 func keep(keys []blame.KeyID, f func(blame.KeyID) bool) []blame.KeyID {

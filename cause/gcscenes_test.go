@@ -65,26 +65,45 @@ func collected(at []string) scene {
 // stack, for a reason. Before the P of a goroutine that runs has stopped passes the
 // time stopping.
 func stopped(reason string, at []string, stopping, rest int64) scene {
-	const other = gotrace.GoID(3)
-	return scene{procs: 3, cast: func(p *play) {
-		waitingHelper(p)
-		p.waits(other, "", idle...)
-	}, in: every(10, func(p *play) {
-		p.wakes(serving, helper, "main.start", "main.serve")
-		p.wakes(serving, other, "main.start", "main.serve")
-		p.runs(helper, 1)
-		p.runs(other, 2)
-		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
-		p.do(p.b.Range(gotrace.KindRangeBegin, helper, markPhase, p.stack(at...)))
-		p.do(p.b.Range(gotrace.KindRangeBegin, helper, reason, p.stack(at...)))
-		p.pass(stopping)
-		p.leaves(other, 2, "select", idle...)
-		p.pass(rest)
-		p.do(p.b.Range(gotrace.KindRangeEnd, helper, reason, 0))
-		p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, markPhase, 0))
-		p.leaves(helper, 1, "select", idle...)
-		p.runs(serving, 0)
-	})}
+	return scene{procs: 3, cast: stopper, in: every(10, func(p *play) { stop(p, reason, at, stopping, rest) })}
+}
+
+// unlike is stopped, but every request is, most of them shortly.
+func unlike(reason string, at []string, short, long int64) scene {
+	return scene{procs: 3, cast: stopper, in: func(p *play, i int) {
+		if i%10 == 9 {
+			stop(p, reason, at, 0, long)
+			return
+		}
+		stop(p, reason, at, 0, short)
+	}}
+}
+
+// stopper brings the goroutines that stop at their home waits.
+func stopper(p *play) {
+	waitingHelper(p)
+	p.waits(stopping3, "", idle...)
+}
+
+const stopping3 = gotrace.GoID(3)
+
+// stop stops the world in a request.
+func stop(p *play, reason string, at []string, stopping, rest int64) {
+	const other = stopping3
+	p.wakes(serving, helper, "main.start", "main.serve")
+	p.wakes(serving, other, "main.start", "main.serve")
+	p.runs(helper, 1)
+	p.runs(other, 2)
+	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+	p.do(p.b.Range(gotrace.KindRangeBegin, helper, markPhase, p.stack(at...)))
+	p.do(p.b.Range(gotrace.KindRangeBegin, helper, reason, p.stack(at...)))
+	p.pass(stopping)
+	p.leaves(other, 2, "select", idle...)
+	p.pass(rest)
+	p.do(p.b.Range(gotrace.KindRangeEnd, helper, reason, 0))
+	p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, markPhase, 0))
+	p.leaves(helper, 1, "select", idle...)
+	p.runs(serving, 0)
 }
 
 // gcScenes tell the causes of the garbage collector, and of what looks like it, apart.
@@ -118,6 +137,9 @@ var gcScenes = []told{
 	{name: "the collector stops the world", scene: stopped(sweepTerm, byHeap, ms, 19*ms), finding: "gc-pause"},
 	{name: "somebody delays the collector's stop", scene: stopped(sweepTerm, byHeap, 19*ms, ms)},
 	{name: "the stop is as long as the stopping", scene: stopped(sweepTerm, byHeap, 10*ms, 10*ms), alike: []string{"gc-pause", "slow-to-stop"}},
+	{name: "the collector stops the world in every request, in some five times as long", scene: unlike(sweepTerm, byHeap, 4*ms, 20*ms), finding: "gc-pause"},
+	{name: "the collector stops the world in every request, in some much longer", scene: unlike(sweepTerm, byHeap, ms/5, 20*ms), alike: []string{"gc-pause", "host-contention"}},
+	{name: "statistics stop the world in every request, in some much longer", scene: unlike("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms/5, 20*ms), alike: []string{"stop-the-world", "host-contention"}},
 	{name: "a forced cycle stops the world", scene: stopped(sweepTerm, byCall, ms, 19*ms), finding: "forced-gc", where: "main.tidy"},
 	{name: "the stops are the smaller part of what a cycle takes", scene: scene{procs: 1, cast: worker, in: every(10, func(p *play) {
 		p.do(p.b.Range(gotrace.KindRangeBegin, serving, sweepTerm, p.stack(byHeap...)))

@@ -281,6 +281,9 @@ const (
 	// DelayedMin is the part of the time in which threads wanted a CPU in which
 	// they must have waited for it: the complement of OnCPUMin.
 	DelayedMin = 1 - OnCPUMin
+	// StolenMin is the part of the CPUs' time that the hypervisor must have taken
+	// for work that was running to be possibly waiting for it.
+	StolenMin = 0.25
 	// silentShare is the part of the slow requests' excess that must lie in
 	// silences of the whole process for everything in it to count as time off
 	// the CPU: when the operating system stops the process, its own CPU, its

@@ -25,6 +25,7 @@ type machine struct {
 	hidden  bool    // ancestors cannot be seen
 	always  bool    // not only during slow requests
 	waits   int     // for a CPU in 5 ms; 0 means 1
+	stolen  float64 // part of the time of all CPUs, while requests are slow
 }
 
 // slowRequest is what the scenes' fast requests stay below.
@@ -77,7 +78,8 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		if last != nil {
 			s.Threads[0].Slices = last[0].Slices + int64(max(1, m.waits))
 		}
-		s.Machine.BusyNS += int64((1 - m.idle) * all)
+		s.Machine.BusyNS += int64((1 - m.idle - in*m.stolen) * all)
+		s.Machine.StealNS += int64(in * m.stolen * all)
 		s.Machine.IdleNS += int64(m.idle * all)
 		s.ChildrenNS += int64(m.forked * all)
 		if c := s.Confined; c != nil {
@@ -99,6 +101,7 @@ func TestTheHostDecides(t *testing.T) {
 		return m
 	}
 	computes := every(10, func(p *play) { p.computes(serving, 0, 40*ms) })
+	holds := every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, 15*ms, "main.refresh", "main.loop") }))
 	asks := every(10, func(p *play) {
 		p.leaves(serving, 0, "network", reply...)
 		p.pass(20 * ms)
@@ -132,13 +135,15 @@ func TestTheHostDecides(t *testing.T) {
 		{"silent, and nobody waited for a CPU", 2, silent, with(func(m *machine) {}), "", []string{"host-contention", "page-faults"}},
 		{"computes on a CPU", 2, computes, busy, "expensive-request", nil},
 		{"computes, or waits for a CPU", 2, computes, with(func(m *machine) { m.delayed = 0.45 }), "", []string{"expensive-request"}},
+		{"the holder of a lock computes", 2, holds, busy, "lock-held-across-work", nil},
+		{"the holder of a lock computes, or the hypervisor has its CPU", 2, holds, with(func(m *machine) { m.stolen = 0.4 }), "", []string{"lock-held-across-work", "host-contention"}},
 		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
 		{"a peer that looks slow to threads that wait long for a CPU", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
 		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},
 		{"a slow peer, or late threads", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.6, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := attributed(t, scene{procs: c.procs, in: c.in})
+			a := attributed(t, scene{procs: c.procs, cast: waitingHelper, in: c.in})
 			v := cause.Judge(a, cause.Settings{Host: observe(a, c.host)})
 			got := ""
 			if len(v.Findings) > 0 {

@@ -201,7 +201,7 @@ func (c *Case) queued(keys []blame.KeyID) (held, holders float64) {
 // few samples do not speak against it; none at all, or doubt, decide.
 func (c *Case) RunnerCPU(class blame.ClassID) Evidence {
 	e := c.ClassCPU(class)
-	_, doubt := c.Kept(class)
+	_, doubt := c.doubted(class)
 	e.Decides = doubt || len(c.A.Timeline().Samples) == 0
 	return e
 }

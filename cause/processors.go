@@ -250,13 +250,31 @@ func (c *Case) HolderEvidence(p *Processors, want Holder) []Evidence {
 // while the slow requests waited.
 func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 	name := c.A.Classes[class].Name
-	if f, doubt := c.Kept(class); doubt {
-		return c.keptOff(Evidence{
-			Text:   fmt.Sprintf("while the slow requests waited, %s was on a CPU for only %s of its running time: its threads were kept from it", shortName(name), Pct(f.Value)),
-			Number: f.Value,
-		})
+	if e, doubt := c.doubted(class); doubt {
+		return e
 	}
 	return c.CPUEvidence(name, c.OnCPU(class))
+}
+
+// doubted is the evidence that a class may not have been on a CPU while the slow
+// requests waited, whatever it was over the recording.
+func (c *Case) doubted(class blame.ClassID) (e Evidence, doubt bool) {
+	if c.Host != nil && c.Host.Tail.Stolen() >= StolenMin {
+		return Evidence{
+			Text:  fmt.Sprintf("the hypervisor took %s of the CPUs while the slow requests waited: whether what ran was on one is unknown", Pct(c.Host.Tail.Stolen())),
+			Holds: Unknown, Decides: true, Number: c.Host.Tail.Stolen(),
+			Alike: []string{"host-contention"}, Record: recordKernel,
+		}, true
+	}
+	f, doubt := c.Kept(class)
+	if !doubt {
+		return e, false
+	}
+	return c.keptOff(Evidence{
+		Text: fmt.Sprintf("while the slow requests waited, %s was on a CPU for only %s of its running time: its threads were kept from it",
+			shortName(c.A.Classes[class].Name), Pct(f.Value)),
+		Number: f.Value,
+	}), true
 }
 
 // CPUEvidence says whether something that ran was on a CPU while it did: by its CPU

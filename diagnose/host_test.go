@@ -19,7 +19,7 @@ func TestStolenTimeIsNoted(t *testing.T) {
 	for _, c := range []struct {
 		rec  *host.Recording
 		want string
-	}{{nil, ""}, {&host.Recording{}, ""}, {rec(0), ""}, {rec(1e8), ""}, {rec(3e8), "The hypervisor took 3 % of the machine's CPUs "}} {
+	}{{nil, ""}, {&host.Recording{}, ""}, {rec(0), ""}, {rec(1e8), ""}, {rec(3e8), "The hypervisor took 3.0 % of the machine's CPUs "}} {
 		var d report.Diagnosis
 		stolen(&d, c.rec)
 		switch {

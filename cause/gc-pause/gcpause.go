@@ -14,8 +14,8 @@ var Entry = &cause.Entry{
 	ID: "gc-pause", Title: "GC pause", Rank: 202, Layer: cause.GC,
 	What:       "The garbage collector stops the world at the beginning and at the end of every cycle. Mostly that takes well below a millisecond; here it does not.",
 	MustHold:   "stop-the-world ranges of the GC lie in the slow requests, and are more of them than its workers and assists; once stopped, the world stayed stopped",
-	MustNot:    "a long stopping part: then somebody delays every stop; cycles that were forced",
-	LookAlikes: []string{"stop-the-world", "slow-to-stop", "gc-workers", "quota-too-low"},
+	MustNot:    "a long stopping part: then somebody delays every stop; cycles that were forced; a few stops that are much longer than all others of their kind: then their threads were kept from a CPU",
+	LookAlikes: []string{"stop-the-world", "slow-to-stop", "gc-workers", "quota-too-low", "host-contention"},
 	Fix: []string{
 		"fewer cycles: raise GOGC, or set GOMEMLIMIT with headroom, and allocate less",
 		"update Go: what a stop does grows with goroutines, threads and timers, and has become less with most releases",
@@ -46,6 +46,9 @@ func judge(c *cause.Case) *cause.Judgement {
 			},
 			stopping(c, n),
 		},
+	}
+	if e, doubt := c.Lengthened(func(name string) bool { return strings.HasPrefix(name, "GC ") }); doubt {
+		j.Evidence = append(j.Evidence, e)
 	}
 	if f := c.OnCPUAll(); f.Known && f.Value < cause.OnCPUMin { // then stops take long as well
 		e := c.CPUEvidence("the process", f)

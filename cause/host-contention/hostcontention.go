@@ -24,9 +24,9 @@ var Entry = &cause.Entry{
 
 // ownShare is the process's use of the CPUs that it may use from which on it
 // stands in its own way, idle the machine's idle part above which nobody does,
-// unless the hypervisor takes the part stolen of what is not idle: a CPU that it
-// took away looks idle to others.
-const ownShare, idle, stolen = 0.8, 0.25, 0.25
+// unless the hypervisor takes cause.StolenMin: a CPU that it took away looks idle
+// to others.
+const ownShare, idle = 0.8, 0.25
 
 // hidden is instead of idle where quotas of ancestor cgroups cannot be seen.
 const hidden = 0.05
@@ -112,7 +112,7 @@ func others(c *cause.Case) cause.Evidence {
 	e := cause.Evidence{
 		Text: fmt.Sprintf("while they waited the process used %s of the %d CPUs that it may use; %s of %s time was idle, %s stolen by the hypervisor",
 			cause.Pct(crowd.Own), c.Host.CPUs(), cause.Pct(crowd.Idle), whose, cause.Pct(crowd.Stolen)),
-		Holds: cause.Of(family < ownShare && (some || crowd.Idle < most || crowd.Stolen >= stolen)), Decides: true, Number: crowd.Own,
+		Holds: cause.Of(family < ownShare && (some || crowd.Idle < most || crowd.Stolen >= cause.StolenMin)), Decides: true, Number: crowd.Own,
 	}
 	if crowd.Children > 0.01 {
 		e.Text += fmt.Sprintf("; its own child processes used %s", cause.Pct(crowd.Children))

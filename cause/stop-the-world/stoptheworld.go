@@ -16,8 +16,8 @@ var Entry = &cause.Entry{
 	ID: "stop-the-world", Title: "stop-the-world", Rank: 200, Layer: cause.Scheduler,
 	What:       "Something other than the garbage collector stops every goroutine: runtime.ReadMemStats, a dump of all stacks, a goroutine profile, a change of GOMAXPROCS.",
 	MustHold:   "a stop-the-world range with such a reason lies in the slow requests",
-	MustNot:    "the reason is the garbage collector's, or our own recording's",
-	LookAlikes: []string{"gc-pause", "slow-to-stop", "observer", "forced-gc"},
+	MustNot:    "the reason is the garbage collector's, or our own recording's; a few of these stops are much longer than all others: then their threads were kept from a CPU",
+	LookAlikes: []string{"gc-pause", "slow-to-stop", "observer", "forced-gc", "host-contention"},
 	Fix: []string{
 		"read runtime/metrics instead of runtime.ReadMemStats: it does not stop the world",
 		"dump stacks and goroutine profiles rarely, and not while serving: their stop grows with the number of goroutines",
@@ -41,7 +41,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	name := c.A.Reasons[reason]
 	n, total, where := stops(c.A.Timeline(), name)
-	return &cause.Judgement{
+	j := &cause.Judgement{
 		Keys: keys, Where: where,
 		Subject: fmt.Sprintf("the world was stopped (%s) by %s", name, cause.PlaceName(where)),
 		Evidence: []cause.Evidence{{
@@ -50,6 +50,10 @@ func judge(c *cause.Case) *cause.Judgement {
 			Decides: true, Number: float64(n),
 		}},
 	}
+	if e, doubt := c.Lengthened(func(of string) bool { return of == name }); doubt {
+		j.Evidence = append(j.Evidence, e)
+	}
+	return j
 }
 
 // foreign reports whether a stop is neither the garbage collector's nor the

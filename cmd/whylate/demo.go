@@ -35,7 +35,7 @@ With --all, several names or --times the answer is a table, a line per run: what
 planted and found, and what the same recording says without the host's evidence, as
 if only the URL were known ("by URL": right; honest if it does not decide and the
 truth is among the look-alikes; silent; missed if it says healthy; WRONG). A run
-during which the hypervisor took more than 2 % of the machine ("stolen") is another
+during which the hypervisor took more than 1.5 % of the machine ("stolen") is another
 incident: it is printed as busy, whatever was found, does not count and is tried
 again, up to 5 times. The exit code is 0 if every verdict that counts is the planted
 one.`,

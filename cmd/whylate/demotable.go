@@ -15,10 +15,11 @@ import (
 
 const (
 	// calmStolen is the part of the machine's CPUs that the hypervisor may take
-	// during a run of the table. More, and what was planted is not all that made
-	// requests late, nor is a control one: of 60 recordings of controls on a noisy
-	// guest all 33 with less were healthy, but only 8 of 27 with more.
-	calmStolen = 0.02
+	// during a run of the table. The tail is the slowest 1.5 % of the requests: more,
+	// and it can be all of that, so that what was planted is not what made requests
+	// late, nor a control one. Of 153 recordings of controls on a noisy guest all 79
+	// with less were healthy, but only 33 of 74 with more.
+	calmStolen = 0.015
 	// attempts is how often a run is tried that is disturbed like this.
 	attempts = 5
 )
@@ -40,7 +41,7 @@ func (t tally) err() error {
 	case t.wrong > 0:
 		return fmt.Errorf("%d of %d verdicts are not the planted ones", t.wrong, t.right+t.wrong)
 	case t.lost > 0:
-		return fmt.Errorf("%d runs are worth nothing: in each of %d attempts the hypervisor took more than %.0f %% of the machine", t.lost, attempts, 100*calmStolen)
+		return fmt.Errorf("%d runs are worth nothing: in each of %d attempts the hypervisor took more than %.1f %% of the machine", t.lost, attempts, 100*calmStolen)
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ func (d *demonstration) table(ctx context.Context, scenarios []demo.Scenario, ti
 			}
 		}
 	}
-	fmt.Fprintf(d.out, "%d right, %d not, %d not run in peace; %d attempts in which the hypervisor took more than %.0f %% of the machine did not count\n",
+	fmt.Fprintf(d.out, "%d right, %d not, %d not run in peace; %d attempts in which the hypervisor took more than %.1f %% of the machine did not count\n",
 		sum.right, sum.wrong, sum.lost, sum.busy, 100*calmStolen)
 	return sum.err()
 }
