@@ -97,8 +97,24 @@ func seen(static host.Static, slow, other func(s *host.Sample)) *host.Recording 
 	return r
 }
 
-func calm(*host.Sample)         {}
-func blocked(s *host.Sample)    { s.Blocked = []int{1} }
+func calm(*host.Sample)      {}
+func blocked(s *host.Sample) { s.Blocked = []int{1} }
+
+// delayed is a look at a thread that waited for a CPU for a third of the time.
+func delayed(s *host.Sample) {
+	th := host.Thread{TID: 1}
+	if len(s.Threads) > 0 {
+		th = s.Threads[0]
+	}
+	th.RunNS, th.DelayNS, th.Slices = th.RunNS+ms/10, th.DelayNS+15*ms, th.Slices+1
+	s.Threads, s.DelayNS = []host.Thread{th}, s.DelayNS+ms/3
+}
+
+func blockedAndDelayed(s *host.Sample) {
+	blocked(s)
+	delayed(s)
+}
+
 func faulting(s *host.Sample)   { s.Blocked, s.MajorFaults = []int{1}, s.MajorFaults+2 }
 func clearing(s *host.Sample)   { s.MinorFaults, s.SystemNS = s.MinorFaults+200, s.SystemNS+ms }
 func kernelTime(s *host.Sample) { s.SystemNS += ms }
@@ -182,6 +198,18 @@ var specific = []struct {
 		name:    "the request syncs a file",
 		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fsync, "main.commit", "main.serve")...))},
 		finding: "slow-disk", where: "main.commit", not: []string{"sync-logging", "slow-cgo"},
+	},
+	{
+		name:    "the request syncs a file, threads wait for the device, and a third of that time for a CPU",
+		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fsync, "main.commit", "main.serve")...))},
+		host:    seen(filed, blockedAndDelayed, calm),
+		finding: "slow-disk", where: "main.commit",
+	},
+	{
+		name:  "the request syncs a file, and threads wait for a CPU",
+		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fsync, "main.commit", "main.serve")...))},
+		host:  seen(filed, delayed, calm),
+		alike: []string{"slow-disk", "host-contention"},
 	},
 	{
 		name:    "the request sleeps in a system call",

@@ -31,7 +31,7 @@ var (
 		Rate:      100,
 		Endpoints: []Endpoint{{Path: "/route"}},
 		Env:       []string{twoPs},
-		Quota:     0.08,
+		Quota:     0.1,
 		Peers:     []Peer{{Name: "traffic", Reply: 6 * time.Millisecond}},
 		New:       newRoutes,
 	}

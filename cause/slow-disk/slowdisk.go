@@ -24,6 +24,10 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
+// mostly is the part of the looks during slow requests in which threads must have
+// waited for a device for it to be what took the time.
+const mostly = 0.5
+
 func judge(c *cause.Case) *cause.Judgement {
 	r := c.Root(func(k blame.Key) bool {
 		if k.Kind != blame.Syscall {
@@ -50,6 +54,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	default:
 		device.Alike = []string{"host-contention"}
 	}
+	punctual := c.Punctual("the calls", r.NS)
+	// Seen waiting for a device most of the time, threads did not wait for a CPU then.
+	punctual.Decides = device.Holds != cause.Yes || device.Number < mostly
 	return &cause.Judgement{
 		Keys: r.Keys, Where: r.Where, Via: r.Via,
 		Subject: fmt.Sprintf("they wait in %s for %s of a file", c.SiteName(r.Site), map[bool]string{true: "a sync", false: "the contents"}[kind == blame.SiteSync]),
@@ -58,7 +65,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Text:  fmt.Sprintf("%s of the excess are system calls on files, %s of that %s in %s", cause.Pct(c.Share(r.Keys)), cause.Pct(most/max(r.NS, 1)), name, c.SiteName(r.Site)),
 				Holds: cause.Yes, Decides: true, Number: c.Share(r.Keys),
 			},
-			device, c.Punctual("the calls", r.NS),
+			device, punctual,
 		},
 	}
 }
