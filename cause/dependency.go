@@ -3,6 +3,7 @@ package cause
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -62,7 +63,7 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 		if !s.Answered() {
 			continue
 		}
-		by := c.awaits(s, keys)
+		by, sure := c.awaits(s, keys)
 		e := Evidence{Holds: Yes, Number: float64(s.BoundNS)}
 		if by == "" {
 			e.Text = fmt.Sprintf("whoever the slow peer is%s, %s says of itself: %s", c.absent(s), s.Name(), figures(s))
@@ -70,7 +71,10 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 			continue
 		}
 		e.Text = fmt.Sprintf("%s itself (%s): %s", s.Name(), by, figures(s))
-		t.Peer, t.known = s.Name(), true
+		t.known = true
+		if sure {
+			t.Peer = s.Name()
+		}
 		name, longest := s.Longest()
 		n, waited := len(t.Fix), c.Sum(keys)
 		limit := max(slowLeast, slowCall*waited)
@@ -79,6 +83,7 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 		case float64(longest) >= limit && float64(many) < slowOften*float64(stretches):
 			e.Text += fmt.Sprintf("; slow requests come in %d separate stretches, and at most %d of its calls took long enough to explain one", stretches, many)
 		case float64(longest) >= limit:
+			t.Peer = s.Name()
 			t.Fix = append(t.Fix, inside(s, name, longest))
 			if s.Kind == dependency.Redis {
 				e.Text += "; while it executes one command all others wait, whoever sent it"
@@ -158,8 +163,9 @@ func (c *Case) fast(s *dependency.Server, waited float64) bool {
 // awaits says by what the waits under keys are known to be for a dependency; "" if
 // they are not known to be. They have to stand in a client of its kind: the connections
 // are those of TCP at the end, and a peer that the process dials for every request, or
-// reaches through a socket of the file system, is not among them.
-func (c *Case) awaits(s *dependency.Server, keys []blame.KeyID) string {
+// reaches through a socket of the file system, is not among them. Without the
+// connections it is not sure which of that kind it is: one that executed nothing is not.
+func (c *Case) awaits(s *dependency.Server, keys []blame.KeyID) (by string, sure bool) {
 	var in, all float64
 	for _, id := range keys {
 		all += c.NS[id]
@@ -170,15 +176,15 @@ func (c *Case) awaits(s *dependency.Server, keys []blame.KeyID) string {
 	remotes, known := c.remotes()
 	switch {
 	case in < 0.5*all || all <= 0:
-		return ""
+		return "", false
 	case remotes[s.Peer] && len(remotes) == 1:
-		return "the only peer that the process has connections to, and the waits are in a client of " + s.Kind
+		return "the only peer that the process has connections to, and the waits are in a client of " + s.Kind, true
 	case remotes[s.Peer]:
-		return "connected, and the waits are in a client of " + s.Kind
-	case !known || s.Peer == "": // a socket of the file system has no address
-		return "the waits are in a client of " + s.Kind
+		return "connected, and the waits are in a client of " + s.Kind, true
+	case (!known || s.Peer == "") && (s.Count > 0 || s.Restarted || s.Reset): // a socket of the file system has no address
+		return "the waits are in a client of " + s.Kind, false
 	}
-	return ""
+	return "", false
 }
 
 // calls reports whether a leaf, or who waits for it, stands in a client of a kind.
@@ -249,6 +255,7 @@ func (c *Case) acquitted(ruledOut []RuledOut) []RuledOut {
 		}
 		for k := range c.Dependencies {
 			if s := &c.Dependencies[k]; s.Answered() {
+				ruledOut[i].Absent = false // there is more to tell of it
 				ruledOut[i].Because += fmt.Sprintf("; %s itself: %s", s.Name(), brief(s))
 			}
 		}
@@ -318,7 +325,8 @@ func waits(s *dependency.Server, add func(string, ...any)) {
 	for _, w := range s.Waits[:min(3, len(s.Waits))] {
 		add("sessions waited for %s:%s in %d of %d looks, up to %d at once", w.Type, w.Event, w.Looks, s.Looks, w.Most)
 	}
-	if s.Looks > 0 && len(s.Waits) == 0 {
+	hidden := slices.ContainsFunc(s.Missing, func(m dependency.Missing) bool { return m.What == dependency.OtherUsers })
+	if s.Looks > 0 && len(s.Waits) == 0 && !hidden {
 		add("no session waited for anything in %d looks", s.Looks)
 	}
 }
@@ -331,7 +339,7 @@ func brief(s *dependency.Server) string {
 	}
 	text := fmt.Sprintf("%d %s, mean %s", s.Count, what, fine(float64(s.NS)/float64(s.Count)))
 	if s.BoundNS > 0 {
-		text += ", none above " + fine(float64(s.BoundNS))
+		text += ", each at most " + fine(float64(s.BoundNS))
 	}
 	return text
 }

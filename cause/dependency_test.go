@@ -68,10 +68,10 @@ func TestADependencysOwnWord(t *testing.T) {
 		confidence    string
 	}{
 		{name: "a slow redis", client: redigo, said: quick(sluggish),
-			evidence: "redis 10.0.0.7:6379 itself (the waits are in a client of redis): 40 commands above 10.0 ms in SLOWLOG (EVAL up to 21.0 ms, half of them 20.1 ms or more), 1040 commands, mean 0.78 ms, none above 21.0 ms, mean eval 20.0 ms over 40 calls; while it executes one command all others wait",
+			evidence: "redis 10.0.0.7:6379 itself (the waits are in a client of redis): 40 commands above 10.0 ms in SLOWLOG (EVAL up to 21.0 ms, half of them 20.1 ms or more), 1040 commands, mean 0.78 ms, each at most 21.0 ms, mean eval 20.0 ms over 40 calls; while it executes one command all others wait",
 			fix:      "EVAL took up to 21.0 ms", confidence: "high"},
 		{name: "a fast redis", client: redigo, said: quick(),
-			evidence: "no command above 10.0 ms in SLOWLOG, 1000 commands, mean 0.010 ms, none above 0.20 ms; the time is between", fix: "look between", confidence: "medium"},
+			evidence: "no command above 10.0 ms in SLOWLOG, 1000 commands, mean 0.010 ms, each at most 0.20 ms; the time is between", fix: "look between", confidence: "medium"},
 		{name: "a fast redis that is the only peer", client: redigo, said: quick(), remotes: []string{redisAddr}, evidence: "itself (the only peer that the process has connections to, and the waits are in a client of redis)", fix: "look between", confidence: "medium"},
 		{name: "the only one with a connection, beside a postgres in the file system", client: pq, said: quick(), remotes: []string{redisAddr}, evidence: "whoever the slow peer is, redis", not: "between", confidence: "high"},
 		{name: "the only one with a connection, beside a peer of HTTP that is dialled each time", client: roundTrip, said: quick(), remotes: []string{redisAddr}, evidence: "whoever the slow peer is, redis", not: "between", confidence: "high"},
@@ -101,7 +101,7 @@ func TestADependencysOwnWord(t *testing.T) {
 		{name: "one that restarted", client: redigo, said: quick(func(s *dependency.Server) { s.Restarted = true }), evidence: "it restarted meanwhile", not: "between", confidence: "high"},
 		{name: "one whose counters were reset", client: redigo, said: quick(func(s *dependency.Server) { s.Reset = true }), evidence: "reset meanwhile", not: "between", confidence: "high"},
 		{name: "one without a bound", client: redigo, said: quick(func(s *dependency.Server) { s.BoundNS = 0 }), evidence: "mean 0.010 ms; what queues", not: "between", confidence: "high"},
-		{name: "one that executed nothing", client: redigo, said: quick(func(s *dependency.Server) { s.Count, s.NS, s.Calls = 0, 0, nil }), evidence: "no commands counted", not: "between", confidence: "high"},
+		{name: "one that executed nothing", client: redigo, said: quick(func(s *dependency.Server) { s.Count, s.NS, s.Calls = 0, 0, nil }), evidence: "whoever the slow peer is, redis 10.0.0.7:6379 says of itself: no command above 10.0 ms in SLOWLOG, no commands counted", not: "itself (", confidence: "high"},
 		{name: "a fast postgres", client: pgx, said: quick(postgres), evidence: "no session waited for anything in 10 looks; the time is between: network, proxy, client, pool, or planning and committing", fix: "look between", confidence: "medium"},
 		{name: "a postgres whose sessions wait", client: pgx, said: quick(postgres, func(s *dependency.Server) {
 			s.Waits = []dependency.Wait{{Type: "Lock", Event: "tuple", Looks: 4, Most: 3}}
@@ -148,12 +148,44 @@ func TestADependencysOwnWord(t *testing.T) {
 	}
 }
 
+// The sentence names a dependency only where it is known to be the peer: by the
+// connections, or by calls that were as slow.
+func TestADependencyIsNamedWhereItIsKnownToBeThePeer(t *testing.T) {
+	a := attributed(t, scene{procs: 2, in: waitsFor(redigo)})
+	for _, c := range []struct {
+		name    string
+		said    dependency.Server
+		remotes []string
+		want    bool
+	}{
+		{"connected", quick(), []string{redisAddr}, true},
+		{"connections are unknown", quick(), nil, false},
+		{"connections are unknown, and it was slow", quick(sluggish), nil, true},
+		{"connections are unknown, and it executed nothing", quick(func(s *dependency.Server) { s.Count, s.NS, s.Calls = 0, 0, nil }), nil, false},
+		{"connected to another one", quick(sluggish), []string{"10.0.0.9:6379"}, false},
+	} {
+		set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.3, idle: 0.6}), Dependencies: []dependency.Server{c.said}}
+		if c.remotes != nil {
+			set.Host.After = &host.After{}
+			for _, r := range c.remotes {
+				set.Host.After.Sockets = append(set.Host.After.Sockets, host.Socket{Remote: r, State: "ESTABLISHED"})
+			}
+		}
+		if v := cause.Judge(a, set); strings.Contains(v.Sentence, "10.0.0.7") != c.want {
+			t.Errorf("%s: %s", c.name, v.Sentence)
+		}
+	}
+}
+
 func TestWhatADependencySaysStandsBesideWhatIsRuledOut(t *testing.T) {
 	a := attributed(t, scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })})
 	v := cause.Judge(a, cause.Settings{Dependencies: []dependency.Server{quick(), quick(func(s *dependency.Server) { s.ToNS, s.Address = 0, "other" })}})
 	for _, r := range v.RuledOut {
 		if r.Cause == "slow-dependency" {
-			if want := "nothing of its kind in the slow requests; redis 10.0.0.7:6379 itself: 1000 commands, mean 0.010 ms, none above 0.20 ms"; r.Because != want {
+			if r.Absent {
+				t.Error("there is more to tell of it than that it is absent")
+			}
+			if want := "nothing of its kind in the slow requests; redis 10.0.0.7:6379 itself: 1000 commands, mean 0.010 ms, each at most 0.20 ms"; r.Because != want {
 				t.Errorf("%q, want %q", r.Because, want)
 			}
 			return

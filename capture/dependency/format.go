@@ -129,6 +129,9 @@ type Wait struct {
 	Most  int `json:"most"`
 }
 
+// OtherUsers is missing where postgres shows a user only its own sessions and statements.
+const OtherUsers = "sessions and statements of other users"
+
 // Missing is something that the dependency did not tell.
 type Missing struct {
 	What    string `json:"what"`

@@ -189,7 +189,7 @@ func (a *postgresAsker) start(ctx context.Context, s *Server) error {
 	s.Version, a.postmaster = short(row[0], 60), row[2]
 	a.mayRead = row[3] == "t"
 	if !a.mayRead {
-		s.miss("sessions and statements of other users", "the user may not see them", "psql -c 'GRANT pg_monitor TO NAME'")
+		s.miss(OtherUsers, "the user may not see them", "psql -c 'GRANT pg_monitor TO NAME'")
 	}
 	a.at = time.Now()
 	if n, err := strconv.Atoi(row[1]); err != nil || n < firstPostgres {
@@ -426,7 +426,7 @@ func postgresWhy(err error) (text, command string) {
 	message := short(refused.Message, 150)
 	switch refused.Code {
 	case "28P01", "28000":
-		return "it refuses the login: " + message, "PGPASSWORD=PASSWORD whylate ... --postgres postgres://USER@HOST:PORT/DATABASE"
+		return "it refuses the login", "PGPASSWORD=PASSWORD whylate ... --postgres postgres://USER@HOST:PORT/DATABASE"
 	case "42501":
 		return "the user may not ask: " + message, "psql -c 'GRANT pg_monitor TO NAME'"
 	case "55000":

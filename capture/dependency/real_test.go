@@ -144,24 +144,25 @@ func TestWhatFellOutOfTheSlowLogIsCounted(t *testing.T) {
 
 func TestARedisThatWantsAPasswordGetsItAndItIsNotKept(t *testing.T) {
 	const secret = "hunter-zwei"
-	s := dependencytest.Redis(t, "--requirepass", secret)
+	s, open := dependencytest.Redis(t, "--requirepass", secret), dependencytest.Redis(t)
 	for name, c := range map[string]struct {
-		addr, env string
-		ok        bool
+		addr, env, why string
 	}{
-		"in the address":      {"redis://default:" + secret + "@" + s.Addr, "", true},
-		"in the environment":  {s.Addr, secret, true},
-		"none":                {s.Addr, "", false},
-		"a wrong one":         {s.Addr, "wrong-" + secret, false},
-		"a user without name": {"redis://:" + secret + "@" + s.Addr, "", true},
+		"in the address":        {"redis://default:" + secret + "@" + s.Addr, "", ""},
+		"in the environment":    {s.Addr, secret, ""},
+		"none":                  {s.Addr, "", "asks for a password"},
+		"a wrong one":           {s.Addr, "wrong-" + secret, "refuses the login"},
+		"a user without name":   {"redis://:" + secret + "@" + s.Addr, "", ""},
+		"one that wants none":   {open.Addr, secret, ""},
+		"a user of an open one": {"redis://nobody@" + open.Addr, secret, "refuses the login"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("REDISCLI_AUTH", c.env)
 			got := watch(t, func() {}, redisAt(t, c.addr))[0]
-			if got.Answered() != c.ok {
+			if got.Answered() != (c.why == "") {
 				t.Errorf("%+v", got)
 			}
-			if m := missing(got, "own word"); !c.ok && !strings.Contains(m, "refuses the login") {
+			if m := missing(got, "own word"); !strings.Contains(m, c.why) {
 				t.Errorf("%q", m)
 			}
 			if text, _ := json.Marshal(got); strings.Contains(string(text), secret) {

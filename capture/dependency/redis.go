@@ -112,7 +112,7 @@ func (a *redisAsker) connect(ctx context.Context, s *Server) (*session, error) {
 		if a.t.user != "" {
 			args = []any{a.t.user, a.t.password}
 		}
-		if _, err := x.do(ctx, "AUTH", args...); err != nil {
+		if _, err := x.do(ctx, "AUTH", args...); err != nil && !needless(err) {
 			x.conn.Close()
 			return nil, err
 		}
@@ -568,6 +568,15 @@ func (a *redisAsker) bound(s *Server, after map[string]counted, own map[string]i
 	}
 }
 
+const refusesLogin = "it refuses the login"
+
+// needless reports whether redis refused a password because it wants none: one
+// environment variable has the passwords of all.
+func needless(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused) && strings.Contains(string(refused), "without any password configured")
+}
+
 // redisWhy says what an error means, and what to do about it; "" if it is no
 // refusal of redis.
 func redisWhy(err error) (text, command string) {
@@ -577,15 +586,17 @@ func redisWhy(err error) (text, command string) {
 	}
 	code, _, _ := strings.Cut(string(refused), " ")
 	switch code {
-	case "NOAUTH", "WRONGPASS":
-		return "it refuses the login", "REDISCLI_AUTH=PASSWORD whylate ... --redis redis://USER@HOST:PORT"
+	case "NOAUTH":
+		return "it asks for a password", "REDISCLI_AUTH=PASSWORD whylate ... --redis HOST:PORT"
+	case "WRONGPASS":
+		return refusesLogin, "REDISCLI_AUTH=PASSWORD whylate ... --redis HOST:PORT, or redis://USER@HOST:PORT"
 	case "NOPERM":
 		return "the user may not ask: " + string(refused), "redis-cli ACL SETUSER NAME +info +slowlog|get +latency|latest +latency|history +latency|histogram +config|get +time"
 	case "LOADING":
 		return "it is loading its data", ""
 	}
-	if strings.Contains(string(refused), "invalid password") || strings.Contains(string(refused), "without any password") {
-		return "it refuses the login", "REDISCLI_AUTH=PASSWORD whylate ... --redis redis://USER@HOST:PORT"
+	if strings.Contains(string(refused), "invalid password") {
+		return refusesLogin, "REDISCLI_AUTH=PASSWORD whylate ... --redis HOST:PORT"
 	}
 	return fmt.Sprintf("it answers %s", short(string(refused), 100)), ""
 }

@@ -31,7 +31,8 @@ func Same(pid int, cmdline string, threads []int) error {
 	if err != nil {
 		return fmt.Errorf("compare the command line: %w", err)
 	}
-	if own == "" || strings.TrimSuffix(own, "\x00") != cmdline {
+	// Empty arguments at the end look like the separator at the end of one.
+	if own == "" || strings.TrimRight(own, "\x00") != strings.TrimRight(cmdline, "\x00") {
 		return fmt.Errorf("process %d has another command line than the target: %w", pid, ErrOtherProcess)
 	}
 	return sameTasks(pid, threads)

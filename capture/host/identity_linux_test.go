@@ -28,6 +28,7 @@ func TestSameTellsAProcessFromAnother(t *testing.T) {
 	}{
 		{"command line and threads are its own", cmdline(c), ids, nil},
 		{"without threads the command line decides", cmdline(c), nil, nil},
+		{"empty arguments at the end", cmdline(c) + "\x00\x00", ids, nil},
 		{"another command line", cmdline(c) + "\x00more", ids, ErrOtherProcess},
 		{"a command line that begins alike", c.cmd.Args[0], ids, ErrOtherProcess},
 		{"no command line", "", ids, ErrOtherProcess},

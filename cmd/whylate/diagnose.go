@@ -165,7 +165,8 @@ Go execution trace. If the process runs on this machine, what the machine knows
 of it is recorded too: whether its threads got a CPU, its cgroup's quota, pressure.
 
 --redis and --postgres ask a dependency for its own figures before and after: whether
-it was slow itself, or the time is between. Nothing is written or reset there.
+it was slow itself, or the time is between. No data is written there, nothing reset.
+docs/dependencies.md says what rights that needs.
 Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command line.
 
 Without --for, a recording that holds too few requests is made again, longer.`,
@@ -277,7 +278,8 @@ process that has one, into an incident file.
 The file needs nothing else: record in the pod, diagnose on the laptop.
 
 --redis and --postgres ask a dependency for its own figures before and after: whether
-it was slow itself, or the time is between. Nothing is written or reset there.
+it was slow itself, or the time is between. No data is written there, nothing reset.
+docs/dependencies.md says what rights that needs.
 Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command line.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
