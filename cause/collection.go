@@ -103,22 +103,25 @@ func (c *Case) StopShare(keep func(s *timeline.Span) bool) float64 {
 // other, one of a stolen CPU was 60 times the median.
 const outlier = 8.
 
-// Lengthened is the evidence that stops that keep accepts are long in the slow
-// requests because of what their threads met there: a stop does the same work every
-// time, so that the others of its kind say how long it takes. There is none if
-// they are all alike, or if the host's evidence excludes it.
+// manyStops is how many of a kind say how long one takes.
+const manyStops = 8
+
+// Lengthened is the evidence that stops that keep accepts are perhaps long in the slow
+// requests because of what their threads met there: where most of many stops of a kind
+// are short, what they do is, unless what it depends on has grown. There is none if
+// they are alike or few, or if the host's evidence excludes it.
 func (c *Case) Lengthened(keep func(name string) bool) (e Evidence, doubt bool) {
 	kinds := map[string][]timeline.Time{}
 	for _, s := range c.A.Timeline().STW {
 		if keep(s.Name) {
-			kinds[s.Name] = append(kinds[s.Name], s.End-s.Start)
+			kinds[s.Name] = append(kinds[s.Name], s.End-s.Stopped)
 		}
 	}
 	var all, long, usual timeline.Time
 	n := 0
 	for _, s := range c.A.Timeline().STW {
 		took := kinds[s.Name]
-		in := c.InTail(s.Start, s.End)
+		in := c.InTail(s.Stopped, s.End)
 		if in == 0 || len(took) == 0 {
 			continue
 		}
@@ -127,7 +130,7 @@ func (c *Case) Lengthened(keep func(name string) bool) (e Evidence, doubt bool) 
 			slices.Sort(took)
 		}
 		median := took[(len(took)-1)/2]
-		if d := s.End - s.Start; len(took) > 1 && float64(d) > outlier*float64(median) {
+		if d := s.End - s.Stopped; len(took) >= manyStops && float64(d) > outlier*float64(median) {
 			long += in
 			usual = max(usual, median)
 			n++
@@ -144,8 +147,11 @@ func (c *Case) Lengthened(keep func(name string) bool) (e Evidence, doubt bool) 
 		Holds: Unknown, Decides: true, Number: float64(long) / float64(all),
 		Alike: OffCPUCauses, Record: RecordHost,
 	}
-	if c.Host != nil {
-		e.Alike, e.Record = []string{"host-contention"}, recordKernel
+	if h, known := c.hostCPU(); known {
+		e.Record = recordKernel
+		if e.Alike = h.Alike; len(e.Alike) == 0 {
+			e.Alike = []string{"host-contention"}
+		}
 	}
 	return e, true
 }

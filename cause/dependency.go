@@ -72,7 +72,7 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 		}
 		e.Text = fmt.Sprintf("%s itself (%s): %s", s.Name(), by, figures(s))
 		t.known = true
-		if sure {
+		if sure && len(t.Fix) == 0 { // no other one was slow
 			t.Peer = s.Name()
 		}
 		name, longest := s.Longest()

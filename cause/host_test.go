@@ -137,6 +137,7 @@ func TestTheHostDecides(t *testing.T) {
 		{"computes, or waits for a CPU", 2, computes, with(func(m *machine) { m.delayed = 0.45 }), "", []string{"expensive-request"}},
 		{"the holder of a lock computes", 2, holds, busy, "lock-held-across-work", nil},
 		{"the holder of a lock computes, or the hypervisor has its CPU", 2, holds, with(func(m *machine) { m.stolen = 0.4 }), "", []string{"lock-held-across-work", "host-contention"}},
+		{"the holder of a lock computes, and the hypervisor has a part of the CPUs all the time", 2, holds, with(func(m *machine) { m.stolen, m.always = 0.4, true }), "lock-held-across-work", nil},
 		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
 		{"a peer that looks slow to threads that wait long for a CPU", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
 		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},

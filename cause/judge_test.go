@@ -30,18 +30,6 @@ var (
 // waitingHelper waits for work all the time.
 func waitingHelper(p *play) { p.waits(helper, "", idle...) }
 
-// sampled is waitingHelper in a process whose CPU samples are known to work:
-// somebody else was on a CPU for long, before the first request.
-func sampled(p *play) {
-	const other = gotrace.GoID(3)
-	waitingHelper(p)
-	p.waits(other, "", idle...)
-	p.wakes(0, other)
-	p.runs(other, 0)
-	p.computes(other, 0, 2000*ms, "main.load")
-	p.waits(other, "select", idle...)
-}
-
 // behindHelper lets the helper do something on P 1 while the request waits, and
 // then wakes it.
 func behindHelper(reason string, at, release []string, meanwhile func(p *play)) func(p *play) {
@@ -93,37 +81,6 @@ var scenes = []struct {
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, 20*ms, "main.refresh", "main.loop") }))},
 		verdict: "cause", finding: "lock-held-across-work", where: "main.refresh",
-	},
-	{
-		name: "the holder of a lock computes, and its CPU samples say so",
-		scene: scene{procs: 2, cast: sampled,
-			in: every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, 20*ms, "main.refresh", "main.loop") }))},
-		verdict: "cause", finding: "lock-held-across-work", where: "main.refresh",
-	},
-	{
-		name: "the holder of a lock runs, but not on a CPU",
-		scene: scene{procs: 2, cast: sampled,
-			in: every(10, behindHelper("sync", mutex, unlock, func(p *play) {
-				const other = gotrace.GoID(3)
-				p.wakes(0, other)
-				p.runs(other, 0)
-				for i := range 180 { // shorter than a silence of its thread
-					p.pass(ms / 10)
-					p.do(p.b.Yields(other, "preempted", p.stack("main.load")))
-					p.runs(other, 0)
-					if i%90 == 89 {
-						p.b.Sample(other, p.stack("main.load"))
-					}
-				}
-				p.leaves(other, 0, "select", idle...)
-			}))},
-		verdict: "inconclusive", reason: "look-alikes", alike: []string{"lock-held-across-work", "host-contention"},
-	},
-	{
-		name: "the holder of a lock runs too shortly for samples",
-		scene: scene{procs: 2, cast: sampled,
-			in: every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.pass(5 * ms) }))},
-		verdict: "cause", finding: "lock-held-across-work",
 	},
 	{
 		name: "one goroutine serves everybody and sometimes sleeps",

@@ -53,8 +53,7 @@ func (c *Case) sampleOf(requests []int) func(s timeline.Sample) bool {
 // requests waited, although over the whole recording they may not have been: it
 // compares their CPU samples within the time of the tail requests with what their
 // running time there should give. doubt needs more than chance: two standard
-// deviations below OnCPUMin, at MinDoubt expected samples or more; or that
-// much of what the requests take longer lies in runs without a single sample.
+// deviations below OnCPUMin, at MinDoubt expected samples or more.
 func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
 	t := c.A.Timeline()
 	if len(t.Samples) == 0 {
@@ -63,8 +62,9 @@ func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
 	spans := c.tailSpans()
 	var ran timeline.Time
 	for _, g := range c.A.Members(class) {
-		for _, s := range t.Gs[g].Segs {
-			if s.Kind == timeline.Running {
+		me := &t.Gs[g]
+		for i := range me.Segs {
+			if s := &me.Segs[i]; s.Kind == timeline.Running {
 				ran += timeline.Overlap(spans, s.Start, s.End)
 			}
 		}
@@ -76,71 +76,12 @@ func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
 		}
 	}
 	f.Expected = float64(ran) / samplePeriod
-	f.Value = float64(n) / max(1, f.Expected)
-	if c.dark(class) >= DelayedMin {
-		return f, true
-	}
 	if f.Expected < MinDoubt {
 		return f, false
 	}
+	f.Value = float64(n) / f.Expected
 	limit := OnCPUMin * f.Expected
 	return f, float64(n) < limit-2*math.Sqrt(limit)
-}
-
-// darkRun is the length from which on a run on a CPU has a CPU sample: a thread's
-// profiling timer expires every samplePeriod of its CPU time, as seen at the next
-// tick of the kernel, at most 4 ms later where that has 250 Hz or more.
-const darkRun = samplePeriod + 5e6
-
-// samplesWork reports whether what the process runs is sampled as it should be: only
-// then a missing sample means something.
-func (c *Case) samplesWork() bool {
-	f := c.OnCPUAll()
-	return f.Expected >= MinDoubt && float64(len(c.A.Timeline().Samples)) >= OnCPUMin*f.Expected
-}
-
-// dark returns the part of what the tail requests take longer in which a goroutine
-// of a class had been running for long without a single CPU sample, as none that is
-// on a CPU does.
-func (c *Case) dark(class blame.ClassID) float64 {
-	if !c.samplesWork() {
-		return 0
-	}
-	var dark []timeline.Span
-	for _, g := range c.A.Members(class) {
-		for _, r := range runs(&c.A.Timeline().Gs[g]) {
-			if r.End-r.Start >= darkRun && c.A.SamplesIn(g, r.Start, r.End) == 0 {
-				dark = append(dark, r)
-			}
-		}
-	}
-	dark = union(dark)
-	var in timeline.Time
-	for _, i := range c.Tail {
-		r := &c.A.Found().Requests[c.A.Requests[i].Request]
-		in += timeline.Overlap(dark, r.Start(), r.End())
-	}
-	return float64(in) / float64(max(1, len(c.Tail))) / max(1, c.Excess)
-}
-
-// runs returns the stretches in which a goroutine ran, but for the moments in which
-// the runtime had preempted it.
-func runs(g *timeline.Goroutine) []timeline.Span {
-	const moment = 1e6
-	var out []timeline.Span
-	for i := range g.Segs {
-		s := &g.Segs[i]
-		if s.Kind != timeline.Running {
-			continue
-		}
-		n := len(out)
-		if i > 0 && n > 0 && g.Segs[i-1].Kind == timeline.Runnable && s.Start-out[n-1].End <= moment {
-			out[n-1].End = s.End
-			continue
-		}
-		out = append(out, timeline.Span{Start: s.Start, End: s.End})
-	}
-	return out
 }
 
 // MinDoubt is how many samples must be expected before their absence means anything.
@@ -161,12 +102,6 @@ func (c *Case) tailSpans() []timeline.Span {
 		r := &c.A.Found().Requests[c.A.Requests[i].Request]
 		in = append(in, timeline.Span{Start: r.Start(), End: r.End()})
 	}
-	c.tail = union(in)
-	return c.tail
-}
-
-// union sorts spans and joins those that touch.
-func union(in []timeline.Span) []timeline.Span {
 	sort.Slice(in, func(i, j int) bool { return in[i].Start < in[j].Start })
 	var out []timeline.Span
 	for _, s := range in {
@@ -176,6 +111,7 @@ func union(in []timeline.Span) []timeline.Span {
 		}
 		out = append(out, s)
 	}
+	c.tail = out
 	return out
 }
 

@@ -259,7 +259,7 @@ func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 // doubted is the evidence that a class may not have been on a CPU while the slow
 // requests waited, whatever it was over the recording.
 func (c *Case) doubted(class blame.ClassID) (e Evidence, doubt bool) {
-	if c.Host != nil && c.Host.Tail.Stolen() >= StolenMin {
+	if h := c.Host; h != nil && h.OwnCPUs() && h.Tail.Stolen() >= max(StolenMin, 1.5*h.Rest.Stolen()) {
 		return Evidence{
 			Text:  fmt.Sprintf("the hypervisor took %s of the CPUs while the slow requests waited: whether what ran was on one is unknown", Pct(c.Host.Tail.Stolen())),
 			Holds: Unknown, Decides: true, Number: c.Host.Tail.Stolen(),

@@ -234,11 +234,11 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	}
 }
 
-// stolenNoted is the part of the CPUs' time from which on a reader must know that
+// StolenNoted is the part of the CPUs' time above which a reader must know that
 // the hypervisor took it: the tail is the slowest 1.5 % of the requests. Of 153
 // recordings of healthy services on a noisy guest all 79 with less were found
 // healthy, but only 33 of 74 with more.
-const stolenNoted = 0.015
+const StolenNoted = 0.015
 
 // stolen says that the machine was not the target's alone.
 func stolen(d *report.Diagnosis, rec *host.Recording) {
@@ -246,7 +246,7 @@ func stolen(d *report.Diagnosis, rec *host.Recording) {
 		return
 	}
 	u := rec.Over([]host.Span{rec.Span()})
-	if part := u.Stolen(); part >= stolenNoted {
+	if part := u.Stolen(); part > StolenNoted {
 		whose := "machine's"
 		if u.Confined {
 			whose = "target's"

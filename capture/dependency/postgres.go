@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -411,6 +412,9 @@ func (a *postgresAsker) texts(ctx context.Context, s *Server, all []grown) (map[
 	return out, nil
 }
 
+// names are those in a message.
+var names = regexp.MustCompile(`"[^"]*"`)
+
 // postgresWhy says what a refusal of postgres means, and what to do about it; "" if
 // it is none. Codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 func postgresWhy(err error) (text, command string) {
@@ -425,8 +429,10 @@ func postgresWhy(err error) (text, command string) {
 	}
 	message := short(refused.Message, 150)
 	switch refused.Code {
-	case "28P01", "28000":
+	case "28P01":
 		return "it refuses the login", "PGPASSWORD=PASSWORD whylate ... --postgres postgres://USER@HOST:PORT/DATABASE"
+	case "28000": // perhaps for another reason than the password; without the user's name
+		return "it refuses the login: " + names.ReplaceAllString(message, "..."), "PGPASSWORD=PASSWORD whylate ... --postgres postgres://USER@HOST:PORT/DATABASE"
 	case "42501":
 		return "the user may not ask: " + message, "psql -c 'GRANT pg_monitor TO NAME'"
 	case "55000":

@@ -574,7 +574,8 @@ const refusesLogin = "it refuses the login"
 // environment variable has the passwords of all.
 func needless(err error) bool {
 	var refused redis.Error
-	return errors.As(err, &refused) && strings.Contains(string(refused), "without any password configured")
+	return errors.As(err, &refused) &&
+		(strings.Contains(string(refused), "without any password configured") || strings.Contains(string(refused), "no password is set")) // before version 6
 }
 
 // redisWhy says what an error means, and what to do about it; "" if it is no

@@ -3,6 +3,7 @@ package slowdisk
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
@@ -55,8 +56,10 @@ func judge(c *cause.Case) *cause.Judgement {
 		device.Alike = []string{"host-contention"}
 	}
 	punctual := c.Punctual("the calls", r.NS)
-	// Seen waiting for a device most of the time, threads did not wait for a CPU then.
-	punctual.Decides = device.Holds != cause.Yes || device.Number < mostly
+	// The time in which threads were seen waiting for a device leaves no room for
+	// that in which they may have waited for a CPU.
+	host := slices.Equal(punctual.Alike, []string{"host-contention"}) // and no quota
+	punctual.Decides = !host || device.Holds != cause.Yes || device.Number < max(mostly, punctual.Number)
 	return &cause.Judgement{
 		Keys: r.Keys, Where: r.Where, Via: r.Via,
 		Subject: fmt.Sprintf("they wait in %s for %s of a file", c.SiteName(r.Site), map[bool]string{true: "a sync", false: "the contents"}[kind == blame.SiteSync]),

@@ -37,8 +37,8 @@ if only the URL were known ("by URL": right; honest if it does not decide and th
 truth is among the look-alikes; silent; missed if it says healthy; WRONG). A run
 during which the hypervisor took more than 1.5 % of the machine ("stolen") is another
 incident: it is printed as busy, whatever was found, does not count and is tried
-again, up to 5 times. The exit code is 0 if every verdict that counts is the planted
-one.`,
+again, 5 attempts in all. The exit code is 0 if every run counts and its verdict is
+the planted one.`,
 		RunE: func(cmd *cobra.Command, a []string) error {
 			out := cmd.OutOrStdout()
 			if err := errors.Join(checkDuration(duration), checkOutput(output)); err != nil {

@@ -13,16 +13,10 @@ import (
 	"github.com/whylate/whylate/evidence"
 )
 
-const (
-	// calmStolen is the part of the machine's CPUs that the hypervisor may take
-	// during a run of the table. The tail is the slowest 1.5 % of the requests: more,
-	// and it can be all of that, so that what was planted is not what made requests
-	// late, nor a control one. Of 153 recordings of controls on a noisy guest all 79
-	// with less were healthy, but only 33 of 74 with more.
-	calmStolen = 0.015
-	// attempts is how often a run is tried that is disturbed like this.
-	attempts = 5
-)
+// attempts is how often a run is tried during which the hypervisor takes more than
+// diagnose.StolenNoted: what was planted is not all that made requests late then,
+// nor is a control one.
+const attempts = 5
 
 const (
 	tableHeading = "%-21s %-22s %-5s %-34s %6s %14s %8s %8s %8s %6s %8s %7s %5s  %s\n"
@@ -41,7 +35,7 @@ func (t tally) err() error {
 	case t.wrong > 0:
 		return fmt.Errorf("%d of %d verdicts are not the planted ones", t.wrong, t.right+t.wrong)
 	case t.lost > 0:
-		return fmt.Errorf("%d runs are worth nothing: in each of %d attempts the hypervisor took more than %.1f %% of the machine", t.lost, attempts, 100*calmStolen)
+		return fmt.Errorf("%d runs are worth nothing: in each of %d attempts the hypervisor took more than %.1f %% of the machine", t.lost, attempts, 100*diagnose.StolenNoted)
 	}
 	return nil
 }
@@ -77,17 +71,17 @@ func (d *demonstration) table(ctx context.Context, scenarios []demo.Scenario, ti
 		}
 	}
 	fmt.Fprintf(d.out, "%d right, %d not, %d not run in peace; %d attempts in which the hypervisor took more than %.1f %% of the machine did not count\n",
-		sum.right, sum.wrong, sum.lost, sum.busy, 100*calmStolen)
+		sum.right, sum.wrong, sum.lost, sum.busy, 100*diagnose.StolenNoted)
 	return sum.err()
 }
 
 // undisturbed runs a scenario until the hypervisor leaves it its CPUs, prints
-// every attempt, and counts the last. It keeps the last recording only.
+// every attempt, and counts the last. It keeps the last recording only, if any.
 func (d *demonstration) undisturbed(ctx context.Context, s demo.Scenario, file string, sum *tally) error {
+	if d.save == "" {
+		defer os.Remove(file)
+	}
 	for range attempts {
-		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("make room for the recording: %w", err)
-		}
 		diag, res, err := d.diagnose(ctx, s, file)
 		if err != nil {
 			return err
@@ -101,7 +95,7 @@ func (d *demonstration) undisturbed(ctx context.Context, s demo.Scenario, file s
 			return err
 		}
 		ok, why := judge(s, diag)
-		busy := part > calmStolen
+		busy := part > diagnose.StolenNoted
 		mark := "yes"
 		switch {
 		case busy:
