@@ -117,6 +117,9 @@ func (c *Case) Lengthened(keep func(name string) bool) (e Evidence, doubt bool) 
 			kinds[s.Name] = append(kinds[s.Name], s.End-s.Stopped)
 		}
 	}
+	for _, took := range kinds {
+		slices.Sort(took)
+	}
 	var all, long, usual timeline.Time
 	n := 0
 	for _, s := range c.A.Timeline().STW {
@@ -126,9 +129,6 @@ func (c *Case) Lengthened(keep func(name string) bool) (e Evidence, doubt bool) 
 			continue
 		}
 		all += in
-		if !slices.IsSorted(took) {
-			slices.Sort(took)
-		}
 		median := took[(len(took)-1)/2]
 		if d := s.End - s.Stopped; len(took) >= manyStops && float64(d) > outlier*float64(median) {
 			long += in

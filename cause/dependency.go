@@ -58,6 +58,7 @@ func (t *Told) Asked(e Evidence) Evidence {
 // socket, on the way, or in the client's pool.
 func (c *Case) Told(keys []blame.KeyID) Told {
 	t := Told{Peer: "a peer's answer"}
+	blamed := false // Peer was slow itself
 	for i := range c.Dependencies {
 		s := &c.Dependencies[i]
 		if !s.Answered() {
@@ -72,7 +73,7 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 		}
 		e.Text = fmt.Sprintf("%s itself (%s): %s", s.Name(), by, figures(s))
 		t.known = true
-		if sure && len(t.Fix) == 0 { // no other one was slow
+		if sure && !blamed {
 			t.Peer = s.Name()
 		}
 		name, longest := s.Longest()
@@ -83,7 +84,7 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 		case float64(longest) >= limit && float64(many) < slowOften*float64(stretches):
 			e.Text += fmt.Sprintf("; slow requests come in %d separate stretches, and at most %d of its calls took long enough to explain one", stretches, many)
 		case float64(longest) >= limit:
-			t.Peer = s.Name()
+			t.Peer, blamed = s.Name(), true
 			t.Fix = append(t.Fix, inside(s, name, longest))
 			if s.Kind == dependency.Redis {
 				e.Text += "; while it executes one command all others wait, whoever sent it"

@@ -246,12 +246,12 @@ func stolen(d *report.Diagnosis, rec *host.Recording) {
 		return
 	}
 	u := rec.Over([]host.Span{rec.Span()})
-	if part := u.Stolen(); part > StolenNoted {
+	if d.StolenShare = u.Stolen(); d.StolenShare > StolenNoted {
 		whose := "machine's"
 		if u.Confined {
 			whose = "target's"
 		}
-		d.Notes = append(d.Notes, fmt.Sprintf("The hypervisor took %.1f %% of the %s CPUs for others during the recording: a verdict may say more of that than of the service. Record again on a calm machine.", 100*part, whose))
+		d.Notes = append(d.Notes, fmt.Sprintf("The hypervisor took %.1f %% of the %s CPUs for others during the recording: a verdict may say more of that than of the service. Record again on a calm machine.", 100*d.StolenShare, whose))
 	}
 }
 

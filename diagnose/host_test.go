@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -18,10 +19,17 @@ func TestStolenTimeIsNoted(t *testing.T) {
 	}
 	for _, c := range []struct {
 		rec  *host.Recording
+		part float64
 		want string
-	}{{nil, ""}, {&host.Recording{}, ""}, {rec(0), ""}, {rec(1e8), ""}, {rec(3e8), "The hypervisor took 3.0 % of the machine's CPUs "}} {
+	}{
+		{nil, 0, ""}, {&host.Recording{}, 0, ""}, {rec(0), 0, ""}, {rec(1e8), 0.01, ""},
+		{rec(3e8), 0.03, "The hypervisor took 3.0 % of the machine's CPUs "},
+	} {
 		var d report.Diagnosis
 		stolen(&d, c.rec)
+		if math.Abs(d.StolenShare-c.part) > 1e-9 {
+			t.Errorf("a share of %g, want %g", d.StolenShare, c.part)
+		}
 		switch {
 		case c.want == "" && len(d.Notes) > 0:
 			t.Errorf("notes %q", d.Notes)

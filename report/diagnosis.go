@@ -49,8 +49,11 @@ type Diagnosis struct {
 	Unnamed         []cause.Unnamed    `json:"unnamed"`
 	NotRecorded     []NotRecorded      `json:"not_recorded"`
 	Notes           []string           `json:"notes,omitempty"`
-	Lost            Lost               `json:"lost"`
-	Cost            Cost               `json:"cost"`
+	// StolenShare is the part of the CPUs' time that the hypervisor took during the
+	// recording; 0 where it took none, or the host was not recorded.
+	StolenShare float64 `json:"stolen_share,omitempty"`
+	Lost        Lost    `json:"lost"`
+	Cost        Cost    `json:"cost"`
 	// Check is filled by --check.
 	Check *Check `json:"check,omitempty"`
 }

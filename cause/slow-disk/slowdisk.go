@@ -26,7 +26,7 @@ var Entry = &cause.Entry{
 }
 
 // mostly is the part of the looks during slow requests in which threads must have
-// waited for a device for it to be what took the time.
+// waited for a device for waits for a CPU to be the smaller part of a sync.
 const mostly = 0.5
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -56,10 +56,10 @@ func judge(c *cause.Case) *cause.Judgement {
 		device.Alike = []string{"host-contention"}
 	}
 	punctual := c.Punctual("the calls", r.NS)
-	// The time in which threads were seen waiting for a device leaves no room for
-	// that in which they may have waited for a CPU.
-	host := slices.Equal(punctual.Alike, []string{"host-contention"}) // and no quota
-	punctual.Decides = !host || device.Holds != cause.Yes || device.Number < max(mostly, punctual.Number)
+	if noQuota := slices.Equal(punctual.Alike, []string{"host-contention"}); kind == blame.SiteSync && noQuota && device.Holds == cause.Yes {
+		// While a thread waits for a device it does not wait for a CPU.
+		punctual.Decides = device.Number < max(mostly, punctual.Number)
+	}
 	return &cause.Judgement{
 		Keys: r.Keys, Where: r.Where, Via: r.Via,
 		Subject: fmt.Sprintf("they wait in %s for %s of a file", c.SiteName(r.Site), map[bool]string{true: "a sync", false: "the contents"}[kind == blame.SiteSync]),
