@@ -192,11 +192,11 @@ func (a *Attribution) siteOf(s gotrace.StackID) SiteID {
 }
 
 func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
-	site := Site{Stack: s}
+	site := Site{Stack: s, C: CalledC(frames)}
 	place, app := request.AppFrame(frames)
 	site.App = app
 	rank, inside, writes := len(sites), true, true
-	for i, f := range frames {
+	for _, f := range frames {
 		if app && f == place {
 			inside = false // what called the program's own code says nothing about what that does
 		}
@@ -214,12 +214,6 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		}
 		if site.Call == "" && !runtimeFrame(f.Func) {
 			site.Call = f.Func
-		}
-		switch c, stub := cName(f.Func); {
-		case f.Func == "runtime.cgocall" && i+1 < len(frames):
-			site.C, _ = cName(frames[i+1].Func)
-		case stub && site.C == "":
-			site.C = c
 		}
 		if strings.HasPrefix(f.Func, "context.(*cancelCtx).cancel") || strings.HasPrefix(f.Func, "context.(*timerCtx).cancel") {
 			site.Cancel = true
@@ -267,6 +261,19 @@ func OnSocket(frames []gotrace.Frame) bool {
 	return socketCall(frames, "internal/poll.") || slices.ContainsFunc(frames, func(f gotrace.Frame) bool {
 		return strings.HasPrefix(f.Func, "net.(*netFD).") || strings.HasPrefix(f.Func, "net.(*conn).")
 	})
+}
+
+// CalledC returns the C function that a system call's stack stands in, "" if it is in none.
+func CalledC(frames []gotrace.Frame) (c string) {
+	for i, f := range frames {
+		switch name, stub := cName(f.Func); {
+		case f.Func == "runtime.cgocall" && i+1 < len(frames):
+			c, _ = cName(frames[i+1].Func)
+		case stub && c == "":
+			c = name
+		}
+	}
+	return c
 }
 
 // cName is the C function behind a function that cgo made for it

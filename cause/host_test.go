@@ -26,6 +26,7 @@ type machine struct {
 	always  bool    // not only during slow requests
 	waits   int     // for a CPU in 5 ms; 0 means 1
 	stolen  float64 // part of the time of all CPUs, while requests are slow
+	more    float64 // CPUs that the process uses beside own, while requests are slow
 }
 
 // slowRequest is what the scenes' fast requests stay below.
@@ -67,7 +68,7 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		g.UsageNS += int64(m.use * m.quota * float64(step))
 		s.Groups = []host.GroupCounters{g}
 		all := float64(step) * float64(m.cpus)
-		run := m.own * all
+		run := m.own*all + m.more*in*float64(step)
 		s.RunNS += int64(run)
 		last := s.Threads
 		s.Threads = []host.Thread{{TID: 1, RunNS: s.RunNS}}
@@ -102,6 +103,7 @@ func TestTheHostDecides(t *testing.T) {
 	}
 	computes := every(10, func(p *play) { p.computes(serving, 0, 40*ms) })
 	holds := every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, 15*ms, "main.refresh", "main.loop") }))
+	inC := every(10, calls(serving, 20*ms, "main._Cfunc_pack", "main.encode", "main.serve"))
 	asks := every(10, func(p *play) {
 		p.leaves(serving, 0, "network", reply...)
 		p.pass(20 * ms)
@@ -138,6 +140,11 @@ func TestTheHostDecides(t *testing.T) {
 		{"the holder of a lock computes", 2, holds, busy, "lock-held-across-work", nil},
 		{"the holder of a lock computes, or the hypervisor has its CPU", 2, holds, with(func(m *machine) { m.stolen = 0.4 }), "", []string{"lock-held-across-work", "host-contention"}},
 		{"the holder of a lock computes, and the hypervisor has a part of the CPUs all the time", 2, holds, with(func(m *machine) { m.stolen, m.always = 0.4, true }), "lock-held-across-work", nil},
+		{"C computes", 2, inC, with(func(m *machine) { m.own, m.more = 0.1, 1 }), "slow-cgo", nil},
+		{"C waits", 2, inC, with(func(m *machine) { m.own = 0.1 }), "slow-cgo", nil},
+		{"C computes, while other threads wait long for a CPU", 2, inC, with(func(m *machine) { m.own, m.more, m.delayed = 0.1, 1, 0.8 }), "slow-cgo", nil},
+		{"C waits for something, or for a CPU", 2, inC, with(func(m *machine) { m.own, m.more, m.delayed = 0.1, 0.3, 0.8 }), "", []string{"slow-cgo", "host-contention"}},
+		{"C computes, or the hypervisor has its CPU", 2, inC, with(func(m *machine) { m.own, m.more, m.delayed, m.stolen = 0.1, 1, 0.8, 0.3 }), "", []string{"slow-cgo", "host-contention"}},
 		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
 		{"a peer that looks slow to threads that wait long for a CPU", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
 		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},

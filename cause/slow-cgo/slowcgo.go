@@ -44,7 +44,11 @@ func judge(c *cause.Case) *cause.Judgement {
 			Text:  fmt.Sprintf("%s of the excess are calls into C, most of it in %s called by %s", cause.Pct(c.Share(r.Keys)), name, c.SiteName(r.Site)),
 			Holds: cause.Yes, Decides: true, Number: c.Share(r.Keys),
 		},
-		c.Punctual("the calls", r.NS),
+	}
+	if on := c.ComputesInC(); on.Holds == cause.Yes { // what is on a CPU does not wait for one
+		ev = append(ev, on)
+	} else {
+		ev = append(ev, c.Punctual("the calls", r.NS))
 	}
 	if b := c.Blocked(r.Keys); b.Holds != cause.Unknown {
 		b.Holds = cause.Yes // either way: it says what C does
