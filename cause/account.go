@@ -98,7 +98,7 @@ func (c *Case) ComputesInC() (e Evidence) {
 		cpu -= max(0, other)
 	}
 	part := cpu / max(calls, 1)
-	if calls < inCMin*tail.inC || part < 1-LateRatio {
+	if calls < inCMin*tail.inC || part < OnCPUMin {
 		return e
 	}
 	return Evidence{
