@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/whylate/whylate/incidents/score"
 	"github.com/whylate/whylate/load"
 )
 
@@ -41,6 +42,17 @@ type trial struct {
 	// look-alikes where nothing was found. also may stand beside them: on a
 	// machine that all the processes share, the host's contention is real.
 	causes, also []string
+	// place is the function to blame, if it is one of the program's own.
+	place string
+}
+
+// truth is what the file beside an incident says.
+func (t trial) truth() *score.Truth {
+	x := &score.Truth{Schema: score.Schema, Host: t.program, Case: t.name, Beside: t.also}
+	if len(t.causes) > 0 {
+		x.Causes = []score.Planted{{Cause: t.causes[0], Accept: t.causes[1:], Place: t.place}}
+	}
+	return x
 }
 
 const (
@@ -125,18 +137,21 @@ var trials = withoutHost([]trial{
 		inside: []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-share", slowShare}, felt: slowTime / 2,
 		verdict: "cause",
 		causes:  []string{"timer-wait"}, also: []string{"host-contention"},
+		place: "main.(*stock).Check",
 	},
 	{
 		name: "gateway-lock", start: startGateway, program: "gateway", rate: rate, lag: calmLag,
 		inside: []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-refresh", refreshEvery.String()}, felt: slowTime / 2,
 		verdict: "cause",
 		causes:  []string{"rwmutex-writer", "lock-held-across-wait"}, also: []string{"host-contention"},
+		place: "main.(*stock).renew",
 	},
 	{
 		name: "gateway-disk", start: startGateway, program: "gateway", rate: putRate, lag: busyLag,
 		inside: []string{}, fsync: []string{"-delay", fsyncTime.String(), "-share", fsyncShare}, felt: fsyncTime / 2,
 		verdict: "cause",
 		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
+		place: "main.(*stock).note",
 	},
 	{
 		name: "resize-steady", start: startResize, program: "resize", large: "none", rate: rate, lag: calmLag,
@@ -146,28 +161,33 @@ var trials = withoutHost([]trial{
 		name: "resize-compute", start: startResize, program: "resize", large: "compute", rate: rate, lag: busyLag, felt: largeTime / 2,
 		verdict: "cause",
 		causes:  []string{"slow-cgo"}, also: []string{"host-contention"},
+		place: "main.picture.size",
 	},
 	{
 		name: "resize-wait", start: startResize, program: "resize", large: "wait", rate: rate, lag: busyLag, felt: largeTime / 2,
 		verdict: "cause",
 		causes:  []string{"slow-cgo"}, also: []string{"host-contention"},
+		place: "main.picture.size",
 	},
 	{
 		name: "resize-disk", start: startResize, program: "resize", large: "keep", rate: rate, lag: busyLag, felt: largeTime / 2,
 		fsync:   []string{"-delay", largeTime.String(), "-share", "1"},
 		verdict: "cause",
 		causes:  []string{"slow-disk"}, also: []string{"host-contention"},
+		place: "main.shelf.keep",
 	},
 	{
 		name: "resize-pages", start: startResize, program: "resize", large: "look", rate: rate, lag: busyLag, felt: largeTime / 2,
 		verdict: "cause",
 		causes:  []string{"page-faults"}, also: []string{"host-contention"},
+		place: "main.(*album).look",
 	},
 	{
 		name: "gateway-remote", start: startGateway, program: "gateway", rate: rate, lag: calmLag,
 		peer: []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-share", slowShare}, felt: slowTime / 2,
 		verdict: "cause",
 		causes:  []string{"slow-dependency"}, also: []string{"host-contention"},
+		place: "main.(*front).ServeHTTP",
 	},
 	{
 		name: "gateway-both", start: startGateway, program: "gateway", rate: rate, lag: calmLag,
@@ -175,6 +195,7 @@ var trials = withoutHost([]trial{
 		peer:    []string{"-reply", replyTime.String(), "-slow", slowTime.String(), "-share", slowShare},
 		verdict: "cause",
 		causes:  []string{"slow-dependency"}, also: []string{"host-contention"},
+		place: "main.(*front).ServeHTTP",
 	},
 }, "caddy-quota", "caddy-crowd", "etcd-disk", "etcd-gateway", "gateway-sleep", "gateway-disk", "gateway-both")
 

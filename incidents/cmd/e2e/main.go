@@ -6,10 +6,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -125,6 +127,9 @@ func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, dir 
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 		o.print(out, t)
+		if err := o.label(t); err != nil {
+			return err
+		}
 		switch {
 		case o.void != "":
 			continue
@@ -138,6 +143,23 @@ func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, dir 
 	}
 	sum.void++
 	return nil
+}
+
+// label writes the truth beside the incident, where cmd/bench looks for it; a run
+// that was not what was planted has none.
+func (o *outcome) label(t trial) error {
+	file := strings.TrimSuffix(o.incident, ".whylate") + ".truth.json"
+	if o.void != "" {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	b, err := json.MarshalIndent(t.truth(), "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(b, '\n'), 0o644)
 }
 
 const (

@@ -1,0 +1,222 @@
+// Package score compares diagnoses with the truth about incidents. What counts is
+// written down here, so that a number in a table means one thing only.
+package score
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/report"
+)
+
+// Schema names the format of a truth file.
+const Schema = "whylate.truth/1"
+
+// Truth is what is known of an incident. It is a JSON file beside the incident.
+type Truth struct {
+	Schema string `json:"schema"`
+	// Host is the program, Case the situation it was in.
+	Host string `json:"host"`
+	Case string `json:"case"`
+	// HeldOut marks programs whose results no rule was tuned to.
+	HeldOut bool `json:"held_out,omitempty"`
+	// Causes are what was planted, the largest first; a healthy control has none, a
+	// composite several.
+	Causes []Planted `json:"causes,omitempty"`
+	// Beside are causes that were not planted but are real where it ran, such as the
+	// contention of programs that share a machine. They may be named behind a right
+	// one, and in a control; they are no right answer.
+	Beside []string `json:"beside,omitempty"`
+}
+
+// Planted is one cause of an incident.
+type Planted struct {
+	// Cause is the id in the catalogue by its order of ownership, Accept others that
+	// are as true, because what was planted is both.
+	Cause  string   `json:"cause"`
+	Accept []string `json:"accept,omitempty"`
+	// Place is the function to blame, as Go writes it in stacks; empty if none is.
+	Place string `json:"place,omitempty"`
+	// Share is the part of the tail's excess that goes if the cause is removed; 0 if
+	// that was not measured.
+	Share float64 `json:"share,omitempty"`
+}
+
+func (p *Planted) is(id string) bool { return id == p.Cause || slices.Contains(p.Accept, id) }
+
+func (t *Truth) planted(id string) *Planted {
+	for i := range t.Causes {
+		if t.Causes[i].is(id) {
+			return &t.Causes[i]
+		}
+	}
+	return nil
+}
+
+// Control reports whether nothing was planted.
+func (t *Truth) Control() bool { return len(t.Causes) == 0 }
+
+// Result is how a diagnosis did.
+type Result string
+
+// The results. Of a control, Right is the verdict healthy, Wrong is any name that
+// is not real there, and Silent is what is left: an inconclusive verdict.
+const (
+	// Right: the verdict is cause, the first finding was planted and is the largest
+	// of what was, and every other finding is real.
+	Right Result = "right"
+	// Honest: inconclusive, nothing is named, and the first set of look-alikes has
+	// what was planted.
+	Honest Result = "honest"
+	// Wrong: something is named that is not real, or something smaller first.
+	Wrong Result = "wrong"
+	// Silent: nothing wrong is named, and the truth is not found.
+	Silent Result = "silent"
+)
+
+// Of scores a diagnosis.
+func Of(t *Truth, d *report.Diagnosis) Result {
+	for _, f := range d.Findings {
+		if t.planted(f.Cause) == nil && !slices.Contains(t.Beside, f.Cause) {
+			return Wrong
+		}
+	}
+	if t.Control() {
+		if d.Verdict == "healthy" {
+			return Right
+		}
+		return Silent
+	}
+	switch {
+	case len(d.Findings) > 0 && !t.Causes[0].is(d.Findings[0].Cause):
+		return Wrong
+	case len(d.Findings) > 0 && d.Verdict == "cause":
+		return Right
+	case len(d.Findings) > 0:
+		return Honest
+	case d.Verdict == "inconclusive" && len(d.ConsistentWith) > 0 && slices.ContainsFunc(d.ConsistentWith[0].Causes, t.Causes[0].is):
+		return Honest
+	}
+	return Silent
+}
+
+// Alarm reports whether a diagnosis of a control names a cause that is not real there.
+func Alarm(t *Truth, d *report.Diagnosis) bool { return t.Control() && Of(t, d) == Wrong }
+
+// Ranked returns the causes of a diagnosis in its own order: the findings, then the
+// members of the sets of look-alikes.
+func Ranked(d *report.Diagnosis) (ids []string) {
+	add := func(id string) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, f := range d.Findings {
+		add(f.Cause)
+	}
+	for _, c := range d.ConsistentWith {
+		for _, id := range c.Causes {
+			add(id)
+		}
+	}
+	return ids
+}
+
+// At reports whether the largest planted cause is among the first k of ids: its mean
+// over incidents is AC@k.
+func At(t *Truth, ids []string, k int) bool {
+	return slices.ContainsFunc(ids[:min(k, len(ids))], t.Causes[0].is)
+}
+
+// AtPlace reports whether the first finding, or without one the first set, is at the
+// planted place. known is false if none was planted.
+func AtPlace(t *Truth, d *report.Diagnosis) (right, known bool) {
+	if t.Control() || t.Causes[0].Place == "" {
+		return false, false
+	}
+	var where *cause.Place
+	switch {
+	case len(d.Findings) > 0:
+		where = d.Findings[0].Where
+	case len(d.ConsistentWith) > 0:
+		where = d.ConsistentWith[0].Where
+	}
+	return where != nil && SamePlace(where.Function, t.Causes[0].Place), true
+}
+
+// SamePlace reports whether two functions are the same but for type parameters and
+// function literals in them.
+func SamePlace(x, y string) bool { return plain(x) == plain(y) }
+
+var literal = regexp.MustCompile(`(\.func\d+|\.gowrap\d+|\.\d+|-range\d+)+$`)
+
+func plain(f string) string {
+	var b strings.Builder
+	depth := 0
+	for _, r := range f {
+		switch r {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		default:
+			if depth == 0 {
+				b.WriteRune(r)
+			}
+		}
+	}
+	return literal.ReplaceAllString(b.String(), "")
+}
+
+// Distance is the total variation between the planted shares and those of the
+// findings, between 0 and 1; what is left of each to one is a share of its own. known
+// is false if the shares of what was planted were not measured.
+func Distance(t *Truth, d *report.Diagnosis) (tv float64, known bool) {
+	found := map[string]float64{}
+	rest := 1.0
+	for _, f := range d.Findings {
+		if f.Contrast != "tail" {
+			continue
+		}
+		id := f.Cause
+		if p := t.planted(id); p != nil {
+			id = p.Cause
+		}
+		found[id] += f.Share
+		rest -= f.Share
+	}
+	left := 1.0
+	var sum float64
+	for _, p := range t.Causes {
+		if p.Share == 0 {
+			return 0, false
+		}
+		sum += abs(p.Share - found[p.Cause])
+		left -= p.Share
+		delete(found, p.Cause)
+	}
+	for _, share := range found {
+		sum += abs(share)
+	}
+	return (sum + abs(left-rest)) / 2, len(t.Causes) > 0
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// Covered counts the planted shares that were measured and whose cause was found
+// with an interval, and those that lie in it.
+func Covered(t *Truth, d *report.Diagnosis) (in, of int) {
+	for _, f := range d.Findings {
+		p := t.planted(f.Cause)
+		if p == nil || p.Share == 0 || f.ShareLow == nil || f.ShareHigh == nil {
+			continue
+		}
+		of++
+		if *f.ShareLow <= p.Share && p.Share <= *f.ShareHigh {
+			in++
+		}
+	}
+	return in, of
+}
