@@ -83,6 +83,9 @@ const (
 	Inbound
 	// Clock: running, to read the clock.
 	Clock
+	// Reading: spent by readers of a lock whom a writer waited for, while the
+	// request waited for that writer.
+	Reading
 )
 
 // SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.

@@ -525,6 +525,9 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 	if at.last.Site == hop.Site {
 		next.flags |= Ahead
 	}
+	if a.Sites[at.last.Site].Kind == SiteRLock && a.Sites[hop.Site].Kind == SiteRWLock {
+		next.flags |= Reading // whoever waits in RLock came after the writer: that waits for nobody else
+	}
 	since := from
 	if !a.guards.NoWakerIdle {
 		since = max(from, min(to, w.heldSince(s, hop, from)))

@@ -267,33 +267,8 @@ var scenes = []struct {
 		verdict: "cause", finding: "gc-assist",
 	},
 	{
-		name: "a queue of short holders in front of a lock",
-		scene: scene{procs: 2, cast: crowdAtHome("main.loop"), in: every(10, func(p *play) {
-			for g := range crowd {
-				p.wakes(serving, crowd0+g, "main.start", "main.serve")
-			}
-			for g := range crowd {
-				p.runs(crowd0+g, 1)
-				if g > 0 { // the first one has it
-					p.waits(crowd0+g, "sync", mutex...)
-				} else {
-					p.do(p.b.Yields(crowd0, "preempted", p.stack("main.refresh", "main.loop")))
-				}
-			}
-			p.leaves(serving, 0, "sync", mutex...)
-			for g := range crowd {
-				p.runs(crowd0+g, 1)
-				p.computes(crowd0+g, 1, ms)
-				next := crowd0 + g + 1
-				if g == crowd-1 {
-					next = serving
-				}
-				p.wakes(crowd0+g, next, unlock...)
-				p.waits(crowd0+g, "select", "runtime.selectgo", "main.loop")
-			}
-			p.do(p.b.Idle(1, gotrace.NoProc))
-			p.runs(serving, 0)
-		})},
+		name:    "a queue of short holders in front of a lock",
+		scene:   scene{procs: 2, cast: crowdAtHome("main.loop"), in: every(10, convoy(mutex, unlock))},
 		verdict: "cause", finding: "lock-convoy", where: "main.refresh",
 	},
 	{
@@ -376,7 +351,7 @@ var scenes = []struct {
 	},
 	{
 		name:    "a lock is never released",
-		scene:   scene{procs: 2, last: 1000 * ms, locked: true},
+		scene:   scene{procs: 2, last: 1000 * ms, stuck: mutex},
 		verdict: "inconclusive", reason: "look-alikes", alike: []string{"lock-held-across-wait", "lock-held-across-work"},
 	},
 	{

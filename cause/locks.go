@@ -22,16 +22,26 @@ type Locks struct {
 // Locks sums up the waits behind locks. Time in which holders themselves waited
 // for a P belongs to whoever held the Ps, if anybody in particular did.
 func (c *Case) Locks() *Locks {
-	return c.queue(Lock)
+	return c.queue(Lock, anywhere)
 }
 
-func (c *Case) queue(kind Serial) *Locks {
+// Readers sums up the waits of a lock's readers, which only a writer ends: for it,
+// and for the readers that it waits for itself.
+func (c *Case) Readers() *Locks {
+	return c.queue(Lock, func(s blame.SiteID) bool { return c.A.Sites[s].Kind == blame.SiteRLock })
+}
+
+func anywhere(blame.SiteID) bool { return true }
+
+// queue sums up the waits in queues of a kind that stand at sites which at accepts.
+func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	w := c.Processors().Winner
 	l := &Locks{Keys: c.Free(func(k blame.Key) bool {
-		if s, _ := c.Serial(k); s != kind && !(k.Kind == blame.Open && c.knownQueue(k.Site) == kind) {
-			return false
+		if k.Kind == blame.Open && c.knownQueue(k.Site) == kind {
+			return at(k.Site)
 		}
-		return k.Kind != blame.Behind || w == Own || w == NoHolder
+		s, h := c.Serial(k)
+		return s == kind && at(h.Site) && (k.Kind != blame.Behind || w == Own || w == NoHolder)
 	})}
 	l.Site = c.QueueSite(l.Keys)
 	var waits, total float64
@@ -114,10 +124,10 @@ func (l *Locks) OwnWorkEvidence() Evidence {
 
 // Pools, Workers and Sends sum up the other queues like Locks. A worker that
 // waits for a peer does so on behalf of the request: those pieces stay free.
-func (c *Case) Pools() *Locks { return c.queue(Pool) }
+func (c *Case) Pools() *Locks { return c.queue(Pool, anywhere) }
 
 // Sends sums up the waits for consumers of full channels.
-func (c *Case) Sends() *Locks { return c.queue(Send) }
+func (c *Case) Sends() *Locks { return c.queue(Send, anywhere) }
 
 // TimedOut returns the part of the time under keys in waits that a deadline or a
 // cancellation ended.
@@ -140,7 +150,7 @@ const QueueRatio = 2
 // worker waits for on behalf of the request: the network, and a device unless
 // the request queued for it.
 func (c *Case) Workers() *Locks {
-	l := c.queue(Worker)
+	l := c.queue(Worker, anywhere)
 	device := func(k blame.Key) bool { return k.Kind == blame.Syscall || k.Kind == blame.Cgo }
 	var own, ahead float64
 	for _, id := range l.Keys {

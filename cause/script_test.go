@@ -130,9 +130,9 @@ type scene struct {
 	// task names request i; nil: all alike.
 	task func(i int) string
 	// last leaves the last request open for so long, waiting for nobody, or for a
-	// lock if locked is set.
-	last   int64
-	locked bool
+	// lock if stuck says where.
+	last  int64
+	stuck []string
 }
 
 // attribute plays a scene and takes its requests apart.
@@ -175,8 +175,8 @@ func (s scene) attribute(tb testing.TB) *blame.Attribution {
 		p.wakes(0, serving)
 		p.runs(serving, 0)
 		p.do(p.b.Task(serving, "request"))
-		if s.locked {
-			p.leaves(serving, 0, "sync", mutex...)
+		if s.stuck != nil {
+			p.leaves(serving, 0, "sync", s.stuck...)
 		} else {
 			p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.hang", "main.serve")
 		}

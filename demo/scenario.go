@@ -112,6 +112,9 @@ var scenarios = []Scenario{
 	lockHeldAcrossWait,    // catalogue.go
 	lockHeldAcrossWork,    // search.go
 	lockConvoy,            // inventory.go
+	rwmutexWriter,         // fares.go
+	faresImport,           // fares.go
+	faresSales,            // fares.go
 	singleWorker,          // ledger.go
 	backPressure,          // audit.go
 	poolExhausted,         // quotes.go

@@ -13,7 +13,7 @@ import (
 func TestAServerInTheSameProcessIsNoDependency(t *testing.T) {
 	for _, c := range []struct{ cause, foundBy, without, withoutBy string }{
 		{"slow-disk", "net/http", "slow-dependency", "net/http"},
-		{"lock-held-across-wait", "net/http", "slow-dependency", "net/http"},
+		{"rwmutex-writer", "net/http", "slow-dependency", "net/http"},
 		{"timer-wait", "net/http", "slow-dependency", "net/http"},
 		{"slow-dependency", "net/http", "timer-wait", "grpc-go unary"}, // of calls that are fast enough
 	} {

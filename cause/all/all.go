@@ -29,6 +29,7 @@ import (
 	pagefaults "github.com/whylate/whylate/cause/page-faults"
 	poolexhausted "github.com/whylate/whylate/cause/pool-exhausted"
 	quotatoolow "github.com/whylate/whylate/cause/quota-too-low"
+	rwmutexwriter "github.com/whylate/whylate/cause/rwmutex-writer"
 	singleworker "github.com/whylate/whylate/cause/single-worker"
 	slowcgo "github.com/whylate/whylate/cause/slow-cgo"
 	slowclock "github.com/whylate/whylate/cause/slow-clock"
@@ -66,6 +67,7 @@ func init() {
 	cause.Register(pagefaults.Entry)
 	cause.Register(poolexhausted.Entry)
 	cause.Register(quotatoolow.Entry)
+	cause.Register(rwmutexwriter.Entry)
 	cause.Register(singleworker.Entry)
 	cause.Register(slowcgo.Entry)
 	cause.Register(slowclock.Entry)

@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	What:       "A hot lock with many short holders: the queue is long although every hold is short, and it hands over from one waiter to the next.",
 	MustHold:   "waits for a lock behind many short holders of one site",
 	MustNot:    "one long holder",
-	LookAlikes: []string{"lock-held-across-wait", "lock-held-across-work", "cpu-hog", "pool-exhausted"},
+	LookAlikes: []string{"lock-held-across-wait", "lock-held-across-work", "rwmutex-writer", "cpu-hog", "pool-exhausted"},
 	Fix: []string{
 		"shard the lock by key, so that unrelated requests do not meet",
 		"make readers free of locks: copy-on-write with atomic.Pointer, or an atomic counter",

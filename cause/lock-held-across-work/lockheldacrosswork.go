@@ -12,8 +12,8 @@ var Entry = &cause.Entry{
 	ID: "lock-held-across-work", Title: "lock held across work", Rank: 411, Layer: cause.Code,
 	What:       "A goroutine holds a lock while it computes for long. Everybody who needs the lock waits for it.",
 	MustHold:   "a wait for a lock whose root is one long running holder",
-	MustNot:    "the holder waited; many short holders",
-	LookAlikes: []string{"lock-held-across-wait", "lock-convoy", "expensive-request", "cpu-hog"},
+	MustNot:    "the holder waited; many short holders; readers of an RWMutex wait in RLock",
+	LookAlikes: []string{"lock-held-across-wait", "lock-convoy", "rwmutex-writer", "expensive-request", "cpu-hog"},
 	Fix: []string{
 		"compute on a copy outside the lock, and hold it only to swap the result in",
 		"split the work into parts and release the lock between them",

@@ -1,0 +1,157 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// Where readers and writers of an RWMutex wait for each other, and where they unlock.
+var (
+	rlock   = []string{"sync.runtime_SemacquireRWMutexR", "sync.(*RWMutex).RLock", "main.look", "main.serve"}
+	wlock   = []string{"sync.runtime_SemacquireRWMutex", "sync.(*RWMutex).Lock", "main.refresh", "main.loop"}
+	wlocked = []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).lockSlow", "sync.(*Mutex).Lock", "sync.(*RWMutex).Lock", "main.change", "main.serve"}
+	wunlock = []string{"sync.(*RWMutex).Unlock", "main.refresh", "main.loop"}
+	runlock = []string{"sync.(*RWMutex).rUnlockSlow", "sync.(*RWMutex).RUnlock", "main.export", "main.report"}
+)
+
+// reader is a goroutine that has a lock for reading when a writer comes.
+const reader = gotrace.GoID(3)
+
+func waitingReader(p *play) {
+	waitingHelper(p)
+	p.waits(reader, "", "runtime.selectgo", "main.report")
+}
+
+// behindReader lets the reader do something on P 1, for which the helper waits as a
+// writer, for which the request waits as another reader.
+func behindReader(meanwhile func(p *play)) func(p *play) {
+	return func(p *play) {
+		p.wakes(serving, reader, "main.start", "main.serve")
+		p.wakes(serving, helper, "main.start", "main.serve")
+		p.runs(helper, 1)
+		p.waits(helper, "sync", wlock...)
+		p.runs(reader, 1)
+		p.leaves(serving, 0, "sync", rlock...)
+		meanwhile(p)
+		p.wakes(reader, helper, runlock...)
+		p.waits(reader, "select", "runtime.selectgo", "main.report")
+		p.runs(helper, 1)
+		p.wakes(helper, serving, wunlock...)
+		p.leaves(helper, 1, "select", idle...)
+		p.runs(serving, 0)
+	}
+}
+
+// exports makes g, which runs on a P, wait in the function that reads for long.
+func exports(g gotrace.GoID, on gotrace.ProcID, ns int64) func(p *play) {
+	return func(p *play) {
+		p.leaves(g, on, "sleep", "time.Sleep", "main.export", "main.report")
+		p.pass(ns)
+		p.wakes(0, g)
+		p.runs(g, on)
+	}
+}
+
+// behindShortWriters is twenty times behind a writer that holds the lock for a millisecond.
+func behindShortWriters(p *play) {
+	for range 20 {
+		behindHelper("sync", rlock, wunlock, func(p *play) { p.computes(helper, 1, ms, "main.refresh", "main.loop") })(p)
+	}
+}
+
+// convoy lets the crowd have a lock one after the other, and the request last.
+func convoy(at, release []string) func(p *play) {
+	return func(p *play) {
+		for g := range crowd {
+			p.wakes(serving, crowd0+g, "main.start", "main.serve")
+		}
+		for g := range crowd {
+			p.runs(crowd0+g, 1)
+			if g > 0 { // the first one has it
+				p.waits(crowd0+g, "sync", at...)
+			} else {
+				p.do(p.b.Yields(crowd0, "preempted", p.stack("main.refresh", "main.loop")))
+			}
+		}
+		p.leaves(serving, 0, "sync", at...)
+		for g := range crowd {
+			p.runs(crowd0+g, 1)
+			p.computes(crowd0+g, 1, ms)
+			next := crowd0 + g + 1
+			if g == crowd-1 {
+				next = serving
+			}
+			p.wakes(crowd0+g, next, release...)
+			p.waits(crowd0+g, "select", "runtime.selectgo", "main.loop")
+		}
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.runs(serving, 0)
+	}
+}
+
+var writerScenes = []told{
+	{
+		name: "the writer sleeps with the lock",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", rlock, wunlock, naps(20*ms, "main.refresh", "main.loop")))},
+		finding: "rwmutex-writer", where: "main.refresh", share: 1,
+	},
+	{
+		name: "the writer computes with the lock",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", rlock, wunlock, func(p *play) { p.computes(helper, 1, 20*ms, "main.refresh", "main.loop") }))},
+		finding: "rwmutex-writer", where: "main.refresh",
+	},
+	{
+		name:    "the writer waits for a reader that sleeps",
+		scene:   scene{procs: 2, cast: waitingReader, in: every(10, behindReader(exports(reader, 1, 20*ms)))},
+		finding: "rwmutex-writer", where: "main.export",
+	},
+	{
+		name:    "the writer waits for a reader that computes",
+		scene:   scene{procs: 2, cast: waitingReader, in: every(10, behindReader(func(p *play) { p.computes(reader, 1, 20*ms, "main.export", "main.report") }))},
+		finding: "rwmutex-writer", where: "main.export",
+	},
+	{
+		name: "the writer waits for a reader that does what all readers do",
+		scene: scene{procs: 2, cast: waitingReader, in: then(everyTime(exports(serving, 0, ms)),
+			every(10, behindReader(exports(reader, 1, 20*ms))))},
+		finding: "rwmutex-writer", where: "main.export",
+	},
+	{
+		name: "the writer does what everybody needs",
+		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(napsIn(serving, 0, ms/100, "main.refresh", "main.loop")),
+			every(10, behindHelper("sync", rlock, wunlock, napsIn(helper, 1, 2*ms, "main.refresh", "main.loop"))))},
+		finding: "timer-wait",
+	},
+	{
+		name:    "many writers hold the lock shortly",
+		scene:   scene{procs: 2, cast: waitingHelper, in: every(10, behindShortWriters)},
+		finding: "lock-convoy", where: "main.refresh",
+	},
+	{
+		name:    "a queue of writers",
+		scene:   scene{procs: 2, cast: crowdAtHome("main.loop"), in: every(10, convoy(wlocked, wunlock))},
+		finding: "lock-convoy", where: "main.refresh",
+	},
+	{
+		name: "a writer waits for one that sleeps",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", wlocked, wunlock, naps(20*ms, "main.refresh", "main.loop")))},
+		finding: "lock-held-across-wait", where: "main.refresh",
+	},
+	{
+		name: "a writer waits for a reader that sleeps",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", with(wlock[:2], "main.change", "main.serve"), runlock, naps(20*ms, "main.export", "main.loop")))},
+		finding: "lock-held-across-wait", where: "main.export",
+	},
+	{
+		name:  "a writer that never comes",
+		scene: scene{procs: 2, last: 1000 * ms, stuck: rlock},
+		alike: []string{"rwmutex-writer", "lock-held-across-wait", "lock-held-across-work"},
+	},
+}
+
+func TestReadersBehindAWriterAreToldFromOtherLocks(t *testing.T) { tell(t, writerScenes) }
