@@ -63,9 +63,9 @@ func collected(at []string) scene {
 
 // stopped is a service whose every tenth request is stopped, by somebody at a
 // stack, for a reason. Before the P of a goroutine that runs has stopped passes the
-// time stopping.
-func stopped(reason string, at []string, stopping, rest int64) scene {
-	return scene{procs: 3, cast: stopper, in: every(10, func(p *play) { stop(p, reason, at, stopping, rest) })}
+// time stopping; in it the goroutine is sampled at ran, if that is given.
+func stopped(reason string, at []string, stopping, rest int64, ran ...string) scene {
+	return scene{procs: 3, cast: stopper, in: every(10, func(p *play) { stop(p, reason, at, stopping, rest, ran...) })}
 }
 
 // unlike is stopped, but every request is, most of them shortly.
@@ -88,7 +88,7 @@ func stopper(p *play) {
 const stopping3 = gotrace.GoID(3)
 
 // stop stops the world in a request.
-func stop(p *play, reason string, at []string, stopping, rest int64) {
+func stop(p *play, reason string, at []string, stopping, rest int64, ran ...string) {
 	const other = stopping3
 	p.wakes(serving, helper, "main.start", "main.serve")
 	p.wakes(serving, other, "main.start", "main.serve")
@@ -97,7 +97,12 @@ func stop(p *play, reason string, at []string, stopping, rest int64) {
 	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
 	p.do(p.b.Range(gotrace.KindRangeBegin, helper, markPhase, p.stack(at...)))
 	p.do(p.b.Range(gotrace.KindRangeBegin, helper, reason, p.stack(at...)))
-	p.pass(stopping)
+	for left := stopping; left > 0; left -= 10 * ms {
+		p.pass(min(left, 10*ms))
+		if len(ran) > 0 {
+			p.b.Sample(other, p.stack(ran...))
+		}
+	}
 	p.leaves(other, 2, "select", idle...)
 	p.pass(rest)
 	p.do(p.b.Range(gotrace.KindRangeEnd, helper, reason, 0))
@@ -135,7 +140,7 @@ var gcScenes = []told{
 		finding: "forced-gc", where: "main.tidy", share: 2. / 3, second: "gc-workers",
 	},
 	{name: "the collector stops the world", scene: stopped(sweepTerm, byHeap, ms, 19*ms), finding: "gc-pause"},
-	{name: "somebody delays the collector's stop", scene: stopped(sweepTerm, byHeap, 19*ms, ms)},
+	{name: "somebody delays the collector's stop, or is kept from a CPU", scene: stopped(sweepTerm, byHeap, 19*ms, ms), alike: []string{"slow-to-stop", "host-contention", "page-faults"}},
 	{name: "the stop is as long as the stopping", scene: stopped(sweepTerm, byHeap, 10*ms, 10*ms), alike: []string{"gc-pause", "slow-to-stop"}},
 	{name: "the collector stops the world in every request, in some five times as long", scene: unlike(sweepTerm, byHeap, 4*ms, 20*ms), finding: "gc-pause"},
 	{name: "the collector stops the world in every request, in some much longer", scene: unlike(sweepTerm, byHeap, ms/5, 20*ms), alike: []string{"gc-pause", "host-contention"}},

@@ -259,12 +259,8 @@ func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 // doubted is the evidence that a class may not have been on a CPU while the slow
 // requests waited, whatever it was over the recording.
 func (c *Case) doubted(class blame.ClassID) (e Evidence, doubt bool) {
-	if h := c.Host; h != nil && h.OwnCPUs() && h.Tail.Stolen() >= max(StolenMin, 1.5*h.Rest.Stolen()) {
-		return Evidence{
-			Text:  fmt.Sprintf("the hypervisor took %s of the CPUs while the slow requests waited: whether what ran was on one is unknown", Pct(c.Host.Tail.Stolen())),
-			Holds: Unknown, Decides: true, Number: c.Host.Tail.Stolen(),
-			Alike: []string{"host-contention"}, Record: recordKernel,
-		}, true
+	if e, doubt := c.stolen(); doubt {
+		return e, true
 	}
 	f, doubt := c.Kept(class)
 	if !doubt {
@@ -275,6 +271,20 @@ func (c *Case) doubted(class blame.ClassID) (e Evidence, doubt bool) {
 			shortName(c.A.Classes[class].Name), Pct(f.Value)),
 		Number: f.Value,
 	}), true
+}
+
+// stolen is the evidence that the hypervisor may have had the CPUs while the slow
+// requests waited.
+func (c *Case) stolen() (e Evidence, doubt bool) {
+	h := c.Host
+	if h == nil || !h.OwnCPUs() || h.Tail.Stolen() < max(StolenMin, 1.5*h.Rest.Stolen()) {
+		return e, false
+	}
+	return Evidence{
+		Text:  fmt.Sprintf("the hypervisor took %s of the CPUs while the slow requests waited: whether what ran was on one is unknown", Pct(h.Tail.Stolen())),
+		Holds: Unknown, Decides: true, Number: h.Tail.Stolen(),
+		Alike: []string{"host-contention"}, Record: recordKernel,
+	}, true
 }
 
 // CPUEvidence says whether something that ran was on a CPU while it did: by its CPU

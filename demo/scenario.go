@@ -143,6 +143,8 @@ var scenarios = []Scenario{
 	coldStart,             // shops.go
 	goroutineLeak,         // alerts.go
 	gcPause,               // billing.go
+	slowToStop,            // premiums.go
+	slowToStopCopy,        // library.go
 	slowClock,             // timesheets.go
 	syscallHandoff,        // vault.go
 	slowDisk,              // statements.go

@@ -36,6 +36,7 @@ import (
 	slowdependency "github.com/whylate/whylate/cause/slow-dependency"
 	slowdisk "github.com/whylate/whylate/cause/slow-disk"
 	slowdns "github.com/whylate/whylate/cause/slow-dns"
+	slowtostop "github.com/whylate/whylate/cause/slow-to-stop"
 	stoptheworld "github.com/whylate/whylate/cause/stop-the-world"
 	synclogging "github.com/whylate/whylate/cause/sync-logging"
 	syscallhandoff "github.com/whylate/whylate/cause/syscall-handoff"
@@ -74,6 +75,7 @@ func init() {
 	cause.Register(slowdependency.Entry)
 	cause.Register(slowdisk.Entry)
 	cause.Register(slowdns.Entry)
+	cause.Register(slowtostop.Entry)
 	cause.Register(stoptheworld.Entry)
 	cause.Register(synclogging.Entry)
 	cause.Register(syscallhandoff.Entry)

@@ -25,29 +25,23 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// Between these parts of stopping in the stops it cannot be told whether the stop
-// itself is long or somebody delays it: the runtime asks a running goroutine to
-// stop once more only after a while, and the trace does not say who was asked.
-const stoppingLow, stoppingHigh = 1. / 3, 2. / 3
-
 func judge(c *cause.Case) *cause.Judgement {
 	g := c.Collection()
 	if len(g.Stop) == 0 {
 		return nil
 	}
-	n, stages := stops(c)
 	j := &cause.Judgement{
 		Keys:    g.All(),
-		Subject: fmt.Sprintf("the garbage collector stopped the world (%s)", stages),
+		Subject: fmt.Sprintf("the garbage collector stopped the world (%s)", stage(c)),
 		Evidence: []cause.Evidence{
 			{
 				Text:  g.Split(c),
 				Holds: cause.Of(g.StopNS > g.AssistNS && g.StopNS > g.WorkerNS), Decides: true, Number: g.StopNS / c.Excess,
 			},
-			stopping(c, n),
+			c.Stopping("stops of the GC", 0, collects),
 		},
 	}
-	if e, doubt := c.Lengthened(func(name string) bool { return strings.HasPrefix(name, "GC ") }); doubt {
+	if e, doubt := c.Lengthened(collects); doubt {
 		j.Evidence = append(j.Evidence, e)
 	}
 	if f := c.OnCPUAll(); f.Known && f.Value < cause.OnCPUMin { // then stops take long as well
@@ -58,8 +52,11 @@ func judge(c *cause.Case) *cause.Judgement {
 	return j
 }
 
-// stops counts the GC's stops in slow requests, and names the stage that took most.
-func stops(c *cause.Case) (n int, stage string) {
+// collects reports whether a stop is the garbage collector's.
+func collects(name string) bool { return strings.HasPrefix(name, "GC ") }
+
+// stage names the stage of the GC whose stops take most of slow requests.
+func stage(c *cause.Case) (stage string) {
 	took := map[string]timeline.Time{}
 	for _, s := range c.A.Timeline().STW {
 		d := c.InTail(s.Start, s.End)
@@ -67,35 +64,9 @@ func stops(c *cause.Case) (n int, stage string) {
 		if !ok || d == 0 {
 			continue
 		}
-		n++
 		if took[name] += d; stage == "" || took[name] > took[stage] {
 			stage = name
 		}
 	}
-	return n, stage
-}
-
-// stopping says how much of the GC's stops in slow requests passed before the last
-// P had stopped.
-func stopping(c *cause.Case, n int) cause.Evidence {
-	var before, all timeline.Time
-	for _, s := range c.A.Timeline().STW {
-		if strings.HasPrefix(s.Name, "GC ") {
-			before += c.InTail(s.Start, s.Stopped)
-			all += c.InTail(s.Start, s.End)
-		}
-	}
-	part := float64(before) / float64(max(all, 1))
-	e := cause.Evidence{
-		Text:  fmt.Sprintf("%d stops of the GC in slow requests, %s each; %s of that passed before the last P had stopped", n, cause.Ms(float64(all)/float64(max(n, 1))), cause.Pct(part)),
-		Holds: cause.Yes, Decides: true, Number: part,
-		Alike: []string{"slow-to-stop"}, Record: "longer, with more of these stops in it",
-	}
-	switch {
-	case part > stoppingHigh:
-		e.Holds = cause.No
-	case part > stoppingLow:
-		e.Holds = cause.Unknown
-	}
-	return e
+	return stage
 }

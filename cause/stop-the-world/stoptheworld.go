@@ -16,7 +16,7 @@ var Entry = &cause.Entry{
 	ID: "stop-the-world", Title: "stop-the-world", Rank: 200, Layer: cause.Scheduler,
 	What:       "Something other than the garbage collector stops every goroutine: runtime.ReadMemStats, a dump of all stacks, a goroutine profile, a change of GOMAXPROCS.",
 	MustHold:   "a stop-the-world range with such a reason lies in the slow requests",
-	MustNot:    "the reason is the garbage collector's, or our own recording's; a few of these stops are much longer than all others: then their threads were kept from a CPU",
+	MustNot:    "the reason is the garbage collector's, or our own recording's; a long stopping part: then somebody delays every stop; a few of these stops are much longer than all others: then their threads were kept from a CPU",
 	LookAlikes: []string{"gc-pause", "slow-to-stop", "observer", "forced-gc", "host-contention"},
 	Fix: []string{
 		"read runtime/metrics instead of runtime.ReadMemStats: it does not stop the world",
@@ -48,7 +48,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			Text:    fmt.Sprintf("%d stops for %q, %s each on average, called from %s", n, name, cause.Ms(float64(total)/float64(max(n, 1))), cause.PlaceName(where)),
 			Holds:   cause.Of(n > 0),
 			Decides: true, Number: float64(n),
-		}},
+		}, c.Stopping("of these stops", cause.SlowStopping, func(of string) bool { return of == name })},
 	}
 	if e, doubt := c.Lengthened(func(of string) bool { return of == name }); doubt {
 		j.Evidence = append(j.Evidence, e)

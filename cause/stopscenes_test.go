@@ -1,0 +1,117 @@
+package cause_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
+)
+
+const statsStop = "stop-the-world (read mem stats)"
+
+var (
+	byStats = []string{"runtime.ReadMemStats", "main.watch"}
+	copies  = []string{"runtime.memmove", "main.bind", "main.loop"}
+)
+
+// kept is stopped, but the P that stops last runs nobody.
+func kept(reason string, at []string, stopping, rest int64) scene {
+	return scene{procs: 3, cast: stopper, in: every(10, func(p *play) {
+		p.wakes(serving, helper, "main.start", "main.serve")
+		p.do(p.b.Busy(2))
+		p.runs(helper, 1)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.do(p.b.Range(gotrace.KindRangeBegin, helper, reason, p.stack(at...)))
+		p.pass(stopping)
+		p.do(p.b.Idle(2, gotrace.NoProc))
+		p.pass(rest)
+		p.do(p.b.Range(gotrace.KindRangeEnd, helper, reason, 0))
+		p.leaves(helper, 1, "select", idle...)
+		p.runs(serving, 0)
+	})}
+}
+
+// half samples every second slow stop only.
+func half(reason string, at []string, ran ...string) scene {
+	n := 0
+	return scene{procs: 3, cast: stopper, in: every(10, func(p *play) {
+		if n++; n%2 == 0 {
+			stop(p, reason, at, 20*ms, ms/10, ran...)
+			return
+		}
+		stop(p, reason, at, 20*ms, ms/10)
+	})}
+}
+
+// after is another scene's part of each slow request, before it the stop of a P of
+// which a goroutine was asked to stop and did soon.
+func after(reason string, at []string, do func(p *play)) func(*play, int) {
+	return every(10, func(p *play) {
+		stop(p, reason, at, ms/10, ms/10)
+		do(p)
+	})
+}
+
+var stopScenes = []told{
+	{name: "a copy delays the collector's stop", scene: stopped(sweepTerm, byHeap, 20*ms, ms, copies...), finding: "slow-to-stop", where: "main.bind"},
+	{name: "a copy delays the stop of memory statistics", scene: stopped(statsStop, byStats, 20*ms, ms, copies...), finding: "slow-to-stop", where: "main.bind"},
+	{name: "a copy delays the stop of a forced cycle", scene: stopped(sweepTerm, byCall, 20*ms, ms, copies...), finding: "slow-to-stop", where: "main.bind"},
+	{name: "memory statistics stop the world for long, after a copy", scene: stopped(statsStop, byStats, 5*ms, 19*ms, copies...), finding: "stop-the-world", where: "main.watch"},
+	{name: "the collector stops the world for long, after a copy", scene: stopped(sweepTerm, byHeap, 5*ms, 19*ms), finding: "gc-pause"},
+	{name: "a forced cycle stops the world for long, after a copy", scene: stopped(sweepTerm, byCall, 5*ms, 19*ms, copies...), finding: "forced-gc", where: "main.tidy"},
+	{name: "stopping takes as long as what memory statistics do", scene: stopped(statsStop, byStats, 10*ms, 10*ms, copies...), alike: []string{"stop-the-world", "slow-to-stop"}},
+	{name: "somebody delays memory statistics, or is kept from a CPU", scene: stopped(statsStop, byStats, 20*ms, ms), alike: []string{"slow-to-stop", "host-contention", "page-faults"}},
+	{name: "who was to stop is sampled in every second stop only", scene: half(statsStop, byStats, copies...), alike: []string{"slow-to-stop", "host-contention", "page-faults"}},
+	{name: "the P that was to stop ran nobody", scene: kept(statsStop, byStats, 20*ms, ms)},
+	{name: "a stop that is soon over, in a request that computes", scene: scene{procs: 3, cast: stopper, in: after(statsStop, byStats, func(p *play) {
+		p.computes(serving, 0, 40*ms, "main.page", "main.serve")
+	})}, finding: "expensive-request"},
+	{name: "many stops that are soon over, each as short as any", scene: scene{procs: 3, cast: stopper, in: every(10, func(p *play) {
+		for range 60 {
+			stop(p, statsStop, byStats, ms/3, ms/20)
+		}
+	})}, finding: "stop-the-world", where: "main.watch"},
+}
+
+func TestWhoDelaysStopsIsToldFromLongStops(t *testing.T) { tell(t, stopScenes) }
+
+// Without samples the host says whether who ran on was on a CPU.
+func TestTheHostSaysWhetherWhoRanOnWasOnACPU(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		slow    func(*host.Sample)
+		finding string
+		alike   []string
+	}{
+		{"nobody waited for a CPU", calm, "slow-to-stop", nil},
+		{"threads waited for a CPU", delayed, "", []string{"slow-to-stop", "host-contention"}},
+		{"threads waited for pages", faulting, "", []string{"slow-to-stop", "page-faults"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, stopped(sweepTerm, byHeap, 19*ms, ms)), cause.Settings{Host: seen(host.Static{}, c.slow, calm)})
+			var named, alike []string
+			for _, f := range v.Findings {
+				named = append(named, f.Cause)
+			}
+			for _, s := range v.Consistent {
+				alike = append(alike, s.Causes...)
+			}
+			if c.finding != "" && !slices.Equal(named, []string{c.finding}) || c.finding == "" && named != nil {
+				t.Errorf("named %q, want %q: %s", named, c.finding, v.Sentence)
+			}
+			if !slices.Equal(alike, c.alike) {
+				t.Errorf("undecided between %q, want %q: %s", alike, c.alike, v.Sentence)
+			}
+		})
+	}
+}
+
+func TestPreemptionSwitchedOffIsSaid(t *testing.T) {
+	v := cause.Judge(attributed(t, stopped(sweepTerm, byHeap, 20*ms, ms, copies...)), env("GODEBUG", "madvdontneed=1,asyncpreemptoff=1"))
+	w := cause.Judge(attributed(t, stopped(sweepTerm, byHeap, 20*ms, ms, copies...)), env("GODEBUG", "madvdontneed=1"))
+	if len(v.Findings) == 0 || len(w.Findings) == 0 || len(v.Findings[0].Fix) != len(w.Findings[0].Fix)+1 {
+		t.Errorf("%+v, without it %+v", v.Findings, w.Findings)
+	}
+}

@@ -1,0 +1,23 @@
+package timeline
+
+import "sort"
+
+// Unstopped returns the goroutine that ran on for longest while the world was being
+// stopped, and in which part of that time it did; NoG if none ran. Who stopped the
+// world does not count, nor does a goroutine in a system call: its P is taken.
+func (t *Timeline) Unstopped(stop *Span) (g GID, from, to Time) {
+	g = NoG
+	for p := range t.Procs {
+		stints := t.Procs[p].Stints
+		for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > stop.Start }); i < len(stints) && stints[i].Start < stop.Stopped; i++ {
+			s := &stints[i]
+			if s.G == NoG || s.G == stop.G || s.What == InSyscall {
+				continue
+			}
+			if end := min(s.End, stop.Stopped); end > to {
+				g, from, to = s.G, max(s.Start, stop.Start), end
+			}
+		}
+	}
+	return g, from, to
+}
