@@ -123,7 +123,8 @@ type Sample struct {
 	// ChildrenNS is the CPU time of the processes that descend from this one, since the first
 	// sample, in ticks. Those that were not waited for when they ended are lost.
 	ChildrenNS int64 `json:"children_ns,omitempty"`
-	// Net are counters of the process's network namespace; first and last sample.
+	// Net are counters of the process's network namespace: in the first and the last sample, and in
+	// those in between in which they were read, at most two in a second.
 	Net *Net `json:"net,omitempty"`
 }
 
@@ -180,6 +181,7 @@ type CPUTimes struct {
 
 // Net are counters of a network namespace.
 type Net struct {
+	// RetransSegs are segments that were sent again, those that open a connection included.
 	RetransSegs     int64 `json:"retrans_segs"`
 	ListenOverflows int64 `json:"listen_overflows"`
 	ListenDrops     int64 `json:"listen_drops"`
@@ -233,4 +235,8 @@ type Socket struct {
 	// Inside those whose other end belongs to the process too.
 	Inbound bool `json:"inbound,omitempty"`
 	Inside  bool `json:"inside,omitempty"`
+	// Retrans is how many segments were sent again on it since it was opened. It is there for the first
+	// maxAsked connections that the process opened to others, if the kernel tells: it does not of other
+	// network namespaces.
+	Retrans *int64 `json:"retrans,omitempty"`
 }

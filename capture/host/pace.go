@@ -31,12 +31,15 @@ const (
 	// sourceShare is the share for each source that does not belong to one
 	// thread: the machine, the cgroups, the process. On a large machine or with many threads
 	// one reading takes 1 ms; it is then repeated every two seconds. tellingShare is that of the
-	// machine's CPU times, of each cgroup's stops and of the process's faults: who had the CPUs while threads
-	// waited for one, and whether faults belong to slow requests, shows only if nothing is smeared over more
-	// than a look. listShare is that of listing threads.
+	// machine's CPU times, of each cgroup's stops, of the process's faults and of the network: who had the
+	// CPUs while threads waited for one, and whether faults or lost segments belong to slow requests, shows
+	// only if nothing is smeared over more than a look. listShare is that of listing threads.
 	sourceShare  = 0.0005
 	tellingShare = 0.0015
 	listShare    = 0.002
+	// netEvery is the least time between two readings of the network's counters: those of all CPUs are
+	// added up for them. TCP waits for 200 ms or more before it sends again.
+	netEvery = 500 * time.Millisecond
 	// atLeast is how many threads of either kind are read in each look.
 	atLeast = 8
 )

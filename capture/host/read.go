@@ -216,6 +216,11 @@ func (a *After) check() error {
 	if m := a.Memory; m != nil {
 		least = min(least, m.RSS, m.PSS, m.Swap, m.AnonHugePages)
 	}
+	for _, x := range a.Sockets {
+		if x.Retrans != nil {
+			least = min(least, *x.Retrans)
+		}
+	}
 	if least < 0 {
 		return fmt.Errorf("%w: after: a negative number", evidence.ErrMalformed)
 	}

@@ -123,6 +123,7 @@ func TestReadRefusesWhatNoRecorderWrites(t *testing.T) {
 		{"negative memory", with(t, `"pss":4096`, `"pss":-1`), evidence.ErrMalformed, "negative"},
 		{"a number beyond 64 bits", with(t, `"run_ns":5`, `"run_ns":`+strings.Repeat("9", 1000)), evidence.ErrMalformed, "line 2"},
 		{"more cgroups than a process can have", with(t, `{"path":"/"}`, many(100, `{"path":"/"}`)), evidence.ErrTooLarge, "cgroups"},
+		{"a negative counter of a connection", with(t, `"cpu_ns":5`, `"sockets":[{"retrans":-1}],"cpu_ns":5`), evidence.ErrMalformed, "negative"},
 		{"more sockets than are recorded", with(t, `"cpu_ns":5`, `"sockets":[`+many(MaxSockets+1, "{}")+`],"cpu_ns":5`), evidence.ErrTooLarge, "sockets"},
 		{"a line without end", static + strings.Repeat(" ", maxLine+1), evidence.ErrTooLarge, "longer than"},
 	} {

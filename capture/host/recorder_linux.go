@@ -136,6 +136,7 @@ func (r *Recorder) begin() error {
 	}
 	r.openGroups(groups)
 	r.openMachine()
+	r.openNet()
 	if err := r.openThreads(); err != nil {
 		return err
 	}
@@ -289,6 +290,19 @@ func (r *Recorder) openGroups(list []group) {
 	}
 }
 
+// openNet prepares the counters of the network namespace.
+func (r *Recorder) openNet() {
+	src := r.add("net", func() error {
+		n, err := readNet(r.pid)
+		if err != nil {
+			return hidden{err}
+		}
+		r.last.Net = n
+		return nil
+	})
+	src.every, src.share = int64(netEvery), tellingShare
+}
+
 // cpuLine is what a line of a CPU in /proc/stat takes, in bytes: a name and ten numbers.
 const cpuLine = 160
 
@@ -363,9 +377,6 @@ func (r *Recorder) openThreads() (err error) {
 
 // ends reads what is read in the first and in the last sample only.
 func (r *Recorder) ends(missing *[]Missing) {
-	var err error
-	r.last.Net, err = readNet(r.pid)
-	r.miss(missing, "net", err)
 	var ok bool
 	if r.last.Voluntary, r.last.Involuntary, ok = r.threads.contextSwitches(); !ok {
 		r.miss(missing, "voluntary, involuntary", fmt.Errorf("the process has more than %d threads", statusThreads))

@@ -386,3 +386,26 @@ func TestAProcessOfAnotherUserIsRecordedAsFarAsItMayBe(t *testing.T) {
 		t.Errorf("samples: %+v", got.Samples)
 	}
 }
+
+// What is sent again must be placed in time, and reading it is dear.
+func TestTheNetworksCountersAreReadNowAndThen(t *testing.T) {
+	c := start(t, "spin 1 1200", nil)
+	c.line()
+	rec := record(t, c.pid)
+	c.next()
+	c.ints()
+	got := rec.stop()
+	n, last := 0, int64(0)
+	for _, s := range got.Samples[:len(got.Samples)-1] { // the last one has them in any case
+		if s.Net == nil {
+			continue
+		}
+		if n++; n > 1 && s.MonoNS-last < int64(netEvery)*9/10 {
+			t.Errorf("read again after %d ms", (s.MonoNS-last)/1e6)
+		}
+		last = s.MonoNS
+	}
+	if most := int(got.After.WallNS/int64(netEvery)) + 1; n < 2 || n > most || got.Samples[len(got.Samples)-1].Net == nil {
+		t.Errorf("read %d times in %d ms, want between 2 and %d, and at the end", n, got.After.WallNS/1e6, most)
+	}
+}

@@ -156,6 +156,7 @@ func sockets(pid int) (list []Socket, cut bool, err error) {
 		return nil, false, err
 	}
 	list, cut = relate(own)
+	askRetrans(own, list)
 	return list, cut, nil
 }
 
