@@ -163,14 +163,14 @@ func (w *walker) request(i int) Attributed {
 	clear(w.acc)
 	w.total += w.steps
 	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
-	w.outside, w.squares = 0, 0
+	w.outside, w.squares, w.peer = 0, 0, Stretch{}
 	w.begun, w.reads = r.Start(), w.a.f.Roles[r.Role].Shape == request.Connection
 	w.fanIns = w.fanIns[:0]
 	for _, p := range r.Parts {
 		w.g, w.ends = p.G, p.End
 		w.walk(&where{}, p.G, p.Start, p.End)
 	}
-	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Pieces: w.pieces(w.acc)}
+	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Peer: w.peer, Pieces: w.pieces(w.acc)}
 	if w.squares > 0 {
 		out.Outside = w.outside * w.outside / w.squares
 	}

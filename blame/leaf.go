@@ -147,10 +147,21 @@ type Attributed struct {
 	// Pieces, as if they were equally long: the square of their sum over the sum of
 	// their squares. 0 if there are none.
 	Outside float64
-	Pieces  []Piece
+	// Peer is the longest of the waits for a peer in Pieces that its answer ended.
+	Peer   Stretch
+	Pieces []Piece
 	// FanIns are the waits in Pieces for one of several children.
 	FanIns []FanIn
 }
+
+// Stretch is one wait at a site, as far as it belongs to a request.
+type Stretch struct {
+	Site     SiteID
+	From, To timeline.Time
+}
+
+// Length is how long it took.
+func (s Stretch) Length() timeline.Time { return s.To - s.From }
 
 func compareKeys(x, y Key) int {
 	return cmp.Or(

@@ -148,6 +148,8 @@ type Site struct {
 	Cancel bool
 	// Dial is set on stacks that connect or resolve a name, also inside of a pool.
 	Dial bool
+	// Connect is set on stacks that wait for the kernel to open a connection.
+	Connect bool
 	// Log is set on stacks of a logging package that writes a line, also through
 	// an io.Writer of the program's own.
 	Log bool
@@ -202,6 +204,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		}
 		writes = writes && (inside || strings.HasSuffix(f.Func, ").Write") || hasAny(f.Func, loggers))
 		site.Log = site.Log || writes && hasAny(f.Func, loggers)
+		site.Connect = site.Connect || f.Func == "net.(*netFD).connect"
 		site.Once = site.Once || f.Func == "sync.(*Once).doSlow"
 		for _, row := range sites {
 			if !inside || !strings.HasPrefix(f.Func, row.prefix) {

@@ -62,6 +62,7 @@ type walker struct {
 	holders    int
 	// outside and squares are the sums behind Attributed.Outside.
 	outside, squares float64
+	peer             Stretch
 	// waiters are the goroutines whose waits are being replaced by what they
 	// awaited in vain.
 	waiters []timeline.GID
@@ -511,6 +512,9 @@ func (w *walker) network(at *where, k Key, s *timeline.Segment, from, to timelin
 		polled = min(to, max(from, w.a.t.LastPoll(min(to, s.End))))
 	}
 	w.add(at, k, polled-from)
+	if polled-from > w.peer.Length() && k.Flags&Inbound == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
+		w.peer = Stretch{k.Site, from, polled}
+	}
 	k = Key{Flags: k.Flags&^Inbound | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)
 }

@@ -26,10 +26,12 @@ const Redials = 2
 // FirstUses reports whether there are no more dials than connections needed.
 func (d *Dials) FirstUses() bool { return d.Requests <= float64(Redials*d.Peak) }
 
-// Dials sums up connecting: waits for it and the handshake's own work.
+// Dials sums up connecting: waits for it and the handshake's own work, but not what
+// a lost segment takes.
 func (c *Case) Dials() *Dials {
+	lost := c.Resends(true).Hold()
 	connects := func(k blame.Key) bool {
-		if k.Flags&(blame.Blind|blame.Inbound) != 0 || !Waits(k) && k.Kind != blame.CPU {
+		if k.Flags&(blame.Blind|blame.Inbound) != 0 || !Waits(k) && k.Kind != blame.CPU || lost && c.A.Sites[k.Site].Connect {
 			return false
 		}
 		for _, s := range []blame.SiteID{k.Site, k.First.WakerSite, k.Queue.WakerSite, k.Last.WakerSite, k.Last.Site} {

@@ -53,6 +53,9 @@ func newPeer(args []string) (role, error) {
 	if p.Handshake > 0 {
 		return newTLS(p)
 	}
+	if p.Lost+p.LostFirst > 0 {
+		return newFar(p)
+	}
 	return web(p)
 }
 
@@ -67,6 +70,22 @@ func (p Peer) latency() time.Duration {
 func (p Peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	time.Sleep(p.latency())
 	reply(w, lines(5))
+}
+
+// newFar is a peer to which segments are lost.
+func newFar(p Peer) (role, error) {
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false) // which takes no filter
+	l, err := plain.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return role{}, err
+	}
+	w := wire{l.(*net.TCPListener), p.Lost}
+	if err := w.lose(w.TCPListener, p.LostFirst); err != nil {
+		return role{}, fmt.Errorf("%w: %w", ErrNotPossible, err)
+	}
+	srv := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
+	return role{l.Addr(), func() error { return srv.Serve(w) }}, nil
 }
 
 // newTLS is a peer that greets each connection after p.Handshake.

@@ -89,6 +89,9 @@ type Peer struct {
 	// Handshake, if not 0, makes it an HTTPS server with a certificate that nobody
 	// signed, which takes so long to greet a new connection.
 	Handshake time.Duration
+	// Lost is the ratio of the TCP segments to it that are lost on connections, at
+	// random, LostFirst of those that open one.
+	Lost, LostFirst float64
 	// DNS makes it a name server over UDP, which knows every name's address.
 	DNS bool
 }
@@ -141,6 +144,7 @@ var scenarios = []Scenario{
 	slowDNS,               // delivery.go
 	dialPerRequest,        // exchange.go
 	coldStart,             // shops.go
+	tcpLoss,               // tariffs.go
 	goroutineLeak,         // alerts.go
 	gcPause,               // billing.go
 	slowToStop,            // premiums.go
@@ -153,6 +157,8 @@ var scenarios = []Scenario{
 	routesCrowd,           // routes.go
 	paymentsExchange,      // payments.go
 	timesheetsLong,        // timesheets.go
+	tariffsPatient,        // tariffs.go
+	tariffsAnew,           // tariffs.go
 	observer,              // stations.go
 	controlSteady,         // profiles.go
 	controlBursts,         // profiles.go

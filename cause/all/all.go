@@ -40,6 +40,7 @@ import (
 	stoptheworld "github.com/whylate/whylate/cause/stop-the-world"
 	synclogging "github.com/whylate/whylate/cause/sync-logging"
 	syscallhandoff "github.com/whylate/whylate/cause/syscall-handoff"
+	tcploss "github.com/whylate/whylate/cause/tcp-loss"
 	timerwait "github.com/whylate/whylate/cause/timer-wait"
 )
 
@@ -79,5 +80,6 @@ func init() {
 	cause.Register(stoptheworld.Entry)
 	cause.Register(synclogging.Entry)
 	cause.Register(syscallhandoff.Entry)
+	cause.Register(tcploss.Entry)
 	cause.Register(timerwait.Entry)
 }

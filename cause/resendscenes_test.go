@@ -1,0 +1,115 @@
+package cause_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/cause"
+)
+
+// counted adds TCP's counters to a host's evidence: two readings a second, with so
+// many segments sent again for each slow request that ended in between, and so many
+// in any case. own is how many were on a connection that the process has; negative if
+// the kernel did not tell.
+func counted(a *blame.Attribution, each, always float64, own int64) *host.Recording {
+	r := observe(a, machine{cpus: 2, own: 0.2, idle: 0.7})
+	const readings = 100 // a sample is 5 ms
+	var sum float64
+	for i := 0; i < len(r.Samples); i += readings {
+		if i > 0 {
+			sum += always
+			for _, x := range a.Found().Requests {
+				if end := int64(x.End()); int64(x.Duration()) > slowRequest && end > r.Samples[i-readings].MonoNS && end <= r.Samples[i].MonoNS {
+					sum += each
+				}
+			}
+		}
+		r.Samples[i].Net = &host.Net{RetransSegs: int64(sum)}
+	}
+	r.After = &host.After{Sockets: []host.Socket{{Local: "10.0.0.1:40000", Remote: "10.0.0.2:80", State: "ESTABLISHED"}}}
+	if own >= 0 {
+		r.After.Sockets[0].Retrans = &own
+	}
+	return r
+}
+
+// TestWhatTCPSendsAgainIsToldFromSlowPeers plays peers whose answers come late by
+// what TCP waits before it sends again, and others.
+func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
+	// waits of the slow requests, which are every tenth of a part of all.
+	waits := func(from, to int, at []string, lengths ...int64) func(*play, int) {
+		n := 0
+		return func(p *play, i int) {
+			d := 3 * ms
+			if i >= from && i < to && i%10 == 9 {
+				d += lengths[n%len(lengths)]
+				n++
+			}
+			netwaits(d, at...)(p)
+		}
+	}
+	var (
+		steps   = []int64{203 * ms, 207 * ms, 200 * ms, 405 * ms, 201 * ms, 211 * ms}
+		any     = []int64{110 * ms, 160 * ms, 250 * ms, 204 * ms, 310 * ms, 350 * ms, 480 * ms, 290 * ms}
+		seconds = []int64{1003 * ms, 1040 * ms, 1010 * ms, 2030 * ms}
+		alike   = []string{"tcp-loss", "slow-dependency"}
+	)
+	steady := waits(0, 400, reply, steps...)
+	partly := waits(100, 250, reply, steps...)
+	type evidence struct {
+		each, always float64
+		own          int64
+	}
+	for _, c := range []struct {
+		name    string
+		in      func(*play, int)
+		host    *evidence
+		finding string
+		alike   []string
+	}{
+		{name: "steps, and nobody counted", in: steady, alike: alike},
+		{name: "steps, and nothing was sent again", in: steady, host: &evidence{0, 0, 0}, finding: "slow-dependency"},
+		{name: "steps, and others send again now and then", in: steady, host: &evidence{0, 0.3, 0}, finding: "slow-dependency"},
+		{name: "steps, and what was sent again grew with them only", in: partly, host: &evidence{1, 0, -1}, finding: "tcp-loss"},
+		{name: "steps, and as much was sent again without them", in: partly, host: &evidence{0, 4, -1}, alike: alike},
+		{name: "steps all the time, and its own connections sent again", in: steady, host: &evidence{1, 0, 40}, finding: "tcp-loss"},
+		{name: "steps all the time, and other connections sent again", in: steady, host: &evidence{1, 0, 0}, alike: alike},
+		{name: "any length, and something was sent again", in: waits(0, 400, reply, any...), host: &evidence{1, 0, 40}, finding: "slow-dependency"},
+		{name: "a few steps", in: waits(100, 140, reply, steps...), host: &evidence{1, 0, 40}, finding: "slow-dependency"},
+		{name: "connecting took whole seconds", in: waits(0, 400, connect, seconds...), finding: "tcp-loss"},
+		{name: "a peer's answer took whole seconds", in: waits(0, 400, reply, seconds...), finding: "slow-dependency"},
+		{name: "connecting took any time", in: waits(0, 400, connect, any...), finding: "dial-per-request"},
+		{name: "few connect, and some of them for whole seconds", in: func(p *play, i int) {
+			if i%5 == 4 {
+				waits(0, 400, connect, seconds...)(p, i)
+			}
+		}, finding: "tcp-loss"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: 2, in: c.in})
+			set := cause.Settings{}
+			if c.host != nil {
+				set.Host = counted(a, c.host.each, c.host.always, c.host.own)
+			}
+			v := cause.Judge(a, set)
+			var named, suspects []string
+			for _, f := range v.Findings {
+				named = append(named, f.Cause)
+			}
+			for _, x := range v.Consistent {
+				suspects = append(suspects, x.Causes...)
+			}
+			if want := slices.DeleteFunc([]string{c.finding}, func(id string) bool { return id == "" }); !slices.Equal(named, want) || !slices.Equal(suspects, c.alike) {
+				t.Errorf("named %q, undecided between %q, want %q and %q: %s", named, suspects, want, c.alike, v.Sentence)
+				for _, r := range v.RuledOut {
+					t.Logf("not %s: %s", r.Cause, r.Because)
+				}
+				for _, x := range v.Findings {
+					t.Logf("%s: %q", x.Cause, x.Evidence)
+				}
+			}
+		})
+	}
+}
