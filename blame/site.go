@@ -130,6 +130,11 @@ var loggers = []string{
 	"gopkg.in/natefinch/lumberjack%2ev2.",
 }
 
+// pollRead begins the functions (Read, ReadFrom, ReadMsg) that wait until there is
+// something to read, and then read it with a system call. Source: package
+// internal/poll, Go 1.22 to 1.26.
+const pollRead = "internal/poll.(*FD).Read"
+
 // sleeps reports whether a system call at a site only lets time pass.
 func (k SiteKind) sleeps() bool { return k == SiteSleep || k == SiteBusy }
 
@@ -160,6 +165,8 @@ type Site struct {
 	Write bool
 	// Stack is one of the stacks of this site.
 	Stack gotrace.StackID
+	// reads is the function on the stack that begins with pollRead, "" if there is none.
+	reads string
 	// App reports whether Func lies outside the standard library.
 	App bool
 }
@@ -205,6 +212,9 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		writes = writes && (inside || strings.HasSuffix(f.Func, ").Write") || hasAny(f.Func, loggers))
 		site.Log = site.Log || writes && hasAny(f.Func, loggers)
 		site.Connect = site.Connect || f.Func == "net.(*netFD).connect"
+		if site.reads == "" && strings.HasPrefix(f.Func, pollRead) {
+			site.reads = f.Func
+		}
 		site.Once = site.Once || f.Func == "sync.(*Once).doSlow"
 		for _, row := range sites {
 			if !inside || !strings.HasPrefix(f.Func, row.prefix) {

@@ -18,6 +18,43 @@ const minAnswers = 2
 // maxTimeouts bounds how many time-outs lie within each other on one chain.
 const maxTimeouts = 64
 
+// gaveUp reports whether a deadline, a cancellation or a timer ended a wait s of g
+// for something else.
+func (a *Attribution) gaveUp(g timeline.GID, s *timeline.Segment) bool {
+	switch {
+	case s.Reason == timeline.ReasonNetwork:
+		return s.Waker != timeline.NoG || a.expired(g, s)
+	case a.cancelled(s):
+		return true
+	case s.Waker != timeline.NoG || s.End >= a.t.End:
+		return false
+	case s.Reason == timeline.ReasonSleep, s.Reason == timeline.ReasonSystem, s.Reason == timeline.ReasonNone:
+		return false
+	}
+	return a.usuallyAnswered(a.siteOf(s.Stack))
+}
+
+// expired reports whether the deadline of a socket ended a wait s of g for the
+// network, which no goroutine ended: who was woken because there is something to
+// read reads it next.
+func (a *Attribution) expired(g timeline.GID, s *timeline.Segment) bool {
+	waited := a.Sites[a.siteOf(s.Stack)].reads
+	if waited == "" {
+		return false
+	}
+	me := &a.t.Gs[g]
+	for i := me.SegmentAt(s.End) + 1; i < len(me.Segs); i++ {
+		switch x := &me.Segs[i]; x.Kind {
+		case timeline.Running, timeline.Runnable:
+		case timeline.Syscall:
+			return a.Sites[a.siteOf(x.Stack)].reads != waited
+		default:
+			return x.Reason != timeline.ReasonGC && x.Reason != timeline.ReasonGCAssist
+		}
+	}
+	return me.Died
+}
+
 // timedOut handles a wait of g that ran into a time-out: what was awaited is
 // walked over the same interval. What cannot be walked stays a leaf.
 func (w *walker) timedOut(at *where, g timeline.GID, s *timeline.Segment, k Key, from, to timeline.Time) {

@@ -383,6 +383,9 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		k.Kind = Network // a deadline or a close ended it
 		k.Flags |= TimedOut
 	case s.Reason == timeline.ReasonNetwork:
+		if !a.guards.NoTimeout && a.expired(g, s) {
+			k.Flags |= TimedOut
+		}
 		if server, ok := a.stitched.server[g]; ok {
 			to = w.served(at, s, server, from, to, k)
 		} else if q, ok := a.stitched.served[waitID{g, s.End}]; ok && to == s.End {
@@ -512,10 +515,10 @@ func (w *walker) network(at *where, k Key, s *timeline.Segment, from, to timelin
 		polled = min(to, max(from, w.a.t.LastPoll(min(to, s.End))))
 	}
 	w.add(at, k, polled-from)
-	if polled-from > w.peer.Length() && k.Flags&Inbound == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
+	if polled-from > w.peer.Length() && k.Flags&(Inbound|TimedOut) == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
 		w.peer = Stretch{k.Site, from, polled}
 	}
-	k = Key{Flags: k.Flags&^Inbound | Blind, Site: k.Site}
+	k = Key{Flags: k.Flags&^(Inbound|TimedOut) | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)
 }
 
