@@ -86,7 +86,7 @@ func TestEveryScenarioServesItsLoadAndItsProfiles(t *testing.T) {
 // A name that says what is wrong would let a diagnosis guess. The scenarios'
 // own names stay out of stacks, so only what a stack can show is looked at.
 func TestNoNameInAStackTellsTheCause(t *testing.T) {
-	telling := regexp.MustCompile(`(?i)lock|mutex|hog|slow|fault|leak|holder|victim|convoy|flood|starv|stall|block|busy|delay|assist|quota|thrash|forced|fsync|handoff|cold|contention|evict|pause`)
+	telling := regexp.MustCompile(`(?i)lock|mutex|hog|slow|fault|leak|holder|victim|convoy|flood|starv|stall|block|busy|delay|assist|quota|thrash|forced|fsync|handoff|cold|contention|evict|pause|retr|storm`)
 	declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type )(\w+)`)
 	entries, err := os.ReadDir(".")
 	if err != nil {

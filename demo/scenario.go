@@ -128,6 +128,7 @@ var scenarios = []Scenario{
 	stopTheWorld,          // sessions.go
 	expensiveRequest,      // thumbnails.go
 	slowDependency,        // ratings.go
+	retryStorm,            // flights.go
 	cpuHog,                // forecast.go
 	goroutineFlood,        // presence.go
 	netpollStarvation,     // shipping.go

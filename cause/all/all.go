@@ -29,6 +29,7 @@ import (
 	pagefaults "github.com/whylate/whylate/cause/page-faults"
 	poolexhausted "github.com/whylate/whylate/cause/pool-exhausted"
 	quotatoolow "github.com/whylate/whylate/cause/quota-too-low"
+	retrystorm "github.com/whylate/whylate/cause/retry-storm"
 	rwmutexwriter "github.com/whylate/whylate/cause/rwmutex-writer"
 	singleworker "github.com/whylate/whylate/cause/single-worker"
 	slowcgo "github.com/whylate/whylate/cause/slow-cgo"
@@ -69,6 +70,7 @@ func init() {
 	cause.Register(pagefaults.Entry)
 	cause.Register(poolexhausted.Entry)
 	cause.Register(quotatoolow.Entry)
+	cause.Register(retrystorm.Entry)
 	cause.Register(rwmutexwriter.Entry)
 	cause.Register(singleworker.Entry)
 	cause.Register(slowcgo.Entry)

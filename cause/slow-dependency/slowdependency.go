@@ -15,7 +15,7 @@ var Entry = &cause.Entry{
 	What:       "A peer that the request calls over the network answers late.",
 	MustHold:   "waits for the network that ended while a P was idle or the network had been polled; threads run when they should; concentrated on one call",
 	MustNot:    "all Ps busy at the end of the wait; retransmissions; threads kept from the CPU",
-	LookAlikes: []string{"netpoll-starvation", "tcp-loss", "pool-exhausted", "host-contention", "slow-dns"},
+	LookAlikes: []string{"netpoll-starvation", "tcp-loss", "pool-exhausted", "host-contention", "slow-dns", "retry-storm"},
 	Fix: []string{
 		"look at the peer: its own p99 for these calls, its slow log",
 		"a deadline below the SLO, and a fall-back",

@@ -1,0 +1,186 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// The stacks of a call on a connection of the service's own.
+var (
+	asks    = []string{"syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", "main.call", "main.serve"}
+	awaits  = []string{"internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "main.call", "main.serve"}
+	hangsUp = []string{"syscall.Close", "internal/poll.(*FD).Close", "net.(*conn).Close", "main.call", "main.serve"}
+	backOff = []string{"time.Sleep", "main.again", "main.serve"}
+)
+
+// answered is a call whose answer comes after ns.
+func answered(p *play, ns int64) {
+	calls(serving, ms/100, asks...)(p)
+	netwaits(ns, awaits...)(p)
+	calls(serving, ms/100, with([]string{"syscall.read"}, awaits...)...)(p)
+}
+
+// unanswered is a call whose deadline passes after ns.
+func unanswered(p *play, ns int64) {
+	calls(serving, ms/100, asks...)(p)
+	netwaits(ns, awaits...)(p)
+	calls(serving, ms/100, hangsUp...)(p)
+}
+
+// pauses lets the request sleep.
+func pauses(p *play, ns int64) {
+	p.leaves(serving, 0, "sleep", backOff...)
+	p.pass(ns)
+	p.wakes(0, serving)
+	p.runs(serving, 0)
+}
+
+// calling is a service whose requests make usual calls that are answered in a
+// millisecond, but for every tenth, which does something else.
+func calling(usual int, slow func(p *play)) scene {
+	return scene{procs: 2, in: func(p *play, i int) {
+		if i%10 == 9 {
+			slow(p)
+			return
+		}
+		for range usual {
+			answered(p, ms)
+		}
+	}}
+}
+
+// alike is a service whose requests all do the same, and compute for a little more or
+// less besides.
+func alike(do func(p *play)) scene {
+	return scene{procs: 2, in: func(p *play, i int) {
+		do(p)
+		p.pass(int64(i%7) * ms / 100)
+	}}
+}
+
+// attempts makes n calls in vain, with a pause after each.
+func attempts(n int, ns, pause int64) func(p *play) {
+	return func(p *play) {
+		for range n {
+			unanswered(p, ns)
+			if pause > 0 {
+				pauses(p, pause)
+			}
+		}
+	}
+}
+
+// byChildren makes n attempts, each by a child that outlives its deadline.
+func byChildren(n int) scene {
+	child := gotrace.GoID(1000)
+	ask := func(p *play, ns int64, late bool) {
+		child++
+		p.do(p.b.Starts(serving, gotrace.NoProc, child, p.stack("main.ask", "main.serve"), p.stack("main.ask.func1")))
+		p.seen[child] = true
+		p.runs(child, 1)
+		p.leaves(child, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.supply", "main.ask.func1")
+		p.leaves(serving, 0, "select", choose...)
+		p.pass(ns)
+		if late {
+			p.expires(serving)
+		} else {
+			p.wakes(0, child)
+			p.runs(child, 1)
+			p.wakes(child, serving, "runtime.chansend1", "main.ask.func1")
+			p.do(p.b.Ends(child))
+			p.do(p.b.Idle(1, gotrace.NoProc))
+		}
+		p.runs(serving, 0)
+	}
+	return scene{procs: 2, in: func(p *play, i int) {
+		if i%10 == 9 {
+			for range n {
+				ask(p, 15*ms, true)
+			}
+		}
+		ask(p, ms, false)
+	}}
+}
+
+var retryScenes = []told{
+	{name: "three attempts run into their deadline, and the fourth is answered",
+		scene:   calling(1, func(p *play) { attempts(3, 15*ms, 0)(p); answered(p, ms) }),
+		finding: "retry-storm", where: "main.call", share: 1},
+	{name: "the pauses between attempts belong to them",
+		scene:   calling(1, func(p *play) { attempts(3, 15*ms, 10*ms)(p); answered(p, ms) }),
+		finding: "retry-storm", where: "main.call", share: 1},
+	{name: "attempts by children run into their deadlines", scene: byChildren(3), finding: "retry-storm", where: "main.ask"},
+	{name: "every request makes five attempts", scene: alike(attempts(5, 15*ms, 0)), finding: "retry-storm", where: "main.call"},
+	{name: "every request makes three attempts and pauses between", scene: alike(attempts(3, 15*ms, 5*ms)), finding: "retry-storm", where: "main.call"},
+	{name: "every request makes three calls that time out", scene: alike(attempts(3, 15*ms, 0)), alike: []string{"retry-storm", "slow-dependency"}},
+	{name: "slow requests pause and call again, although they are answered",
+		scene: calling(1, func(p *play) {
+			for range 3 {
+				answered(p, ms)
+				pauses(p, 15*ms)
+			}
+			answered(p, ms)
+		}), alike: []string{"retry-storm", "timer-wait"}},
+
+	{name: "one call times out",
+		scene: calling(1, func(p *play) { attempts(1, 40*ms, 0)(p); answered(p, ms) }), finding: "slow-dependency", where: "main.call"},
+	{name: "one call times out, and a pause follows",
+		scene: calling(1, func(p *play) { attempts(1, 40*ms, 5*ms)(p); answered(p, ms) }), finding: "slow-dependency", where: "main.call"},
+	{name: "of five different calls two time out",
+		scene: calling(5, func(p *play) {
+			for range 3 {
+				answered(p, ms)
+			}
+			attempts(2, 25*ms, 0)(p)
+		}), finding: "slow-dependency", where: "main.call"},
+	{name: "slow requests make many calls of varying length",
+		scene: calling(1, func(p *play) {
+			for i := range int64(20) {
+				answered(p, ms+i*ms/10)
+			}
+		}), finding: "slow-dependency", where: "main.call"},
+	{name: "a call is answered late, and the request looks up from waiting now and then",
+		scene: calling(1, func(p *play) {
+			calls(serving, ms/100, asks...)(p)
+			for range 4 {
+				netwaits(10*ms, awaits...)(p)
+			}
+			calls(serving, ms/100, with([]string{"syscall.read"}, awaits...)...)(p)
+		}), finding: "slow-dependency", where: "main.call"},
+	{name: "a request pauses three times",
+		scene: calling(1, func(p *play) {
+			for range 3 {
+				pauses(p, 15*ms)
+			}
+			answered(p, ms)
+		}), finding: "timer-wait", where: "main.again"},
+	{name: "all requests ask at intervals whether something is done, slow ones more often",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			n := 2
+			if i%10 == 9 {
+				n = 8
+			}
+			for range n {
+				answered(p, ms/2)
+				pauses(p, 5*ms)
+			}
+		}}, finding: "timer-wait", where: "main.again", second: "timer-wait"},
+	{name: "the holder of a lock makes attempts",
+		scene: scene{procs: 2, cast: waitingHelper, in: every(10, behindHelper("sync", mutex, unlock, func(p *play) {
+			held := []string{"main.refresh", "main.loop"}
+			for range 3 {
+				calls(helper, ms/100, with(asks[:4], held...)...)(p)
+				p.leaves(helper, 1, "network", with(awaits[:3], held...)...)
+				p.pass(15 * ms)
+				p.wakes(0, helper)
+				p.runs(helper, 1)
+				calls(helper, ms/100, with(hangsUp[:3], held...)...)(p)
+			}
+		}))}, finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "the attempts are the smaller part of what slow requests do",
+		scene:   calling(1, func(p *play) { attempts(2, 5*ms, 0)(p); answered(p, ms); pauses(p, 40*ms) }),
+		finding: "timer-wait", where: "main.again"},
+}
+
+func TestRetriesAreToldFromOneSlowCallAndFromPauses(t *testing.T) { tell(t, retryScenes) }
