@@ -168,14 +168,14 @@ func (w *walker) request(i int) Attributed {
 	w.fanIns = w.fanIns[:0]
 	for _, p := range r.Parts {
 		w.g, w.ends = p.G, p.End
-		w.walk(&where{}, p.G, p.Start, p.End)
+		w.walk(&where{own: true}, p.G, p.Start, p.End)
 	}
 	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Peer: w.peer, Pieces: w.pieces(w.acc)}
 	if w.squares > 0 {
 		out.Outside = w.outside * w.outside / w.squares
 	}
 	for _, f := range w.fanIns {
-		out.FanIns = append(out.FanIns, FanIn{Pieces: w.pieces(f.wait), Other: w.pieces(f.other), Slack: int64(f.slack)})
+		out.FanIns = append(out.FanIns, FanIn{Site: f.site, Pieces: w.pieces(f.wait), Other: w.pieces(f.other), Slack: int64(f.slack), Last: f.last})
 	}
 	return out
 }

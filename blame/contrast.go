@@ -319,6 +319,25 @@ func (p *Population) TypicalMeans(cols Columns, n int) (ns []float64, total floa
 	return p.matrix(cols, n).mean(b, nil), b.Mean
 }
 
+// TailMean is what TailMeans is of columns, of one value that requests have.
+func (p *Population) TailMean(value func(r *Attributed) float64) float64 {
+	return p.single(value).excess(nil).cols[0]
+}
+
+// TypicalMean is the mean of a value over the typical band.
+func (p *Population) TypicalMean(value func(r *Attributed) float64) float64 {
+	return p.single(value).mean(p.Typical(), nil)[0]
+}
+
+// single is a matrix whose only column is a value of each request.
+func (p *Population) single(value func(r *Attributed) float64) *matrix {
+	m := &matrix{p: p, n: 1, cell: make([][]cell, len(p.rows))}
+	for i, r := range p.rows {
+		m.cell[i] = []cell{{0, value(&p.a.Requests[r.req])}}
+	}
+	return m
+}
+
 // LevelContrast splits the typical band's whole duration, against a baseline of
 // means by column, or against zero when base is nil.
 func (p *Population) LevelContrast(cols Columns, n int, base []float64) Contrast {

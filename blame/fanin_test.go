@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
 // What a wait for several children says of the others, by script.
 func TestFanInSlack(t *testing.T) {
 	const stacks = `procs 4
+stack limit = runtime.chansend1 < main.gather < main.handle
 stack fork = main.gather < main.handle
 stack wait = sync.runtime_SemacquireWaitGroup < sync.(*WaitGroup).Wait < main.gather < main.handle
 stack recv = runtime.chanrecv1 < main.gather < main.handle
@@ -54,7 +56,7 @@ request /a g1 0ms-20ms
 19ms g3 ends
 19ms g1 runs on p0
 20ms end`,
-			[]string{"slack 6ms: 19ms network; the other 12ms timer, 1ms cpu"},
+			[]string{"slack 6ms: 19ms network; the other 12ms timer, 1ms cpu; last 1 of 3"},
 		},
 		{
 			"of n receives the last one bounds those before", `
@@ -77,10 +79,10 @@ request /a g1 0ms-20ms
 19ms g3 ends
 19ms g1 runs on p0
 20ms end`,
-			[]string{"slack 0ms: 8ms timer; the other 8ms network"},
+			[]string{"slack 0ms: 8ms timer; the other 8ms network; last 0 of 0", "slack 10ms: 10ms network; the other ; last 1 of 3"},
 		},
 		{
-			"an only child has no rival", `
+			"children that were done before bound nothing", `
 0ms g3 runs on p2
 0ms g3 ends
 0ms g4 runs on p3
@@ -94,7 +96,79 @@ request /a g1 0ms-20ms
 19ms g2 ends
 19ms g1 runs on p0
 20ms end`,
+			[]string{"slack 18ms: 18ms timer; the other ; last 0 of 3"},
+		},
+		{
+			"who takes the first of two answers waits for no last one", `
+0ms g1 waits chan receive at recv
+0ms g2 runs on p1
+0ms g2 waits sleep at nap
+0ms g3 runs on p2
+0ms g3 waits network at read
+0ms g4 runs on p3
+0ms g4 ends
+19ms p1 wakes g2
+19ms g2 runs on p1
+19ms g2 wakes g1 at send
+19ms g2 ends
+19ms g1 runs on p0
+20ms end`,
 			nil,
+		},
+		{
+			"children that run one after the other are not together", `
+0ms g1 waits sync at wait
+0ms g4 runs on p3
+0ms g4 ends
+0ms g3 runs on p2
+0ms g3 ends
+0ms g2 runs on p1
+5ms g2 wakes g1 at done
+5ms g2 ends
+5ms g1 runs on p0
+5ms g1 starts g5 as part at fork
+5ms g1 waits sync at wait
+5ms g5 runs on p1
+12ms g5 wakes g1 at done
+12ms g5 ends
+12ms g1 runs on p0
+12ms g1 starts g6 as part at fork
+12ms g1 starts g7 as part at fork
+12ms g1 waits sync at wait
+12ms g6 runs on p1
+12ms g7 runs on p2
+14ms g6 ends
+18ms g7 wakes g1 at done
+18ms g7 ends
+18ms g1 runs on p0
+20ms end`,
+			[]string{"slack 5ms: 5ms cpu; the other ; last 0 of 3", "slack 4ms: 6ms cpu; the other 2ms cpu; last 1 of 2"},
+		},
+		{
+			"with a limit they start when others are done", `
+0ms g1 waits chan send at limit
+0ms g2 runs on p1
+0ms g3 runs on p2
+0ms g4 runs on p3
+3ms g3 wakes g1 at done
+3ms g3 ends
+3ms g1 runs on p0
+3ms g1 starts g5 as part at fork
+3ms g1 waits chan send at limit
+3ms g5 runs on p2
+6ms g4 wakes g1 at done
+6ms g4 ends
+6ms g1 runs on p0
+6ms g1 starts g6 as part at fork
+6ms g1 waits sync at wait
+6ms g6 runs on p3
+7ms g5 ends
+8ms g6 ends
+18ms g2 wakes g1 at done
+18ms g2 ends
+18ms g1 runs on p0
+20ms end`,
+			[]string{"slack 0ms: 3ms cpu; the other 3ms cpu; last 0 of 0", "slack 10ms: 12ms cpu; the other 2ms cpu; last 0 of 5"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,12 +187,70 @@ request /a g1 0ms-20ms
 			}
 			var got []string
 			for _, f := range a.Requests[0].FanIns {
-				got = append(got, fmt.Sprintf("slack %gms: %s; the other %s", float64(f.Slack)/1e6, sum(f.Pieces), sum(f.Other)))
+				got = append(got, fmt.Sprintf("slack %gms: %s; the other %s; last %d of %d", float64(f.Slack)/1e6, sum(f.Pieces), sum(f.Other), f.Last.Number, f.Last.Of))
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// Who works for many requests is one of several when the request woke it, and is
+// done when it is at home again; a child in between changes nothing.
+func TestFanInOfWorkers(t *testing.T) {
+	_, a := attribute(t, `procs 4
+stack fork = main.middle < main.handle
+stack child = main.middle.func1
+stack hand = runtime.chansend1 < main.gather < main.middle.func1
+stack recv = runtime.chanrecv1 < main.gather < main.middle.func1
+stack wait = runtime.selectgo < main.middle < main.handle
+stack idle = runtime.chanrecv2 < main.work
+stack give = runtime.chansend1 < main.work
+stack done = runtime.closechan < main.middle.func1
+request /a g1 0ms-20ms
+home g3 at idle
+home g4 at idle
+home g5 at idle
+0ms p2 idle
+0ms p3 idle
+0ms p1 idle
+0ms g3 waits at idle
+0ms g4 waits at idle
+0ms g5 waits at idle
+0ms g1 runs on p0
+0ms g1 starts g2 as child at fork
+0ms g1 waits select at wait
+0ms g2 runs on p0
+1ms g2 wakes g3 at hand
+1ms g2 wakes g4 at hand
+1ms g2 wakes g5 at hand
+1ms g3 runs on p1
+1ms g4 runs on p2
+1ms g5 runs on p3
+1ms g2 waits chan receive at recv
+3ms g3 wakes g2 at give
+3ms g3 waits chan receive at idle
+3ms g2 runs on p0
+3ms g2 waits chan receive at recv
+4ms g5 waits chan receive at idle
+18ms g4 wakes g2 at give
+18ms g4 waits chan receive at idle
+18ms g2 runs on p0
+19ms g2 wakes g1 at done
+19ms g2 ends
+19ms g1 runs on p0
+20ms end`, "")
+	var got []string
+	for _, f := range a.Requests[0].FanIns {
+		id := gotrace.GoID(-1)
+		if f.Last.Worker != timeline.NoG {
+			id = a.t.Gs[f.Last.Worker].ID
+		}
+		got = append(got, fmt.Sprintf("slack %gms, last %d of %d, g%d", float64(f.Slack)/1e6, f.Last.Number, f.Last.Of, id))
+	}
+	if want := []string{"slack 14ms, last 1 of 3, g4"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -51,9 +51,11 @@ type walker struct {
 	begun timeline.Time
 	reads bool
 	keys  []Key
-	// ends is the end of that part, fanIns are the waits for one of several children.
-	ends   timeline.Time
-	fanIns []fanIn
+	// ends is the end of that part, fanIns are the waits for one of several children;
+	// gathering is set within one.
+	ends      timeline.Time
+	fanIns    []fanIn
+	gathering bool
 	// nested is the time that the holder being walked itself spent waiting at
 	// the site it will release; hold is the longest single hold at the request's
 	// first queue, held the sum and holders the number of all of them.
@@ -73,11 +75,14 @@ type where struct {
 	first, queue, last Hop
 	flags              Flags
 	depth              int
+	// own is set where all waits on the way were for goroutines born for the request.
+	own bool
 }
 
 // through returns the way on by one more hop.
 func (at *where) through(h Hop) where {
 	next := *at
+	next.own = false
 	if next.first.Site == 0 {
 		next.first = h
 	}
@@ -167,6 +172,7 @@ func (w *walker) beforeBirth(at *where, g timeline.GID, from, to timeline.Time) 
 		w.add(at, Key{Kind: Timer, Class: w.a.classAt(g, to)}, to-from)
 	default:
 		next := *at
+		next.own = false
 		next.flags |= Birth
 		next.depth++
 		w.walk(&next, me.Creator, from, to)
@@ -402,9 +408,9 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 			w.called(at, s, r, from, to, k)
 			return
 		}
-		if at.depth == 0 && len(w.fanIns) < maxFanIns {
-			if rival, done := w.rival(g, s, from, to); rival != timeline.NoG {
-				w.forOneOf(at, g, s, from, to, rival, done)
+		if at.own && !w.gathering && len(w.fanIns) < maxFanIns {
+			if f, ok := w.gathers(g, s, from, to); ok {
+				w.forOneOf(at, g, s, from, to, f)
 				return
 			}
 		}
@@ -529,6 +535,7 @@ func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to 
 	hop := Hop{Site: a.siteOf(s.Stack), WakerSite: a.siteOf(s.WakerStack), Waker: a.classAt(h, s.End), Reason: s.Reason}
 	next := a.queueAt(at, hop)
 	next.depth++
+	next.own = at.own && w.bears(g, h)
 	if at.last.Site == hop.Site {
 		next.flags |= Ahead
 	}
