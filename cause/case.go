@@ -135,6 +135,15 @@ func (c *Case) Share(keys []blame.KeyID) float64 {
 	return c.Sum(keys) / c.Excess
 }
 
+// ExcessOf returns the excess of a value that requests have, in its own unit per
+// request.
+func (c *Case) ExcessOf(value func(r *blame.Attributed) float64) float64 {
+	if c.Contrast == LevelContrast {
+		return c.P.TypicalMean(value)
+	}
+	return c.P.TailMean(value)
+}
+
 // TopBy groups keys and returns the group with the largest excess and its excess.
 func TopBy[T comparable](c *Case, keys []blame.KeyID, group func(blame.Key) T) (top T, ns float64) {
 	sums := map[T]float64{}

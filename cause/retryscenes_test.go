@@ -36,9 +36,9 @@ func pauses(p *play, ns int64) {
 	p.runs(serving, 0)
 }
 
-// calling is a service whose requests make usual calls that are answered in a
+// callers is a service whose requests make usual calls that are answered in a
 // millisecond, but for every tenth, which does something else.
-func calling(usual int, slow func(p *play)) scene {
+func callers(usual int, slow func(p *play)) scene {
 	return scene{procs: 2, in: func(p *play, i int) {
 		if i%10 == 9 {
 			slow(p)
@@ -105,17 +105,17 @@ func byChildren(n int) scene {
 
 var retryScenes = []told{
 	{name: "three attempts run into their deadline, and the fourth is answered",
-		scene:   calling(1, func(p *play) { attempts(3, 15*ms, 0)(p); answered(p, ms) }),
+		scene:   callers(1, func(p *play) { attempts(3, 15*ms, 0)(p); answered(p, ms) }),
 		finding: "retry-storm", where: "main.call", share: 1},
 	{name: "the pauses between attempts belong to them",
-		scene:   calling(1, func(p *play) { attempts(3, 15*ms, 10*ms)(p); answered(p, ms) }),
+		scene:   callers(1, func(p *play) { attempts(3, 15*ms, 10*ms)(p); answered(p, ms) }),
 		finding: "retry-storm", where: "main.call", share: 1},
 	{name: "attempts by children run into their deadlines", scene: byChildren(3), finding: "retry-storm", where: "main.ask"},
 	{name: "every request makes five attempts", scene: alike(attempts(5, 15*ms, 0)), finding: "retry-storm", where: "main.call"},
 	{name: "every request makes three attempts and pauses between", scene: alike(attempts(3, 15*ms, 5*ms)), finding: "retry-storm", where: "main.call"},
 	{name: "every request makes three calls that time out", scene: alike(attempts(3, 15*ms, 0)), alike: []string{"retry-storm", "slow-dependency"}},
 	{name: "slow requests pause and call again, although they are answered",
-		scene: calling(1, func(p *play) {
+		scene: callers(1, func(p *play) {
 			for range 3 {
 				answered(p, ms)
 				pauses(p, 15*ms)
@@ -124,24 +124,24 @@ var retryScenes = []told{
 		}), alike: []string{"retry-storm", "timer-wait"}},
 
 	{name: "one call times out",
-		scene: calling(1, func(p *play) { attempts(1, 40*ms, 0)(p); answered(p, ms) }), finding: "slow-dependency", where: "main.call"},
+		scene: callers(1, func(p *play) { attempts(1, 40*ms, 0)(p); answered(p, ms) }), finding: "slow-dependency", where: "main.call"},
 	{name: "one call times out, and a pause follows",
-		scene: calling(1, func(p *play) { attempts(1, 40*ms, 5*ms)(p); answered(p, ms) }), finding: "slow-dependency", where: "main.call"},
+		scene: callers(1, func(p *play) { attempts(1, 40*ms, 5*ms)(p); answered(p, ms) }), finding: "slow-dependency", where: "main.call"},
 	{name: "of five different calls two time out",
-		scene: calling(5, func(p *play) {
+		scene: callers(5, func(p *play) {
 			for range 3 {
 				answered(p, ms)
 			}
 			attempts(2, 25*ms, 0)(p)
 		}), finding: "slow-dependency", where: "main.call"},
 	{name: "slow requests make many calls of varying length",
-		scene: calling(1, func(p *play) {
+		scene: callers(1, func(p *play) {
 			for i := range int64(20) {
 				answered(p, ms+i*ms/10)
 			}
 		}), finding: "slow-dependency", where: "main.call"},
 	{name: "a call is answered late, and the request looks up from waiting now and then",
-		scene: calling(1, func(p *play) {
+		scene: callers(1, func(p *play) {
 			calls(serving, ms/100, asks...)(p)
 			for range 4 {
 				netwaits(10*ms, awaits...)(p)
@@ -149,7 +149,7 @@ var retryScenes = []told{
 			calls(serving, ms/100, with([]string{"syscall.read"}, awaits...)...)(p)
 		}), finding: "slow-dependency", where: "main.call"},
 	{name: "a request pauses three times",
-		scene: calling(1, func(p *play) {
+		scene: callers(1, func(p *play) {
 			for range 3 {
 				pauses(p, 15*ms)
 			}
@@ -179,7 +179,7 @@ var retryScenes = []told{
 			}
 		}))}, finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "the attempts are the smaller part of what slow requests do",
-		scene:   calling(1, func(p *play) { attempts(2, 5*ms, 0)(p); answered(p, ms); pauses(p, 40*ms) }),
+		scene:   callers(1, func(p *play) { attempts(2, 5*ms, 0)(p); answered(p, ms); pauses(p, 40*ms) }),
 		finding: "timer-wait", where: "main.again"},
 }
 

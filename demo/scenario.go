@@ -154,12 +154,14 @@ var scenarios = []Scenario{
 	syscallHandoff,        // vault.go
 	slowDisk,              // statements.go
 	pageFaults,            // maps.go
+	fanInStraggler,        // tours.go
 	routesQuota,           // routes.go
 	routesCrowd,           // routes.go
 	paymentsExchange,      // payments.go
 	timesheetsLong,        // timesheets.go
 	tariffsPatient,        // tariffs.go
 	tariffsAnew,           // tariffs.go
+	toursAirline,          // tours.go
 	observer,              // stations.go
 	controlSteady,         // profiles.go
 	controlBursts,         // profiles.go

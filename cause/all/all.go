@@ -10,6 +10,7 @@ import (
 	cpuhog "github.com/whylate/whylate/cause/cpu-hog"
 	dialperrequest "github.com/whylate/whylate/cause/dial-per-request"
 	expensiverequest "github.com/whylate/whylate/cause/expensive-request"
+	faninstraggler "github.com/whylate/whylate/cause/fan-in-straggler"
 	forcedgc "github.com/whylate/whylate/cause/forced-gc"
 	gcassist "github.com/whylate/whylate/cause/gc-assist"
 	gcpause "github.com/whylate/whylate/cause/gc-pause"
@@ -51,6 +52,7 @@ func init() {
 	cause.Register(cpuhog.Entry)
 	cause.Register(dialperrequest.Entry)
 	cause.Register(expensiverequest.Entry)
+	cause.Register(faninstraggler.Entry)
 	cause.Register(forcedgc.Entry)
 	cause.Register(gcassist.Entry)
 	cause.Register(gcpause.Entry)
