@@ -117,11 +117,18 @@ func (w *attempts) add(g timeline.GID, s *timeline.Segment, site SiteID, gaveUp 
 
 // asked reports whether g asked for an answer at a site in [from, to].
 func (w *attempts) asked(g timeline.GID, site SiteID, from, to timeline.Time) bool {
-	wrote := w.a.stitched.writes[g]
-	if i := sort.Search(len(wrote), func(i int) bool { return wrote[i] >= from }); i < len(wrote) && wrote[i] <= to {
-		return true
+	me := &w.a.t.Gs[g]
+	for i := me.SegmentAt(from + 1); i < len(me.Segs) && me.Segs[i].Start < to && w.steps < maxAttemptSteps; i++ {
+		w.steps++
+		x := &me.Segs[i]
+		if x.Kind != timeline.Syscall {
+			continue
+		}
+		if site := &w.a.Sites[w.a.siteOf(x.Stack)]; site.Write && site.Kind != SiteInbound { // no part of its own answer
+			return true
+		}
 	}
-	wakes := w.a.t.Gs[g].Wakes
+	wakes := me.Wakes
 	for i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= from }); i < len(wakes) && wakes[i].Time <= to && w.steps < maxAttemptSteps; i++ {
 		w.steps++
 		h := wakes[i].Whom
