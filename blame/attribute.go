@@ -54,9 +54,10 @@ type Attribution struct {
 	queues       map[SiteID]*Queue
 	jobsAt       map[SiteID]map[timeline.GID][]job
 	// samples are the instants of the goroutines' CPU samples, clocks of those that
-	// read the clock; clockStacks caches which stacks do.
-	samples, clocks map[timeline.GID][]timeline.Time
-	clockStacks     map[gotrace.StackID]bool
+	// read the clock, growths of those that make room for more; clockStacks and
+	// growthStacks cache which stacks do.
+	samples, clocks, growths  map[timeline.GID][]timeline.Time
+	clockStacks, growthStacks map[gotrace.StackID]bool
 	// cycles are the mark phases by who started them.
 	cycles   [timeline.Starters][]timeline.Span
 	sections map[gotrace.StackID]string
@@ -94,6 +95,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
 		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
+		growths: map[timeline.GID][]timeline.Time{}, growthStacks: map[gotrace.StackID]bool{},
 	}
 	for s := range a.cycles {
 		a.cycles[s] = t.StartedBy(timeline.Starter(s))

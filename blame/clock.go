@@ -1,9 +1,6 @@
 package blame
 
-import (
-	"github.com/whylate/whylate/gotrace"
-	"github.com/whylate/whylate/timeline"
-)
+import "github.com/whylate/whylate/gotrace"
 
 // clockFrames are the functions of the standard library that read the clock and
 // nothing else (runtime, time; go1.22 to go1.26). A sample in the kernel's part of
@@ -31,15 +28,4 @@ func (a *Attribution) readsClock(s gotrace.StackID) bool {
 		a.clockStacks[s] = reads
 	}
 	return reads
-}
-
-// clock returns the part of a running time d of g within [from, to] that went to
-// reading the clock, as its CPU samples there say. Time without a sample counts as
-// none: over many requests that is too little, never too much.
-func (a *Attribution) clock(g timeline.GID, from, to, d timeline.Time) timeline.Time {
-	reads := within(a.clocks[g], from, to)
-	if reads == 0 {
-		return 0
-	}
-	return timeline.Time(float64(d) * float64(reads) / float64(a.SamplesIn(g, from, to)))
 }

@@ -86,6 +86,8 @@ const (
 	// Reading: spent by readers of a lock whom a writer waited for, while the
 	// request waited for that writer.
 	Reading
+	// Growth: running, to make room for more and copy what there was.
+	Growth
 )
 
 // SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.

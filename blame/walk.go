@@ -199,9 +199,11 @@ func (w *walker) running(at *where, g timeline.GID, s *timeline.Segment, from, t
 		silent = rest
 	}
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Silent}, silent)
-	clock := w.a.clock(g, from, to, rest-silent)
+	clock := w.a.sampled(w.a.clocks, g, from, to, rest-silent)
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Clock}, clock)
-	w.add(at, Key{Kind: CPU, Class: class}, rest-silent-clock)
+	growth := w.a.sampled(w.a.growths, g, from, to, rest-silent)
+	w.add(at, Key{Kind: CPU, Class: class, Flags: Growth}, growth)
+	w.add(at, Key{Kind: CPU, Class: class}, rest-silent-clock-growth)
 }
 
 // stopped adds d of the stop-the-world s.

@@ -12,6 +12,11 @@ import (
 // their own code, in nanoseconds.
 func (c *Case) OwnCPU() (tail, typical float64) { return c.ownCPU(c.Tail), c.ownCPU(c.Typical) }
 
+// OwnCode reports whether a key is what requests, or their children, computed.
+func (c *Case) OwnCode(k blame.Key) bool {
+	return k.Kind == blame.CPU && (k.Flags&blame.Self != 0 || c.HopKind(k.First) == Child || k.Queue.Site == 0)
+}
+
 func (c *Case) ownCPU(requests []int) float64 {
 	var ns float64
 	for _, r := range requests {

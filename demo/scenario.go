@@ -127,6 +127,7 @@ var scenarios = []Scenario{
 	gcWorkers,             // graph.go
 	stopTheWorld,          // sessions.go
 	expensiveRequest,      // thumbnails.go
+	growth,                // exports.go
 	slowDependency,        // ratings.go
 	retryStorm,            // flights.go
 	cpuHog,                // forecast.go

@@ -19,6 +19,7 @@ import (
 	gomaxprocstoolow "github.com/whylate/whylate/cause/gomaxprocs-too-low"
 	goroutineflood "github.com/whylate/whylate/cause/goroutine-flood"
 	goroutineleak "github.com/whylate/whylate/cause/goroutine-leak"
+	growth "github.com/whylate/whylate/cause/growth"
 	hostcontention "github.com/whylate/whylate/cause/host-contention"
 	lockconvoy "github.com/whylate/whylate/cause/lock-convoy"
 	lockheldacrosswait "github.com/whylate/whylate/cause/lock-held-across-wait"
@@ -61,6 +62,7 @@ func init() {
 	cause.Register(gomaxprocstoolow.Entry)
 	cause.Register(goroutineflood.Entry)
 	cause.Register(goroutineleak.Entry)
+	cause.Register(growth.Entry)
 	cause.Register(hostcontention.Entry)
 	cause.Register(lockconvoy.Entry)
 	cause.Register(lockheldacrosswait.Entry)

@@ -4,7 +4,6 @@ package expensiverequest
 import (
 	"fmt"
 
-	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -31,9 +30,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if c.Contrast == cause.LevelContrast {
 		return nil // a level contrast is about waits
 	}
-	keys := c.Free(func(k blame.Key) bool {
-		return k.Kind == blame.CPU && (k.Flags&blame.Self != 0 || c.HopKind(k.First) == cause.Child || k.Queue.Site == 0)
-	})
+	keys := c.Free(c.OwnCode)
 	if c.Winner() == cause.Heavy { // others wait for a P behind the expensive ones
 		keys = append(keys, c.Processors().Claim...)
 	}

@@ -54,6 +54,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	in, out := &c.Host.Tail, &c.Host.Rest
 	slow := float64(max(1, len(c.Tail)))
 	major, minor := faults(in, out, func(u *host.Usage) float64 { return u.MajorFaults }), faults(in, out, func(u *host.Usage) float64 { return u.MinorFaults })
+	if !major && c.GrowthPart() >= cause.GrowthMin {
+		return nil // the fresh memory is what growth asks for
+	}
 	waits, off := waiting(c, keys)
 	kept := cause.Evidence{
 		Text:  fmt.Sprintf("the kernel had %s of the CPU time during slow requests, %s at other times", cause.Pct(system(in)), cause.Pct(system(out))),
