@@ -239,4 +239,7 @@ type Socket struct {
 	// maxAsked connections that the process opened to others, if the kernel tells: it does not of other
 	// network namespaces.
 	Retrans *int64 `json:"retrans,omitempty"`
+	// NoDelay is TCP_NODELAY, which Go sets: without it a segment that is not full waits until the one
+	// before is acknowledged. It is there for as many of them, if we may look at the process's descriptors.
+	NoDelay *bool `json:"no_delay,omitempty"`
 }

@@ -219,7 +219,7 @@ func holders(wanted map[uint64]bool) (found []holder, denied int, err error) {
 		}
 		held := make(map[uint64]bool)
 		for inode := range wanted {
-			if own[inode] {
+			if _, ok := own[inode]; ok {
 				held[inode] = true
 			}
 		}

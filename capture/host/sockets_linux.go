@@ -34,6 +34,7 @@ type tcpSocket struct {
 	state         string
 	inode         uint64
 	v6            bool // the socket's own family
+	fd            int  // of the process, once it is known whose socket it is
 }
 
 func (s *tcpSocket) listens() bool { return s.state == "LISTEN" }
@@ -87,7 +88,7 @@ func parseTCP(line string, v6 bool) (tcpSocket, bool) {
 	if !ok1 || !ok2 || err1 != nil || err2 != nil || state == 0 || int(state) >= len(tcpStates) {
 		return tcpSocket{}, false
 	}
-	return tcpSocket{local, remote, tcpStates[state], inode, v6}, true
+	return tcpSocket{local: local, remote: remote, state: tcpStates[state], inode: inode, v6: v6}, true
 }
 
 // parseAddr parses an address in hexadecimal: 32-bit words in the machine's order of
@@ -106,8 +107,8 @@ func parseAddr(s string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(ip.Unmap(), uint16(p)), ok
 }
 
-// inodes are the sockets among the file descriptors of a process.
-func inodes(pid int) (map[uint64]bool, error) {
+// inodes are the sockets among the file descriptors of a process, with one descriptor each.
+func inodes(pid int) (map[uint64]int, error) {
 	dir, err := os.Open(procDir(pid) + "/fd")
 	if err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func inodes(pid int) (map[uint64]bool, error) {
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	found := make(map[uint64]bool)
+	found := make(map[uint64]int)
 	for _, name := range names {
 		target, err := os.Readlink(procDir(pid) + "/fd/" + name)
 		if err != nil {
@@ -125,7 +126,7 @@ func inodes(pid int) (map[uint64]bool, error) {
 		}
 		if number, ok := strings.CutPrefix(target, "socket:["); ok {
 			if inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 64); err == nil {
-				found[inode] = true
+				found[inode], _ = strconv.Atoi(name)
 			}
 		}
 	}
@@ -140,7 +141,8 @@ func ownSockets(pid int) ([]tcpSocket, error) {
 	}
 	var list []tcpSocket
 	err = tcpTable(pid, func(s tcpSocket) bool {
-		if own[s.inode] {
+		if fd, ok := own[s.inode]; ok {
+			s.fd = fd
 			list = append(list, s)
 		}
 		return len(list) < maxFDs
@@ -156,7 +158,7 @@ func sockets(pid int) (list []Socket, cut bool, err error) {
 		return nil, false, err
 	}
 	list, cut = relate(own)
-	askRetrans(own, list)
+	ask(pid, own, list)
 	return list, cut, nil
 }
 

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxAsked is for how many connections the kernel is asked how often it sent again: a question
-// takes 4 us of CPU time.
+// maxAsked is about how many connections the kernel is asked: the questions about one take 4 us.
 const maxAsked = 256
 
 // The messages of NETLINK_SOCK_DIAG, include/uapi/linux/inet_diag.h and sock_diag.h.
@@ -22,16 +21,18 @@ const (
 	retransAt    = unsafe.Offsetof(unix.TCPInfo{}.Total_retrans)
 )
 
-// askRetrans asks the kernel how often it sent segments again on the connections that
-// a process opened to others: own are its sockets, list the same ones.
-func askRetrans(own []tcpSocket, list []Socket) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return
+// ask asks the kernel about the connections that a process opened to others: own are its
+// sockets, list the same ones. What it does not tell stays unknown.
+func ask(pid int, own []tcpSocket, list []Socket) {
+	diag, diagErr := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_SOCK_DIAG)
+	if diagErr == nil {
+		defer unix.Close(diag)
 	}
-	defer unix.Close(fd)
+	process, processErr := unix.PidfdOpen(pid, 0)
+	if processErr == nil {
+		defer unix.Close(process)
+	}
 	asked := 0
-	buf := make([]byte, 4096)
 	for i := range list {
 		if list[i].Inbound || list[i].Inside || list[i].Remote == "" {
 			continue
@@ -39,17 +40,49 @@ func askRetrans(own []tcpSocket, list []Socket) {
 		if asked++; asked > maxAsked {
 			return
 		}
-		if err := unix.Sendto(fd, diagQuestion(&own[i]), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-			return
+		if diagErr == nil {
+			list[i].Retrans, diagErr = askRetrans(diag, &own[i])
 		}
-		n, _, err := unix.Recvfrom(fd, buf, 0)
-		if err != nil {
-			return
-		}
-		if v, ok := diagAnswer(buf[:n], own[i].inode); ok {
-			list[i].Retrans = &v
+		if processErr == nil {
+			list[i].NoDelay, processErr = askNoDelay(process, &own[i])
 		}
 	}
+}
+
+// askNoDelay looks at a descriptor of a process. Should the process close it in these
+// microseconds, the connection ends when we do.
+func askNoDelay(process int, s *tcpSocket) (*bool, error) {
+	fd, err := unix.PidfdGetfd(process, s.fd, 0)
+	if err == unix.EBADF { // closed
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil || is.Ino != s.inode { // another one by now
+		return nil, err
+	}
+	v, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY)
+	set := v != 0
+	return &set, err
+}
+
+// askRetrans asks how often segments were sent again on a connection.
+func askRetrans(diag int, s *tcpSocket) (*int64, error) {
+	if err := unix.Sendto(diag, diagQuestion(s), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, err
+	}
+	var buf [4096]byte
+	n, _, err := unix.Recvfrom(diag, buf[:], 0)
+	if err != nil {
+		return nil, err
+	}
+	if v, ok := diagAnswer(buf[:n], s.inode); ok {
+		return &v, nil
+	}
+	return nil, nil
 }
 
 // diagQuestion asks for one connection.

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connection whose other end gets nothing sends again; one beside it does not.
-func TestTheKernelTellsWhatAConnectionSentAgain(t *testing.T) {
+// A connection whose other end gets nothing sends again; one beside it does not, and sends at once.
+func TestTheKernelTellsHowAConnectionSends(t *testing.T) {
 	var plain net.ListenConfig
 	plain.SetMultipathTCP(false) // which takes no filter
 	for _, network := range []string{"tcp4", "tcp"} {
@@ -38,6 +38,9 @@ func TestTheKernelTellsWhatAConnectionSentAgain(t *testing.T) {
 			nothing := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}
 			return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &nothing[0]})
 		})
+		if err := bad.SetNoDelay(false); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := bad.Write([]byte("lost")); err != nil {
 			t.Fatal(err)
 		}
@@ -59,16 +62,21 @@ func TestTheKernelTellsWhatAConnectionSentAgain(t *testing.T) {
 		for i := range list {
 			list[i].Inside = false // the other ends are not asked about otherwise
 		}
-		askRetrans(own, list)
-		found := map[string]*int64{}
+		ask(os.Getpid(), own, list)
+		found, prompt := map[string]*int64{}, map[string]*bool{}
 		for _, s := range list {
-			found[s.Local] = s.Retrans
+			found[s.Local], prompt[s.Local] = s.Retrans, s.NoDelay
 		}
 		if v := found[bad.LocalAddr().String()]; v == nil || *v < int64(again) {
 			t.Errorf("%s: sent again %v times, want %d", network, v, again)
 		}
 		if v, ok := found[good.LocalAddr().String()]; !ok || v == nil || *v != 0 {
 			t.Errorf("%s: sent again %v times, want 0", network, v)
+		}
+		for c, want := range map[*net.TCPConn]bool{good: true, bad: false} {
+			if v := prompt[c.LocalAddr().String()]; v == nil || *v != want {
+				t.Errorf("%s: sends at once: %v, want %v", network, v, want)
+			}
 		}
 	}
 }
