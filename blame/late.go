@@ -92,3 +92,27 @@ func (a *Attribution) CommonestStop(keep func(reason string) bool) uint16 {
 	}
 	return a.reason(best)
 }
+
+// maxLookBack bounds how many segments Written looks at: a message that is written in more
+// parts than that is one, too.
+const maxLookBack = 64
+
+// Written is how often the goroutine of a wait for a peer wrote to a socket since it last
+// read from one, or waited for it.
+func (a *Attribution) Written(s Stretch) (n int) {
+	me := &a.t.Gs[s.G]
+	last := me.SegmentAt(s.From+1) - 1
+	for i := last; i >= max(0, last-maxLookBack); i-- {
+		x := &me.Segs[i]
+		switch {
+		case x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork:
+			return n
+		case x.Kind != timeline.Syscall:
+		case a.Sites[a.siteOf(x.Stack)].Write:
+			n++
+		case n > 0 && socketCall(a.t.Stacks.Frames(x.Stack), "internal/poll.(*FD).Read"): // not the attempt before the wait
+			return n
+		}
+	}
+	return n
+}

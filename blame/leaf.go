@@ -158,6 +158,7 @@ type Attributed struct {
 
 // Stretch is one wait at a site, as far as it belongs to a request.
 type Stretch struct {
+	G        timeline.GID
 	Site     SiteID
 	From, To timeline.Time
 }

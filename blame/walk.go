@@ -395,12 +395,12 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 			k.Flags |= TimedOut
 		}
 		if server, ok := a.stitched.server[g]; ok {
-			to = w.served(at, s, server, from, to, k)
+			to = w.served(at, g, s, server, from, to, k)
 		} else if q, ok := a.stitched.served[waitID{g, s.End}]; ok && to == s.End {
 			r := &a.f.Requests[q].Parts
-			to = w.served(at, s, (*r)[len(*r)-1].G, from, to, k)
+			to = w.served(at, g, s, (*r)[len(*r)-1].G, from, to, k)
 		}
-		w.network(at, k, s, from, to)
+		w.network(at, g, k, s, from, to)
 		return
 	case a.cancelled(s) && !a.guards.NoTimeout:
 		w.timedOut(at, g, s, k, from, to)
@@ -479,7 +479,7 @@ func (a *Attribution) usuallyAnswered(site SiteID) bool {
 // served replaces a wait for a server in this process by what it did until it
 // wrote its answer, and attributes what follows. It returns up to when the wait
 // remains to be attributed: from, unless the server did not answer in it.
-func (w *walker) served(at *where, s *timeline.Segment, server timeline.GID, from, to timeline.Time, k Key) timeline.Time {
+func (w *walker) served(at *where, g timeline.GID, s *timeline.Segment, server timeline.GID, from, to timeline.Time, k Key) timeline.Time {
 	wrote := w.a.stitched.lastWrite(server, to)
 	if wrote <= from || at.depth > maxStitch {
 		return to
@@ -487,7 +487,7 @@ func (w *walker) served(at *where, s *timeline.Segment, server timeline.GID, fro
 	next := at.through(Hop{Site: k.Site, Waker: w.a.classAt(server, wrote), Reason: s.Reason})
 	next.depth++
 	w.walk(&next, server, from, wrote)
-	w.network(at, k, s, wrote, to)
+	w.network(at, g, k, s, wrote, to)
 	return from
 }
 
@@ -513,7 +513,7 @@ const maxStitch = 64
 
 // network splits a wait for a peer at the last instant the network was polled:
 // what came in later was ready, or not, without anybody knowing.
-func (w *walker) network(at *where, k Key, s *timeline.Segment, from, to timeline.Time) {
+func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, from, to timeline.Time) {
 	k.Kind = Network
 	if w.a.Sites[k.Site].Write || at.depth == 0 && w.reads && w.a.stitched.lastWrite(w.g, s.Start) < w.begun {
 		k.Flags |= Inbound
@@ -524,7 +524,7 @@ func (w *walker) network(at *where, k Key, s *timeline.Segment, from, to timelin
 	}
 	w.add(at, k, polled-from)
 	if polled-from > w.peer.Length() && k.Flags&(Inbound|TimedOut) == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
-		w.peer = Stretch{k.Site, from, polled}
+		w.peer = Stretch{g, k.Site, from, polled}
 	}
 	k = Key{Flags: k.Flags&^(Inbound|TimedOut) | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)

@@ -29,7 +29,7 @@ func (d *Dials) FirstUses() bool { return d.Requests <= float64(Redials*d.Peak) 
 // Dials sums up connecting: waits for it and the handshake's own work, but not what
 // a lost segment takes.
 func (c *Case) Dials() *Dials {
-	lost := c.Resends(true).Hold()
+	lost := c.Delayed(Connecting).Hold()
 	connects := func(k blame.Key) bool {
 		if k.Flags&(blame.Blind|blame.Inbound) != 0 || !Waits(k) && k.Kind != blame.CPU || lost && c.A.Sites[k.Site].Connect {
 			return false

@@ -10,19 +10,37 @@ import (
 	"github.com/whylate/whylate/timeline"
 )
 
-// What TCP waits before it sends a segment again that nobody acknowledged, in
-// nanoseconds, each time longer than before: 200, 400, 600 ms and so on add up.
-// Source: Linux, include/net/tcp.h; RFC 6298 for the second.
+// Delay is something that TCP waits for.
+type Delay int
+
+// The delays: a segment that nobody acknowledged is sent again, in a connection or to
+// open one, each time after longer, so that multiples add up; and a segment that is not
+// full is held back until the one before is acknowledged, with which the peer takes its
+// time if it has nothing to answer yet (Nagle's algorithm and delayed ACKs).
 const (
-	resendStep  = 200e6 // TCP_RTO_MIN, in a connection whose round trips take less
-	connectStep = 1e9   // TCP_TIMEOUT_INIT, for the segment that opens a connection
-	// resendSteps is how many steps are looked at: further ones are less exact than
-	// they are apart.
-	resendSteps = 3
-	// timerSlack is the part of a delay by which the kernel's timers may be late
-	// (kernel/time/timer.c), and roundTrips the most that the way to the peer adds
-	// to a time-out, in nanoseconds.
-	timerSlack, roundTrips = 1. / 8, 10e6
+	Resending Delay = iota
+	Connecting
+	HoldingBack
+)
+
+// delays says how long they are, in nanoseconds, and how many times that is looked at:
+// further multiples are less exact than they are apart.
+// Source: Linux, include/net/tcp.h.
+var delays = [...]struct {
+	step  float64
+	times float64
+}{
+	Resending:   {200e6, 3}, // TCP_RTO_MIN, where round trips take less
+	Connecting:  {1e9, 3},   // TCP_TIMEOUT_INIT
+	HoldingBack: {40e6, 1},  // TCP_DELACK_MIN
+}
+
+const (
+	// timerSlack is the part of a delay by which the kernel's timers may be late, and
+	// jiffy the least that they may be, in nanoseconds (kernel/time/timer.c, 100 Hz).
+	timerSlack, jiffy = 1. / 8, 10e6
+	// roundTrips is the most that the way to the peer adds to a delay.
+	roundTrips = 10e6
 )
 
 const (
@@ -36,38 +54,46 @@ const (
 	resent = 0.3
 )
 
-// Resends are waits for a peer that take as long as TCP waits before it sends again.
-type Resends struct {
+// Delayed are waits for a peer that take as long as TCP itself waits for something.
+type Delayed struct {
 	*Root
+	By Delay
 	// Step is what they take longer than usual ones, or multiples of it; Usual is the
-	// length of those, in nanoseconds. Connect says that they wait for a connection
-	// to be opened: there the kernels are alone, and no program answers late.
+	// length of those, in nanoseconds.
 	Step, Usual float64
-	Connect     bool
 	// Part is the part of the time by which slow requests wait longer that lies in steps.
 	Part float64
-	// Stalls are the waits of all requests that took steps longer, in order of their beginning.
-	Stalls []timeline.Span
+	// Stalls are the waits of all requests that took steps longer, in order of their
+	// beginning; InParts is how many of them follow on two writes or more.
+	Stalls  []timeline.Span
+	InParts int
 }
 
-// Hold reports whether there are enough of them, and hardly others.
-func (r *Resends) Hold() bool {
-	return r.Part >= inSteps && (len(r.Stalls) >= Pattern || r.Connect && len(r.Stalls) > 0)
-}
-
-// Resends looks for them in the opening of connections or in what is asked on them.
-func (c *Case) Resends(connect bool) *Resends {
-	of := func(s blame.SiteID) bool {
-		return s != 0 && c.A.Sites[s].Kind != blame.SiteDNS && c.A.Sites[s].Connect == connect
+// Hold reports whether there are enough of them, and hardly others. To open a
+// connection is for the kernels alone, no program answers late there.
+func (d *Delayed) Hold() bool {
+	n := len(d.Stalls)
+	switch {
+	case d.Part < inSteps:
+		return false
+	case d.By == Connecting:
+		return n > 0
+	case d.By == HoldingBack && float64(d.InParts) < inSteps*float64(n):
+		return false
 	}
-	r := &Resends{Step: resendStep, Connect: connect, Root: c.Root(func(k blame.Key) bool {
+	return n >= Pattern
+}
+
+// Delayed looks for waits that a delay of TCP's explains.
+func (c *Case) Delayed(by Delay) *Delayed {
+	of := func(s blame.SiteID) bool {
+		return s != 0 && c.A.Sites[s].Kind != blame.SiteDNS && c.A.Sites[s].Connect == (by == Connecting)
+	}
+	d := &Delayed{By: by, Step: delays[by].step, Root: c.Root(func(k blame.Key) bool {
 		return k.Kind == blame.Network && k.Flags&(blame.Blind|blame.Inbound|blame.TimedOut) == 0 && of(k.Site)
 	})}
-	if connect {
-		r.Step = connectStep
-	}
-	if len(r.Keys) == 0 {
-		return r
+	if len(d.Keys) == 0 {
+		return d
 	}
 	length := func(i int) float64 {
 		if p := c.A.Requests[i].Peer; of(p.Site) {
@@ -82,50 +108,56 @@ func (c *Case) Resends(connect bool) *Resends {
 		}
 		slices.Sort(usual)
 		if len(usual) > 0 {
-			r.Usual = usual[len(usual)/2]
+			d.Usual = usual[len(usual)/2]
 		}
 	}
 	var all, in float64
 	for _, i := range c.Tail {
-		longer := max(0, length(i)-r.Usual)
+		longer := max(0, length(i)-d.Usual)
 		all += longer
-		if r.step(longer) {
+		if d.step(longer) {
 			in += longer
 		}
 	}
-	r.Part = in / max(1, all)
+	d.Part = in / max(1, all)
 	for _, i := range c.P.All() {
-		if r.step(length(i) - r.Usual) {
-			r.Stalls = append(r.Stalls, timeline.Span{Start: c.A.Requests[i].Peer.From, End: c.A.Requests[i].Peer.To})
+		if p := c.A.Requests[i].Peer; d.step(length(i) - d.Usual) {
+			d.Stalls = append(d.Stalls, timeline.Span{Start: p.From, End: p.To})
+			if by == HoldingBack && c.A.Written(p) > 1 {
+				d.InParts++
+			}
 		}
 	}
-	sort.Slice(r.Stalls, func(i, j int) bool { return r.Stalls[i].Start < r.Stalls[j].Start })
-	return r
+	sort.Slice(d.Stalls, func(i, j int) bool { return d.Stalls[i].Start < d.Stalls[j].Start })
+	return d
 }
 
 // step reports whether a wait took one of the steps longer than usual ones.
-func (r *Resends) step(longer float64) bool {
-	n := float64(int(longer / r.Step))
-	return n >= 1 && n <= resendSteps && longer-n*r.Step <= n*r.Step*timerSlack+min(r.Usual, roundTrips)
+func (d *Delayed) step(longer float64) bool {
+	n := float64(int(longer / d.Step))
+	return n >= 1 && n <= delays[d.By].times && longer-n*d.Step <= max(n*d.Step*timerSlack, jiffy)+min(d.Usual, roundTrips)
 }
 
+// recordTCP is where TCP's own evidence is to be had.
+const recordTCP = "TCP's counters and connections: run whylate on the machine of the process"
+
 // Resent says whether segments were sent again while requests waited so long.
-func (c *Case) Resent(r *Resends) Evidence {
-	e := Evidence{Decides: true, Alike: []string{"slow-dependency"}, Record: "TCP's counters: run whylate on the machine of the process"}
+func (c *Case) Resent(d *Delayed) Evidence {
+	e := Evidence{Decides: true, Alike: []string{"slow-dependency"}, Record: recordTCP}
 	if c.Host == nil {
 		e.Text = "whether segments were sent again meanwhile is unknown: no host evidence was recorded"
 		return e
 	}
-	in, out, counted := c.Host.resent(r.Stalls, int64(r.Step/2))
+	in, out, counted := c.Host.resent(d.Stalls, int64(d.Step/2))
 	if !counted {
 		e.Text = "whether segments were sent again meanwhile was not recorded"
 		return e
 	}
 	own, known := c.Host.ownResent()
-	n := float64(len(r.Stalls))
+	n := float64(len(d.Stalls))
 	e.Number, e.Record = in.segments/max(1, n), "packets, or the peer's own counters of segments sent again"
 	e.Text = fmt.Sprintf("%.0f segments were sent again in the %s in which %d of these waits lie, %.0f in the other %s (network namespace)",
-		in.segments, Ms(in.ns), len(r.Stalls), out.segments, Ms(out.ns))
+		in.segments, Ms(in.ns), len(d.Stalls), out.segments, Ms(out.ns))
 	if known {
 		e.Text += fmt.Sprintf("; %d on connections that the process still has", own)
 	}
@@ -138,6 +170,30 @@ func (c *Case) Resent(r *Resends) Evidence {
 	case out.ns > 0 && (out.segments+1)/out.ns*in.ns <= in.segments/2:
 		e.Holds = Yes
 	}
+	return e
+}
+
+// HeldBack says whether the kernel may hold back what a connection sends.
+func (c *Case) HeldBack() Evidence {
+	e := Evidence{Decides: true, Alike: []string{"slow-dependency"}, Record: recordTCP, Text: "whether connections hold back segments that are not full (TCP_NODELAY) is unknown"}
+	if c.Host == nil || c.Host.After == nil {
+		return e
+	}
+	back, known := 0, 0
+	for _, x := range c.Host.After.Sockets {
+		if x.NoDelay != nil {
+			known++
+			if !*x.NoDelay {
+				back++
+			}
+		}
+	}
+	if known == 0 {
+		e.Record = "TCP_NODELAY of the connections: run whylate as root"
+		return e
+	}
+	e.Text = fmt.Sprintf("%d of %d connections that the process opened hold back segments that are not full (TCP_NODELAY is off, which Go sets)", back, known)
+	e.Holds, e.Number = Of(back > 0), float64(back)
 	return e
 }
 

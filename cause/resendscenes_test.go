@@ -93,23 +93,83 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 			if c.host != nil {
 				set.Host = counted(a, c.host.each, c.host.always, c.host.own)
 			}
-			v := cause.Judge(a, set)
-			var named, suspects []string
-			for _, f := range v.Findings {
-				named = append(named, f.Cause)
-			}
-			for _, x := range v.Consistent {
-				suspects = append(suspects, x.Causes...)
-			}
-			if want := slices.DeleteFunc([]string{c.finding}, func(id string) bool { return id == "" }); !slices.Equal(named, want) || !slices.Equal(suspects, c.alike) {
-				t.Errorf("named %q, undecided between %q, want %q and %q: %s", named, suspects, want, c.alike, v.Sentence)
-				for _, r := range v.RuledOut {
-					t.Logf("not %s: %s", r.Cause, r.Because)
-				}
-				for _, x := range v.Findings {
-					t.Logf("%s: %q", x.Cause, x.Evidence)
-				}
-			}
+			check(t, cause.Judge(a, set), c.finding, c.alike)
 		})
+	}
+}
+
+// TestWhatTCPHoldsBackIsToldFromSlowPeers plays messages that are written in parts.
+func TestWhatTCPHoldsBackIsToldFromSlowPeers(t *testing.T) {
+	write := calls(serving, ms/50, "syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", "main.call", "main.serve")
+	try := calls(serving, ms/100, "syscall.read", "internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "main.call", "main.serve")
+	asks := func(parts int, lengths ...int64) func(*play, int) {
+		n := 0
+		return func(p *play, i int) {
+			if i%10 != 9 {
+				write(p)
+				try(p)
+				netwaits(ms, reply...)(p)
+				try(p)
+				return
+			}
+			for range parts {
+				write(p)
+			}
+			try(p)
+			netwaits(lengths[n%len(lengths)], reply...)(p)
+			try(p)
+			n++
+		}
+	}
+	delayed := []int64{41 * ms, 44 * ms, 43 * ms, 46 * ms}
+	on, off := true, false
+	for _, c := range []struct {
+		name    string
+		in      func(*play, int)
+		noDelay *bool
+		host    bool
+		finding string
+		alike   []string
+	}{
+		{"two parts, and nobody looked", asks(2, delayed...), nil, false, "", []string{"tcp-loss", "slow-dependency"}},
+		{"two parts, and the connections could not be looked at", asks(2, delayed...), nil, true, "", []string{"tcp-loss", "slow-dependency"}},
+		{"two parts, and small segments are held back", asks(2, delayed...), &off, true, "tcp-loss", nil},
+		{"three parts, and small segments are held back", asks(3, delayed...), &off, true, "tcp-loss", nil},
+		{"two parts that are sent at once", asks(2, delayed...), &on, true, "slow-dependency", nil},
+		{"one part", asks(1, delayed...), &off, true, "slow-dependency", nil},
+		{"two parts, and answers after any time", asks(2, 25*ms, 30*ms, 44*ms, 60*ms, 70*ms, 90*ms), &off, true, "slow-dependency", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: 2, in: c.in})
+			set := cause.Settings{}
+			if c.host {
+				set.Host = counted(a, 0, 0, 0)
+				set.Host.After.Sockets[0].NoDelay = c.noDelay
+			}
+			check(t, cause.Judge(a, set), c.finding, c.alike)
+		})
+	}
+}
+
+// check compares what was named and what is undecided; a finding of "" is none.
+func check(t *testing.T, v *cause.Verdict, finding string, alike []string) {
+	t.Helper()
+	var named, suspects []string
+	for _, f := range v.Findings {
+		named = append(named, f.Cause)
+	}
+	for _, x := range v.Consistent {
+		suspects = append(suspects, x.Causes...)
+	}
+	want := slices.DeleteFunc([]string{finding}, func(id string) bool { return id == "" })
+	if slices.Equal(named, want) && slices.Equal(suspects, alike) {
+		return
+	}
+	t.Errorf("named %q, undecided between %q, want %q and %q: %s", named, suspects, want, alike, v.Sentence)
+	for _, r := range v.RuledOut {
+		t.Logf("not %s: %s", r.Cause, r.Because)
+	}
+	for _, f := range v.Findings {
+		t.Logf("%s: %q", f.Cause, f.Evidence)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// scheme begins the peer's URL; a name server has an address only.
+// scheme begins the peer's URL; those that do not speak HTTP have an address only.
 func (p Peer) scheme() string {
 	switch {
-	case p.DNS:
+	case p.DNS, p.Frames:
 		return ""
 	case p.Handshake > 0:
 		return "https://"
@@ -49,6 +49,9 @@ func newPeer(args []string) (role, error) {
 	}
 	if p.DNS {
 		return newNameServer(p)
+	}
+	if p.Frames {
+		return newFrames(p)
 	}
 	if p.Handshake > 0 {
 		return newTLS(p)

@@ -92,6 +92,8 @@ type Peer struct {
 	// Lost is the ratio of the TCP segments to it that are lost on connections, at
 	// random, LostFirst of those that open one.
 	Lost, LostFirst float64
+	// Frames makes it a TCP server of frames, each of them a length and a text.
+	Frames bool
 	// DNS makes it a name server over UDP, which knows every name's address.
 	DNS bool
 }
@@ -163,6 +165,8 @@ var scenarios = []Scenario{
 	tariffsPatient,        // tariffs.go
 	tariffsAnew,           // tariffs.go
 	toursAirline,          // tours.go
+	ordersInParts,         // orders.go
+	ordersAtOnce,          // orders.go
 	observer,              // stations.go
 	controlSteady,         // profiles.go
 	controlBursts,         // profiles.go

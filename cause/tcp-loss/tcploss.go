@@ -10,9 +10,9 @@ import (
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
 	ID: "tcp-loss", Title: "TCP loss", Rank: 304, Layer: cause.Network,
-	What:       "What was sent to a peer got lost on the way, and TCP waits before it sends it again: 200 ms and more in a connection, a second while one is opened.",
-	MustHold:   "waits for a peer that take 200 ms, or a second while connecting, or small multiples longer than usual; segments that were sent again meanwhile, in numbers that fit",
-	MustNot:    "waits of all lengths; no segments sent again (then the peer itself takes that long)",
+	What:       "TCP itself waits: what was sent to a peer got lost on the way and is sent again after 200 ms or more, or after a second while a connection is opened; or a small segment is held back until the peer acknowledges the one before, which it delays by 40 ms.",
+	MustHold:   "waits for a peer that take 200 ms, or a second while connecting, or small multiples longer than usual, and segments that were sent again meanwhile, in numbers that fit; or waits that take 40 ms longer after two writes, on connections with TCP_NODELAY off",
+	MustNot:    "waits of all lengths; no segments sent again, or TCP_NODELAY on (then the peer itself takes that long)",
 	LookAlikes: []string{"slow-dependency", "timer-wait", "dial-per-request", "netpoll-starvation"},
 	Fix: []string{
 		"find where packets are dropped: counters of interfaces, queues, connection tracking and firewalls on the way, limits on bursts",
@@ -24,29 +24,46 @@ var Entry = &cause.Entry{
 }
 
 func judge(c *cause.Case) *cause.Judgement {
-	r := c.Resends(true)
-	if asked := c.Resends(false); !r.Hold() && len(asked.Keys) > 0 {
-		r = asked
+	var d *cause.Delayed
+	for _, by := range []cause.Delay{cause.Connecting, cause.HoldingBack, cause.Resending} {
+		if d = c.Delayed(by); d.Hold() {
+			break
+		}
 	}
-	if len(r.Keys) == 0 {
+	if len(d.Keys) == 0 {
 		return nil
 	}
 	steps := cause.Evidence{
-		Text: fmt.Sprintf("%d waits for a peer took about %s, or two or three times that, longer than usual ones (%s): %s of the time by which slow requests wait longer. So long TCP waits before it sends again",
-			len(r.Stalls), cause.Ms(r.Step), cause.Ms(r.Usual), cause.Pct(r.Part)),
-		Holds: cause.Of(r.Hold()), Decides: true, Number: r.Part,
+		Text: fmt.Sprintf("%d waits for a peer took about %s%s longer than usual ones (%s): %s of the time by which slow requests wait longer",
+			len(d.Stalls), cause.Ms(d.Step), multiples[d.By], cause.Ms(d.Usual), cause.Pct(d.Part)),
+		Holds: cause.Of(d.Hold()), Decides: true, Number: d.Part,
 	}
 	j := &cause.Judgement{
-		Keys: r.Keys, Where: r.Where, Via: r.Via,
-		Subject:  fmt.Sprintf("they wait in %s for a peer, as long as TCP waits before it sends a lost segment again", cause.PlaceName(r.Where)),
+		Keys: d.Keys, Where: d.Where, Via: d.Via,
+		Subject:  fmt.Sprintf("they wait in %s for a peer, as long as TCP waits %s", cause.PlaceName(d.Where), before[d.By]),
 		Evidence: []cause.Evidence{steps},
 	}
 	if steps.Holds == cause.No {
 		return j
 	}
-	resent := c.Resent(r)
-	if r.Connect { // whoever is slow behind the peer's kernel, this one opens connections at once
-		resent.Decides = false
+	switch d.By {
+	case cause.HoldingBack:
+		j.Fix = []string{"write the message at once (one buffer, or bufio and one Flush), or leave TCP_NODELAY on, as it is in Go unless SetNoDelay(false) is called"}
+		j = j.With(c.HeldBack(), cause.Evidence{
+			Text:  fmt.Sprintf("%d of these waits followed on two writes or more", d.InParts),
+			Holds: cause.Yes, Number: float64(d.InParts),
+		})
+	default:
+		resent := c.Resent(d)
+		// Whoever is slow behind the peer's kernel, this one opens connections at once.
+		resent.Decides = d.By != cause.Connecting
+		j = j.With(resent)
 	}
-	return j.With(resent, c.Punctual("the peer and the way to it", r.NS))
+	return j.With(c.Punctual("the peer and the way to it", d.NS))
 }
+
+// before is what ends each of the delays, multiples what there are of them.
+var (
+	before    = [...]string{"before it sends a lost segment again", "before it sends a lost segment again", "for a delayed acknowledgement before it sends the next small segment"}
+	multiples = [...]string{", or two or three times that,", ", or two or three times that,", ""}
+)
