@@ -48,11 +48,15 @@ type Attribution struct {
 	networkHome  map[ClassID]bool
 	serves       map[string]bool
 	late         int64 // cache of LateWakeup, -1 when not computed
-	answered     map[timeline.GID]int
-	answerers    map[SiteID]map[string]bool
-	cancels      map[SiteID]int
-	queues       map[SiteID]*Queue
-	jobsAt       map[SiteID]map[timeline.GID][]job
+	// switches is how many waits for a P were for another thread, locked who is
+	// locked to one.
+	switches  int
+	locked    map[timeline.GID]bool
+	answered  map[timeline.GID]int
+	answerers map[SiteID]map[string]bool
+	cancels   map[SiteID]int
+	queues    map[SiteID]*Queue
+	jobsAt    map[SiteID]map[timeline.GID][]job
 	// samples are the instants of the goroutines' CPU samples, clocks of those that
 	// read the clock, growths of those that make room for more; clockStacks and
 	// growthStacks cache which stacks do.
@@ -93,7 +97,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
-		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{},
+		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{}, locked: map[timeline.GID]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 		growths: map[timeline.GID][]timeline.Time{}, growthStacks: map[gotrace.StackID]bool{},
 	}
@@ -105,6 +109,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a.classStats()
 	a.findReleases()
 	a.findBlocking()
+	a.findSwitches()
 	a.stitched = a.stitch(!o.Guards.NoStitch)
 	a.occ = t.Occupancy(len(a.Classes), a.classAt)
 	w := &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}

@@ -88,6 +88,9 @@ const (
 	Reading
 	// Growth: running, to make room for more and copy what there was.
 	Growth
+	// Switched: ready, but on the way to another thread, because somebody is locked
+	// to one.
+	Switched
 )
 
 // SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.

@@ -144,6 +144,9 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 			if i > 0 && me.Segs[i-1].Kind == timeline.Syscall {
 				k.Flags |= LostP
 			}
+			if w.a.switched(g, i) {
+				k.Flags |= Switched
+			}
 			w.runnable(at, k, s.P, from, end)
 		case timeline.Syscall:
 			k := Key{Kind: Syscall, Class: w.a.classAt(g, s.Start), Site: w.a.siteOf(s.Stack)}

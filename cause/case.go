@@ -55,6 +55,7 @@ type Case struct {
 	procs   *Processors
 	// handoffs is the cache of Handoffs.
 	handoffs *Handoffs
+	switches *blame.Switches // cache of Switches
 	tail     []timeline.Span // cache of tailSpans
 }
 

@@ -359,12 +359,13 @@ func (c *Case) Outside() float64 {
 // room for anything else that they could have waited for.
 func (c *Case) OffCPU() []blame.KeyID {
 	all := c.Silent() >= silentShare
-	var ran, called, asked bool
+	var ran, called, asked, late bool
 	if c.Host != nil {
+		late = c.PromptSwitches().Holds != Yes
 		t := c.Throttling()
 		all = all || t != nil && t.Tail >= offShare && t.Tail >= 1.5*t.Rest
 		ran = t != nil && t.Tail >= offShare
-		late := c.Host.Late(c.mean(c.Tail))
+		waited := c.Host.Late(c.mean(c.Tail))
 		work, calls, peers := 0.0, 0.0, 0.0
 		for id, ns := range c.NS {
 			switch k := c.Key(blame.KeyID(id)); {
@@ -379,21 +380,23 @@ func (c *Case) OffCPU() []blame.KeyID {
 		work, calls, peers = max(0, work), max(0, calls), max(0, peers)
 		f := c.OnCPUOf(c.Tail)
 		delayed := c.Host.Delayed() >= offShare && !(f.Known && f.Value >= OnCPUMin)
-		ran = ran || delayed && late >= offShare*work
-		called = delayed && late-work >= offShare*calls
+		ran = ran || delayed && waited >= offShare*work
+		called = delayed && waited-work >= offShare*calls
 		// A thread that waits for a CPU polls no network: the end of a peer's wait
 		// is seen late too. Threads that wait for a slow peer do not wait for a CPU.
 		// And a wait for a peer ends with one wake-up: unless a quota stops all threads
 		// again and again, this one must have waited for a CPU as long at a time.
-		asked = delayed && late >= allShare*(work+calls+peers) &&
+		asked = delayed && waited >= allShare*(work+calls+peers) &&
 			(t != nil && t.Tail >= StoppedMin || c.Host.TailWait() >= peers)
 	}
 	return c.Free(func(k blame.Key) bool {
 		switch {
 		case k.Kind == blame.Unresolved || k.Kind == blame.UnknownHolder:
 			return false
-		case all || k.Kind == blame.LateWakeup || k.Flags&blame.Silent != 0:
+		case all || k.Flags&blame.Silent != 0:
 			return true
+		case k.Kind == blame.LateWakeup:
+			return k.Flags&blame.Switched == 0 || late
 		case k.Kind == blame.Syscall:
 			return called
 		case k.Kind == blame.Network:

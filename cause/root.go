@@ -65,8 +65,8 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 			same[c.work(c.Key(id).Site)] = true
 		}
 		return c.doThemselves(keys, func(k blame.Key) bool { return is(k) && same[c.work(k.Site)] }) >= 0.5
-	case Worker: // a device, or one long call and not many short ones in a row
-		return c.onDevice(keys) >= 0.5 || c.LongestHold(keys) >= QueueingRatio
+	case Worker: // a device or a thread of its own, or one long call and not many short ones in a row
+		return c.onDevice(keys) >= 0.5 || c.Key(keys[0]).Flags&blame.Switched != 0 || c.LongestHold(keys) >= QueueingRatio
 	case Pool:
 		usual := float64(c.A.Queue(site).Hold)
 		return usual > 0 && c.MeanHold(keys) > GrownHold*usual

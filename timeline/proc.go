@@ -91,6 +91,11 @@ type procState struct {
 	// emitted are the first and last instants of the open Scheduler stint at
 	// which the P made a goroutine runnable without running one.
 	emitFirst, emitLast Time
+	// leftBy is the thread that last let it go by its own will, at left; unused is
+	// set while nobody has run since a thread took it.
+	leftBy gotrace.ThreadID
+	left   Time
+	unused bool
 }
 
 func (p *procState) put(end Time, g GID, what Activity) {
@@ -155,7 +160,7 @@ func (b *builder) p(id gotrace.ProcID) *procState {
 		if id < 0 || id > maxProcs {
 			return nil
 		}
-		p = &procState{proc: Proc{ID: id}, since: b.t.Start, g: NoG}
+		p = &procState{proc: Proc{ID: id}, since: b.t.Start, g: NoG, leftBy: gotrace.NoThread}
 		b.procs[id] = p
 	}
 	return p
@@ -171,12 +176,18 @@ func (b *builder) proc(ev *gotrace.Event) {
 	if ev.From == gotrace.Undetermined {
 		at = b.t.Start
 	}
+	picking := p.what == Scheduler
 	p.endScheduler(at, never)
 	if ev.To == gotrace.Running {
+		p.unused = true
 		p.set(at, NoG, Scheduler)
 	} else {
 		if b.stopping > 0 {
 			b.stopped = at
+		}
+		p.leftBy, p.left = gotrace.NoThread, at
+		if picking && b.stopping == 0 {
+			p.leftBy = ev.M
 		}
 		p.set(at, NoG, Idle)
 	}
@@ -216,6 +227,7 @@ func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
 	case ev.To == gotrace.Running:
 		p.endScheduler(at, ready)
 		p.set(at, g, b.activity(g))
+		p.unused = false
 	case ev.To == gotrace.Syscall && ev.From != gotrace.NotExist:
 		p.endScheduler(at, ready)
 		p.set(at, g, InSyscall)
@@ -273,6 +285,7 @@ func (b *builder) finish() {
 	}
 	byEnd(t.Tasks)
 	byEnd(t.Regions)
+	b.finishThreads()
 	b.waitsBegunBefore()
 	b.finishProcs()
 	t.findFree()

@@ -40,8 +40,7 @@ func Read(src Source, o Options) (*Timeline, error) {
 		open:    map[rangeKey]openSpan{},
 		tasks:   map[gotrace.TaskID]*Task{},
 		wrapped: map[string]string{},
-		threads: map[gotrace.ThreadID]struct{}{},
-		thread:  gotrace.NoThread,
+		threads: map[gotrace.ThreadID]*thread{},
 	}
 	var ev gotrace.Event
 	for {
@@ -77,8 +76,7 @@ type builder struct {
 	wrapped map[string]string
 	segs    slab[Segment]
 	wakes   slab[Wake]
-	threads map[gotrace.ThreadID]struct{}
-	thread  gotrace.ThreadID // the last one seen
+	threads map[gotrace.ThreadID]*thread
 	heap    heap
 	// regions holds each goroutine's open regions; only the outermost counts.
 	regions map[GID]*regionState
@@ -100,7 +98,9 @@ type goState struct {
 	reason Reason
 	p      int16
 	label  string
-	assist Time // start of the open assist, 0 if none
+	on     *thread // where it ran last
+	moved  bool    // it ran on another one before
+	assist Time    // start of the open assist, 0 if none
 }
 
 type rangeKey struct {
@@ -215,6 +215,9 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 		b.born(g, ev)
 	default:
 		ready = c.since
+		if b.switched(c, ev) {
+			c.reason = ReasonSwitch
+		}
 		b.close(g, ev)
 	}
 	c = &b.cur[g] // closing and birth may have grown the slice
@@ -229,10 +232,7 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 	switch ev.To {
 	case gotrace.Running:
 		c.kind, c.stack, c.p, c.reason = Running, 0, int16(ev.P), ReasonNone
-		if ev.M != b.thread && ev.M != gotrace.NoThread {
-			b.thread = ev.M
-			b.threads[ev.M] = struct{}{}
-		}
+		b.ranOn(g, ev)
 	case gotrace.Runnable:
 		c.kind = Runnable
 		if ev.From == gotrace.Waiting || ev.From == gotrace.NotExist {

@@ -59,11 +59,12 @@ const (
 	ReasonSystem   // a runtime goroutine waits for its work
 	ReasonPreempted
 	ReasonYield
+	ReasonSwitch // was in the queue of a P that had to change threads for it (see thread)
 	ReasonOther
 )
 
 var reasonNames = [...]string{"", "network", "sync", "chan send", "chan receive", "select", "sync.Cond",
-	"sleep", "forever", "GC assist queue", "GC end", "system", "preempted", "yield", "other"}
+	"sleep", "forever", "GC assist queue", "GC end", "system", "preempted", "yield", "thread switch", "other"}
 
 func (r Reason) String() string { return reasonNames[r] }
 
@@ -133,6 +134,8 @@ type Goroutine struct {
 	Wakes []Wake
 	// Assists are its GC mark assists, in order of time.
 	Assists []Span
+	// Bound marks one that ran on one thread only, on which nobody else did.
+	Bound bool
 	// System marks runtime goroutines; Observer those that record this trace.
 	System, Observer bool
 }

@@ -24,6 +24,7 @@ import (
 	lockconvoy "github.com/whylate/whylate/cause/lock-convoy"
 	lockheldacrosswait "github.com/whylate/whylate/cause/lock-held-across-wait"
 	lockheldacrosswork "github.com/whylate/whylate/cause/lock-held-across-work"
+	lockedthread "github.com/whylate/whylate/cause/locked-thread"
 	memorylimitthrash "github.com/whylate/whylate/cause/memory-limit-thrash"
 	netpollstarvation "github.com/whylate/whylate/cause/netpoll-starvation"
 	observer "github.com/whylate/whylate/cause/observer"
@@ -67,6 +68,7 @@ func init() {
 	cause.Register(lockconvoy.Entry)
 	cause.Register(lockheldacrosswait.Entry)
 	cause.Register(lockheldacrosswork.Entry)
+	cause.Register(lockedthread.Entry)
 	cause.Register(memorylimitthrash.Entry)
 	cause.Register(netpollstarvation.Entry)
 	cause.Register(observer.Entry)

@@ -31,6 +31,7 @@ type Builder struct {
 	ps     map[gotrace.ProcID]*proc
 	ranges map[string]bool
 	tasks  map[gotrace.GoID]gotrace.TaskID
+	on     map[gotrace.ProcID]gotrace.ThreadID
 	ntasks gotrace.TaskID
 }
 
@@ -49,6 +50,7 @@ func NewBuilder() *Builder {
 	return &Builder{
 		Stacks: gotrace.NewStacks(), gs: map[gotrace.GoID]*goroutine{}, ps: map[gotrace.ProcID]*proc{},
 		ranges: map[string]bool{}, tasks: map[gotrace.GoID]gotrace.TaskID{},
+		on: map[gotrace.ProcID]gotrace.ThreadID{},
 	}
 }
 
@@ -81,6 +83,9 @@ func (b *Builder) At(ns int64) error {
 func (b *Builder) add(e gotrace.Event) {
 	e.Time = max(b.now, Epoch)
 	e.M = gotrace.ThreadID(e.P)
+	if m, ok := b.on[e.P]; ok {
+		e.M = m
+	}
 	b.events = append(b.events, e)
 }
 
@@ -113,6 +118,10 @@ func (b *Builder) Goal(bytes uint64) { b.Metric("/gc/heap/goal:bytes", bytes) }
 
 // Busy makes a P run, or says that it does; Idle makes it idle.
 func (b *Builder) Busy(p gotrace.ProcID) error { return b.procState(p, true, gotrace.NoProc) }
+
+// On says which thread has a P from now on, or will take it; before it is the one
+// with the P's id.
+func (b *Builder) On(p gotrace.ProcID, m gotrace.ThreadID) { b.on[p] = m }
 
 // Idle is the P's end of work. With by it is another P that takes it away from
 // a goroutine in a system call.
