@@ -155,6 +155,8 @@ var scenarios = []Scenario{
 	slowToStopCopy,        // library.go
 	slowClock,             // timesheets.go
 	syscallHandoff,        // vault.go
+	lockedThread,          // plans.go
+	plansDetailed,         // plans.go
 	slowDisk,              // statements.go
 	pageFaults,            // maps.go
 	fanInStraggler,        // tours.go
