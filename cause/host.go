@@ -356,7 +356,8 @@ func (c *Case) Outside() float64 {
 // that evidence covers most of them: all of them if a quota stopped the process
 // for most of the slow requests' time; those that a CPU has to do if threads
 // waited for one for most of that time; those in the kernel if that leaves no
-// room for anything else that they could have waited for.
+// room for anything else that they could have waited for. Waits for another thread
+// because somebody is locked to one are not among them, unless that got no CPU.
 func (c *Case) OffCPU() []blame.KeyID {
 	all := c.Silent() >= silentShare
 	var ran, called, asked, late bool
