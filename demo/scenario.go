@@ -124,6 +124,7 @@ var scenarios = []Scenario{
 	backPressure,          // audit.go
 	poolExhausted,         // quotes.go
 	poolExhaustedSQL,      // accounts.go
+	poolLeak,              // labels.go
 	timerWait,             // checkout.go
 	gcAssist,              // feed.go
 	gcWorkers,             // graph.go

@@ -31,6 +31,7 @@ import (
 	overload "github.com/whylate/whylate/cause/overload"
 	pagefaults "github.com/whylate/whylate/cause/page-faults"
 	poolexhausted "github.com/whylate/whylate/cause/pool-exhausted"
+	poolleak "github.com/whylate/whylate/cause/pool-leak"
 	quotatoolow "github.com/whylate/whylate/cause/quota-too-low"
 	retrystorm "github.com/whylate/whylate/cause/retry-storm"
 	rwmutexwriter "github.com/whylate/whylate/cause/rwmutex-writer"
@@ -75,6 +76,7 @@ func init() {
 	cause.Register(overload.Entry)
 	cause.Register(pagefaults.Entry)
 	cause.Register(poolexhausted.Entry)
+	cause.Register(poolleak.Entry)
 	cause.Register(quotatoolow.Entry)
 	cause.Register(retrystorm.Entry)
 	cause.Register(rwmutexwriter.Entry)

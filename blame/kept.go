@@ -1,0 +1,128 @@
+package blame
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// Kept is what became of what was handed over at the site of a pool, as far as a
+// trace tells: to give something back while others wait for it is to wake one.
+type Kept struct {
+	// Given counts what was handed to those who were done with their work while
+	// somebody waited at the site all the time, Kept those of them of whom nobody
+	// got anything: neither from them, nor from a goroutine that they woke or
+	// started, or that woke them.
+	Given, Kept int
+	// Vain is how many waits began at the site after the last hand-over, for Dry of
+	// which somebody waited; 0 if there was no hand-over.
+	Vain int
+	Dry  timeline.Time
+	// Users is how many requests are under way at the end of the recording, for half of
+	// the time since the last hand-over or longer, and do not wait at the site: they
+	// may hold what others wait for.
+	Users int
+}
+
+// Kept returns what became of what was handed over at a site.
+func (a *Attribution) Kept(site SiteID) (k Kept) {
+	rs := a.releases[site]
+	if len(rs) == 0 {
+		return k
+	}
+	last := rs[len(rs)-1].at
+	spans := a.waitedAt(site, func(s *timeline.Segment) {
+		if s.Start > last {
+			k.Vain++
+		}
+	})
+	k.Dry = timeline.Overlap(spans, last, a.t.End)
+	by := map[timeline.GID][]timeline.Time{}
+	for _, r := range rs {
+		h := a.t.Gs[r.g].Segs[r.seg].Waker
+		by[h] = append(by[h], r.at)
+	}
+	for _, r := range rs {
+		done, wakes := a.use(r, site, by)
+		if done == 0 || timeline.Overlap(spans, r.at, done) < done-r.at {
+			continue
+		}
+		k.Given++
+		if !wakes {
+			k.Kept++
+		}
+	}
+	for i := range a.f.Requests {
+		r := &a.f.Requests[i]
+		g := r.Parts[len(r.Parts)-1].G
+		segs := a.t.Gs[g].Segs
+		if r.InFlight && r.Start() < last+(a.t.End-last)/2 && len(segs) > 0 && a.siteOf(segs[len(segs)-1].Stack) != site {
+			k.Users++
+		}
+	}
+	return k
+}
+
+// waitedAt returns the spans in which somebody waits at a site, and calls each for
+// every wait.
+func (a *Attribution) waitedAt(site SiteID, each func(s *timeline.Segment)) (spans []timeline.Span) {
+	var all []timeline.Span
+	for g := range a.t.Gs {
+		for i := range a.t.Gs[g].Segs {
+			if s := &a.t.Gs[g].Segs[i]; s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
+				each(s)
+				all = append(all, timeline.Span{Start: s.Start, End: s.End})
+			}
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Start < all[j].Start })
+	for _, s := range all {
+		if n := len(spans); n > 0 && s.Start <= spans[n-1].End {
+			spans[n-1].End = max(spans[n-1].End, s.End)
+			continue
+		}
+		spans = append(spans, s)
+	}
+	return spans
+}
+
+// maxUse bounds the segments, and the wake-ups, of one use that are looked at.
+const maxUse = 10_000
+
+// use returns when the waiter of r was done with the work for which it waited at the
+// site, 0 if it is not known to be, and whether it, or somebody who had to do with
+// it meanwhile, ended a wait there since; by is when each goroutine did.
+func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline.Time) (done timeline.Time, wakes bool) {
+	me := &a.t.Gs[r.g]
+	met := map[timeline.GID]bool{}
+	for i := int(r.seg) + 1; i < len(me.Segs) && i < int(r.seg)+maxUse && done == 0; i++ {
+		switch s := &me.Segs[i]; {
+		case s.Kind != timeline.Waiting:
+		case a.f.Home(r.g, s), s.Stack != 0 && a.siteOf(s.Stack) == site:
+			done = s.Start
+		case s.Waker != timeline.NoG:
+			met[s.Waker] = true
+		}
+	}
+	if done == 0 && me.Died && len(me.Segs) < int(r.seg)+maxUse {
+		done = me.End()
+	}
+	if done == 0 {
+		return 0, false
+	}
+	from := sort.Search(len(me.Wakes), func(i int) bool { return me.Wakes[i].Time > r.at })
+	for i := from; i < len(me.Wakes) && i < from+maxUse && me.Wakes[i].Time <= done; i++ {
+		met[me.Wakes[i].Whom] = true
+	}
+	gave := func(h timeline.GID, until timeline.Time) bool {
+		at := by[h]
+		i := sort.Search(len(at), func(i int) bool { return at[i] > r.at })
+		return i < len(at) && at[i] <= until
+	}
+	for h := range met {
+		if h != r.g && gave(h, a.t.End) {
+			return done, true
+		}
+	}
+	return done, gave(r.g, done)
+}

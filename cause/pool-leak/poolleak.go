@@ -1,0 +1,74 @@
+// Package poolleak is the cause pool-leak.
+package poolleak
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "pool-leak", Title: "pool leak", Rank: 399, Layer: cause.Client,
+	What:       "Connections or permits of a pool are taken and never given back, on some path of the code. What is left serves fewer and fewer requests, and in the end none: they wait until their time is out.",
+	MustHold:   "somebody got something from the pool, was done, and gave nothing back although others waited; in the end nobody gets anything any more, and no request is under way that could still hold it",
+	MustNot:    "requests that are still at work with what they got; waits that are served up to the end of the recording",
+	LookAlikes: []string{"pool-exhausted", "slow-dependency"},
+	Fix: []string{
+		"give back on every path: defer Close of rows, bodies and connections, and the release of permits, right behind the acquisition",
+		"look at what the named function's callers do on errors and early returns",
+		"until then a deadline on the wait, and a restart brings everything back; watch the pool's number in use",
+	},
+	Verify: "give back on every path in an interleaved A/B of some minutes: p99 and this share fall together, and the number in use falls to zero when nobody calls",
+	Judge:  judge,
+}
+
+const (
+	// minVain is how many requests must have waited in vain since anything was last
+	// given back: with ten it is no gap between two uses.
+	minVain = 10
+	// longDry is how many times as long as a usual use nothing must have been given
+	// back, while somebody waited, if it is still in use: a use of ten times its median
+	// is rare even where uses vary, and all of them at a time would have to be.
+	longDry = 10
+)
+
+func judge(c *cause.Case) *cause.Judgement {
+	l := c.Pools()
+	if len(l.Keys) == 0 {
+		return nil
+	}
+	q, k := c.A.Queue(l.Site), c.A.Kept(l.Site)
+	if k.Vain < minVain || q.Hold <= 0 || float64(k.Dry) < longDry*float64(q.Hold) {
+		return nil // still given back, or never: pool-exhausted says what that means
+	}
+	return &cause.Judgement{
+		Keys: l.Keys, Where: c.PlaceOf(l.Site),
+		Subject: fmt.Sprintf("they wait in %s for a pool to which nothing comes back", c.SiteName(l.Site)),
+		Evidence: []cause.Evidence{
+			{
+				Text: fmt.Sprintf("nothing was given back in the last %s in which requests waited in %s, %d of them in vain; before that it was used for %s at a time",
+					cause.Ms(float64(k.Dry)), c.SiteName(l.Site), k.Vain, cause.Ms(float64(q.Hold))),
+				Holds: cause.Yes, Decides: true, Number: float64(k.Dry),
+			},
+			{
+				Text:  fmt.Sprintf("%d requests are under way for most of that time and do something else than wait there", k.Users),
+				Holds: cause.Of(k.Users == 0), Decides: true, Number: float64(k.Users),
+			},
+			{
+				Text:  fmt.Sprintf("of %d that got something there and were done while others waited, %d gave nothing back", k.Given, k.Kept),
+				Holds: kept(k.Kept), Decides: true, Number: float64(k.Kept),
+			},
+		},
+		Alike: []string{"pool-exhausted"}, Record: "the pool's own statistics (in use): if as many stay in use when nobody calls, they leak",
+	}
+}
+
+// kept is Unknown if nobody was seen to keep anything: who got it without a wait, or
+// when nobody else waited, leaves no trace.
+func kept(n int) cause.Truth {
+	if n == 0 {
+		return cause.Unknown
+	}
+	return cause.Yes
+}

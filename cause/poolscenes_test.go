@@ -1,0 +1,117 @@
+package cause_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// The stacks of a pool of the service's own.
+var (
+	takes = []string{"runtime.chansend1", "main.take", "main.serve"}
+	gives = []string{"runtime.chanrecv1", "main.give", "main.serve"}
+	uses  = []string{"time.Sleep", "main.use", "main.serve"}
+)
+
+// other carries requests too, in the scenes with a pool.
+const other = crowd0
+
+// pool is a service with one item that requests use for a millisecond: each of
+// the serving goroutine waits for one of the other. From the 300th on nothing is
+// given back.
+type pool struct {
+	// last plays the last use, while the serving goroutine waits; it is nil if
+	// everything is given back.
+	last func(p *play)
+	dry  bool
+}
+
+func (s pool) scene() scene {
+	return scene{procs: 2, cast: func(p *play) { p.waits(other, "", home...) }, in: func(p *play, i int) {
+		if s.dry {
+			p.leaves(serving, 0, "select", takes...)
+			p.pass(15 * ms)
+			p.expires(serving)
+			p.runs(serving, 0)
+			return
+		}
+		p.wakes(0, other)
+		p.runs(other, 1)
+		p.do(p.b.Task(other, "request"))
+		p.leaves(other, 1, "sleep", uses...)
+		p.leaves(serving, 0, "select", takes...)
+		p.pass(ms)
+		p.wakes(0, other)
+		p.runs(other, 1)
+		if s.dry = i == 299 && s.last != nil; s.dry {
+			s.last(p)
+			return
+		}
+		p.wakes(other, serving, gives...)
+		ends(p)
+		p.runs(serving, 0)
+	}}
+}
+
+// ends ends the other goroutine's request.
+func ends(p *play) {
+	p.do(p.b.Done(other))
+	p.leaves(other, 1, "network", home...)
+}
+
+// keeps hands the item to the serving goroutine, which is done with it and keeps it
+// although the other one waits for it again, in vain.
+func keeps(p *play) {
+	p.wakes(other, serving, gives...)
+	p.leaves(other, 1, "select", takes...)
+	p.runs(serving, 0)
+	p.leaves(serving, 0, "sleep", uses...)
+	p.pass(ms)
+	p.wakes(0, serving)
+	p.runs(serving, 0)
+	p.do(p.b.Done(serving))
+	p.leaves(serving, 0, "network", home...)
+	p.pass(12 * ms)
+	p.expires(other)
+	p.runs(other, 1)
+	ends(p)
+	p.wakes(0, serving)
+	p.runs(serving, 0)
+	p.do(p.b.Task(serving, "request"))
+}
+
+// keptUnseen is done with the item, which it got without a wait, and keeps it.
+func keptUnseen(p *play) {
+	ends(p)
+	p.pass(14 * ms)
+	p.expires(serving)
+	p.runs(serving, 0)
+}
+
+// stays is at work with the item for good.
+func stays(p *play) {
+	p.leaves(other, 1, "network", reply...)
+	p.pass(14 * ms)
+	p.expires(serving)
+	p.runs(serving, 0)
+}
+
+var poolScenes = []told{
+	{name: "one keeps what others wait for, and nobody gets it any more", scene: pool{last: keeps}.scene(), finding: "pool-leak", where: "main.take"},
+	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), alike: []string{"pool-leak", "pool-exhausted"}},
+	{name: "everything is given back", scene: pool{}.scene()},
+}
+
+func TestAPoolThatLeaksIsToldFromOneThatIsTooSmall(t *testing.T) { tell(t, poolScenes) }
+
+// Who is at work with something for as long as nobody gets it leaks nothing.
+func TestARequestThatIsStillAtWorkMayHoldWhatOthersWaitFor(t *testing.T) {
+	v := cause.Judge(attributed(t, pool{last: stays}.scene()), cause.Settings{})
+	if !slices.ContainsFunc(v.RuledOut, func(r cause.RuledOut) bool {
+		return r.Cause == "pool-leak" && strings.HasPrefix(r.Because, "1 requests are under way")
+	}) {
+		t.Errorf("%s: %+v %+v", v.Sentence, v.RuledOut, v.Findings)
+	}
+}
