@@ -258,7 +258,7 @@ func (g *gathering) aloneEvidence() cause.Evidence {
 // may be the last by chance.
 func (g *gathering) changes(kind blame.LeafKind) cause.Evidence {
 	e := cause.Evidence{
-		Text:  fmt.Sprintf("%d requests waited long for the last one alone; the one of the %.0f that it was most often, it was in %s of them", g.cases, g.of, cause.Pct(g.usual)),
+		Text:  fmt.Sprintf("%d requests waited long for the last one alone; by the order in which the %.0f are set to work, it was the same one in %s of them", g.cases, g.of, cause.Pct(g.usual)),
 		Holds: cause.Of(g.usual < (1+1/g.of)/2), Decides: true, Number: g.usual,
 	}
 	if e.Holds == cause.No && g.cases < cause.Pattern {
