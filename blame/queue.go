@@ -3,6 +3,7 @@ package blame
 import (
 	"sort"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -15,6 +16,8 @@ const (
 	ChildRatio = 0.5
 	// OneWorker: above it, one goroutine ends them.
 	OneWorker = 0.9
+	// ManyWaiters: from it on, one release to all who wait serves many.
+	ManyWaiters = 2
 )
 
 // Queue is what the waits at one site have in common: who ends them, and how
@@ -42,6 +45,9 @@ type Queue struct {
 	// PerActivation is how many waits the busiest waker ends between two of its
 	// home waits: about 1 if it serves one by one, more if it batches.
 	PerActivation float64
+	// Together is how many waits one release to all ends, as who waits there sees
+	// it: releases that end more count more. 0 if most waits end otherwise.
+	Together float64
 }
 
 // Answers reports whether a goroutine ends waits of others in receives: whoever
@@ -96,8 +102,50 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	q.Peers, q.Children = float64(peers)/n, float64(children)/n
 	q.Wakers, q.Busiest, q.Worker = len(wakers), float64(most)/n, busiest
 	q.PerActivation = a.perActivation(site, busiest)
+	q.Together = a.together(site)
 	a.holds(site, q)
 	return q
+}
+
+// Releasers returns the requests, as indexes into request.Found.Requests, in which
+// waits at a site were ended.
+func (a *Attribution) Releasers(site SiteID) []int {
+	var out []int
+	for _, r := range a.releases[site] {
+		if h := a.t.Gs[r.g].Segs[r.seg].Waker; a.f.Entry(h) {
+			if i := a.f.RequestAt(h, r.at); i >= 0 {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
+
+// together measures Queue.Together at a site. A release to all is one call, so its
+// wake-ups come from one place while one goroutine runs on.
+func (a *Attribution) together(site SiteID) float64 {
+	type call struct {
+		by    timeline.GID
+		stack gotrace.StackID
+		seg   int
+	}
+	ends := map[call]int{}
+	all := 0
+	for _, r := range a.releases[site] {
+		s := &a.t.Gs[r.g].Segs[r.seg]
+		if a.toAll(s) {
+			ends[call{s.Waker, s.WakerStack, a.t.Gs[s.Waker].SegmentAt(r.at)}]++
+			all++
+		}
+	}
+	if 2*all <= len(a.releases[site]) {
+		return 0
+	}
+	squares := 0
+	for _, n := range ends {
+		squares += n * n
+	}
+	return float64(squares) / float64(all)
 }
 
 // perActivation is how many waiters at a site g wakes per stay away from home.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
 )
 
 // SiteKind says what kind of place a stack stands at, as far as functions of the
@@ -134,6 +135,32 @@ var loggers = []string{
 // something to read, and then read it with a system call. Source: package
 // internal/poll, Go 1.22 to 1.26.
 const pollRead = "internal/poll.(*FD).Read"
+
+// releasesToAll are prefixes of functions that wake everybody who waits for one
+// thing, where others wake one of them.
+// Source: as of sites.
+var releasesToAll = []string{
+	"sync.(*WaitGroup).",
+	"golang.org/x/sync/singleflight.(*Group).doCall",
+}
+
+// toAll reports whether a wait was ended for everybody who waited for the same: also by
+// closing a channel, of which the runtime's part is not on the stack in a trace, unlike
+// that of a send.
+func (a *Attribution) toAll(s *timeline.Segment) bool {
+	for i, f := range a.t.Stacks.Frames(s.WakerStack) {
+		switch {
+		case strings.HasPrefix(f.Func, "runtime."):
+			continue
+		case s.Reason == timeline.ReasonChanReceive || s.Reason == timeline.ReasonSelect:
+			if i == 0 && !strings.HasPrefix(f.Func, "reflect.") {
+				return true
+			}
+		}
+		return hasAny(f.Func, releasesToAll)
+	}
+	return false
+}
 
 // sleeps reports whether a system call at a site only lets time pass.
 func (k SiteKind) sleeps() bool { return k == SiteSleep || k == SiteBusy }

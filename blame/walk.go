@@ -591,10 +591,12 @@ func (a *Attribution) queueAt(at *where, h Hop) where {
 }
 
 // passing reports whether a hop is no queue: a wait for one's own children, for
-// somebody who does the same for all, or for a reply.
+// somebody whose result nobody else awaits, or for a reply.
 func (a *Attribution) passing(h Hop) bool {
 	switch a.Sites[h.Site].Kind {
-	case SiteGroup, SiteShared, SiteCall, SiteDial, SiteDNS:
+	case SiteGroup, SiteShared:
+		return a.Queue(h.Site).Together < ManyWaiters
+	case SiteCall, SiteDial, SiteDNS:
 		return true
 	}
 	return false

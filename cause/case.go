@@ -53,6 +53,7 @@ type Case struct {
 	usual   []float64         // of NS, what a baseline spends too; already subtracted
 	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
 	procs   *Processors
+	passes  map[blame.SiteID]float64 // cache of passThrough
 	// handoffs is the cache of Handoffs.
 	handoffs *Handoffs
 	switches *blame.Switches // cache of Switches
@@ -60,7 +61,7 @@ type Case struct {
 }
 
 func newCase(a *blame.Attribution, p *blame.Population, contrast string) *Case {
-	c := &Case{A: a, P: p, Contrast: contrast, taken: make([]bool, len(a.Keys))}
+	c := &Case{A: a, P: p, Contrast: contrast, taken: make([]bool, len(a.Keys)), passes: map[blame.SiteID]float64{}}
 	cols := make(blame.Columns, len(a.Keys))
 	for i := range cols {
 		cols[i] = i
@@ -182,6 +183,18 @@ func (c *Case) PlaceOfKeys(keys []blame.KeyID) *Place {
 		return nil
 	}
 	for _, s := range []blame.SiteID{t.leaf, t.waker, t.first} {
+		if p := c.PlaceOf(s); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// PlaceOfHolder returns where somebody who was waited for spent his time: the site of
+// a leaf, else where he gave back what he held, else where he waited himself; last is
+// the last hop before the leaf. It is nil if none has a place.
+func (c *Case) PlaceOfHolder(leaf blame.SiteID, last blame.Hop) *Place {
+	for _, s := range []blame.SiteID{leaf, last.WakerSite, last.Site} {
 		if p := c.PlaceOf(s); p != nil {
 			return p
 		}

@@ -12,9 +12,14 @@ import (
 // their own code, in nanoseconds.
 func (c *Case) OwnCPU() (tail, typical float64) { return c.ownCPU(c.Tail), c.ownCPU(c.Typical) }
 
-// OwnCode reports whether a key is what requests, or their children, computed.
+// OwnCode reports whether a key is what requests, their children, or one for many of
+// them computed.
 func (c *Case) OwnCode(k blame.Key) bool {
-	return k.Kind == blame.CPU && (k.Flags&blame.Self != 0 || c.HopKind(k.First) == Child || k.Queue.Site == 0)
+	if k.Kind != blame.CPU {
+		return false
+	}
+	first := c.HopKind(k.First)
+	return k.Flags&blame.Self != 0 || first == Child || first == Shared || k.Queue.Site == 0
 }
 
 func (c *Case) ownCPU(requests []int) float64 {

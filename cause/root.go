@@ -124,6 +124,8 @@ func (c *Case) Via(keys []blame.KeyID) []string {
 		return []string{"pool-exhausted"}
 	case Worker:
 		return []string{"single-worker"}
+	case Shared:
+		return []string{"cache-stampede"}
 	}
 	return nil
 }

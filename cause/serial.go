@@ -23,8 +23,10 @@ const (
 	Worker
 	// Send: a full channel in front of a consumer.
 	Send
-	// Child: work that the request itself started, or shares with others.
+	// Child: work that the request itself started, or shares with another one.
 	Child
+	// Shared: one does something once for all who wait for it.
+	Shared
 	// Reader: the goroutine that reads an outgoing connection's replies.
 	Reader
 )
@@ -56,13 +58,18 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock, blame.SiteOnce:
 		return Lock
 	case blame.SiteGroup, blame.SiteShared:
-		return Child
+		if q.Together < blame.ManyWaiters {
+			return Child
+		}
+		return c.forAll(h.Site)
 	case blame.SiteCall, blame.SiteDial, blame.SiteDNS:
 		return Reader
 	}
 	switch {
 	case h.Reason == timeline.ReasonSync:
 		return Lock
+	case q.Together >= blame.ManyWaiters:
+		return c.forAll(h.Site)
 	case q.Children > ChildRatio, q.Waits == 0: // what nobody ever ended was walked for a child that was still at work
 		return Child
 	case q.Peers > PeerRatio:
@@ -83,6 +90,26 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	return Worker
 }
 
+// forAll tells queues whose waits end many at a time: one goroutine that ends the
+// waits of most requests serves them in batches, else something is done once for
+// those who happen to need it then.
+func (c *Case) forAll(site blame.SiteID) Serial {
+	if c.A.Queue(site).Busiest > OneWorker && c.passThrough(site) >= 0.5 {
+		return Worker
+	}
+	return Shared
+}
+
+// passThrough returns the part of all requests that wait at a site.
+func (c *Case) passThrough(site blame.SiteID) float64 {
+	part, ok := c.passes[site]
+	if !ok {
+		part, _ = c.Reached(func(k blame.Key) bool { return k.First.Site == site || k.Queue.Site == site })
+		c.passes[site] = part
+	}
+	return part
+}
+
 // readsReplies reports whether the goroutines of a class mostly wait for the
 // network and carry no requests: they read an outgoing connection.
 func (c *Case) readsReplies(class blame.ClassID) bool {
@@ -91,15 +118,15 @@ func (c *Case) readsReplies(class blame.ClassID) bool {
 
 // Serial returns the queue in which a piece was spent, and the hop of whoever
 // everybody in it waited for. Where the first queue on the way is but the
-// request's own children, it is the last one.
+// request's own children, or work for all who wait there, it is the last one.
 func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 	h := k.Queue
 	if h.Site == 0 {
 		h = k.First
 	}
 	kind := c.HopKind(h)
-	if kind == Child || kind == Reader {
-		if last := c.HopKind(k.Last); last != NoQueue && last != Child && last != Reader {
+	if kind == Child || kind == Shared || kind == Reader {
+		if last := c.HopKind(k.Last); last != NoQueue && last != Child && last != Shared && last != Reader {
 			return last, k.Last
 		}
 	}

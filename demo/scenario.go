@@ -120,6 +120,9 @@ var scenarios = []Scenario{
 	rwmutexWriter,         // fares.go
 	faresImport,           // fares.go
 	faresSales,            // fares.go
+	cacheStampede,         // timetables.go
+	tripsReview,           // timetables.go
+	timetablesOperator,    // timetables.go
 	singleWorker,          // ledger.go
 	backPressure,          // audit.go
 	poolExhausted,         // quotes.go

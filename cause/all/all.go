@@ -6,6 +6,7 @@ package all
 import (
 	"github.com/whylate/whylate/cause"
 	backpressure "github.com/whylate/whylate/cause/back-pressure"
+	cachestampede "github.com/whylate/whylate/cause/cache-stampede"
 	coldstart "github.com/whylate/whylate/cause/cold-start"
 	cpuhog "github.com/whylate/whylate/cause/cpu-hog"
 	dialperrequest "github.com/whylate/whylate/cause/dial-per-request"
@@ -51,6 +52,7 @@ import (
 
 func init() {
 	cause.Register(backpressure.Entry)
+	cause.Register(cachestampede.Entry)
 	cause.Register(coldstart.Entry)
 	cause.Register(cpuhog.Entry)
 	cause.Register(dialperrequest.Entry)

@@ -98,12 +98,8 @@ func hold(c *cause.Case, l *cause.Locks) *holding {
 		most = waited
 	}
 	h.what, _ = cause.TopBy(c, most, func(k blame.Key) leaf { return leaf{k.Kind, k.Class, k.Site, k.Last} })
-	h.where = h.writer
-	for _, s := range []blame.SiteID{h.what.site, h.what.last.WakerSite, h.what.last.Site} {
-		if p := c.PlaceOf(s); p != nil {
-			h.where = p
-			break
-		}
+	if h.where = c.PlaceOfHolder(h.what.site, h.what.last); h.where == nil {
+		h.where = h.writer
 	}
 	return h
 }

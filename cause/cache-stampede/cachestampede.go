@@ -1,0 +1,69 @@
+// Package cachestampede is the cause cache-stampede.
+package cachestampede
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
+)
+
+// Entry is the catalogue entry.
+var Entry = &cause.Entry{
+	ID: "cache-stampede", Title: "cache stampede", Rank: 415, Layer: cause.Code,
+	What:       "Something that is kept for all, most often an entry of a cache, has to be made anew. Whoever needs it meanwhile waits for the one goroutine that makes it: many at once, and all are served at once.",
+	MustHold:   "waits that end many at a time, by one result for all (a closed channel, a WaitGroup, singleflight), now and then",
+	MustNot:    "typical requests wait there or do it themselves; it takes much longer than usual in the tail (then it is what takes longer); one goroutine serves everybody all the time",
+	LookAlikes: []string{"single-worker", "lock-held-across-wait", "rwmutex-writer", "slow-dependency", "expensive-request", "cold-start"},
+	Fix: []string{
+		"serve the old value while the new one is made (stale-while-revalidate), or make it before the old one expires",
+		"let entries expire at different times (jitter), so that not all are made anew at once",
+		"make it cheaper or in parts, and bound how long others wait for it",
+	},
+	Verify: "serve the old value meanwhile, A/B interleaved: p99 and this share fall together",
+	Judge:  judge,
+}
+
+// longer is by how much what slow requests wait for may take longer than is usual.
+// Who waits sees long times more often than short ones, in proportion to them: if they
+// are exponentially distributed, their mean is then 2/ln 2 = 2.9 times the median.
+const longer = 3
+
+// judge claims the waits, and of the requests that do the work themselves what that
+// takes: the same entry is missing for both, and both are as late. Where each request
+// needs a call of its own, and shares it with others only by chance, it is the call.
+func judge(c *cause.Case) *cause.Judgement {
+	w := c.SharedWork()
+	if len(w.Keys) == 0 {
+		return nil
+	}
+	q := c.A.Queue(w.Site)
+	j := &cause.Judgement{
+		Keys: append(w.Keys, w.Own...), Where: w.Where,
+		Subject: fmt.Sprintf("many wait at once, in %s, for one that does something for all of them (%s in %s)", c.SiteName(w.Site), w.What, cause.PlaceName(w.Where)),
+		Evidence: []cause.Evidence{
+			{
+				Text:    fmt.Sprintf("%.1f waits in %s end at a time, as who waits there sees it; %d in all", q.Together, c.SiteName(w.Site), q.Waits),
+				Holds:   cause.Of(q.Together >= blame.ManyWaiters),
+				Decides: true, Number: q.Together,
+			},
+			{
+				Text:    fmt.Sprintf("%s of the typical requests wait for it or do it themselves", cause.Pct(w.Typical)),
+				Holds:   cause.Of(w.Typical < 0.5),
+				Decides: true, Number: w.Typical,
+			},
+		},
+		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
+	}
+	if w.Usual > 0 {
+		j.With(cause.Evidence{
+			Text:    fmt.Sprintf("it takes %s; %s is usual", cause.Ms(w.Takes), cause.Ms(w.Usual)),
+			Holds:   cause.Of(w.Takes <= longer*w.Usual),
+			Decides: true, Number: w.Takes / w.Usual,
+		})
+	}
+	if w.What == blame.CPU {
+		j.With(c.RunnerCPU(w.Class))
+	}
+	return j
+}

@@ -1,0 +1,172 @@
+package cause
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/whylate/whylate/blame"
+)
+
+// SharedWork is what slow requests waited for that one does for many at a time.
+type SharedWork struct {
+	// Locks is about those who wait; Own are the pieces of requests that do it.
+	*Locks
+	Own []blame.KeyID
+	// What is most of it, Where its place in the code, Class whose it is.
+	What  blame.LeafKind
+	Where *Place
+	Class blame.ClassID
+	// Typical is the part of the typical requests that wait for it or do it.
+	Typical float64
+	// Takes is how long it takes those who wait in the tail, Usual how long the median
+	// of all that do it, in nanoseconds; Usual is 0 if unknown.
+	Takes, Usual float64
+}
+
+// shareable identifies a leaf among who waits for others to do it and who does it.
+type shareable struct {
+	kind blame.LeafKind
+	// site is where it stands, caller where the one stood who waited for it, if
+	// another goroutine did it on his behalf.
+	site, caller blame.SiteID
+}
+
+// ownPart is the part of the tail's time under a key that must be of requests which
+// do the shared work, for the key to be of that.
+const ownPart = 0.8
+
+// SharedWork sums up the waits that end many at a time.
+func (c *Case) SharedWork() *SharedWork {
+	w := &SharedWork{Locks: c.queue(Shared, anywhere)}
+	if len(w.Keys) == 0 {
+		return w
+	}
+	type leaf struct {
+		shareable
+		class blame.ClassID
+		last  blame.Hop
+	}
+	what, _ := TopBy(c, w.Keys, func(k blame.Key) leaf { return leaf{c.leafOf(k), k.Class, k.Last} })
+	w.What, w.Class = what.kind, what.class
+	waited := make([]bool, len(c.A.Keys))
+	for _, id := range w.Keys {
+		waited[id] = true
+	}
+	does := c.releasing(w.Keys)
+	var took []float64
+	for _, r := range c.P.All() {
+		var ns float64
+		for _, p := range c.A.Requests[r].Pieces {
+			if k := c.Key(p.Key); !waited[p.Key] && Waits(k) && c.leafOf(k) == what.shareable {
+				ns += float64(p.NS)
+			}
+		}
+		if ns > 0 {
+			does[r] = true
+			took = append(took, ns)
+		}
+	}
+	n := 0
+	for _, r := range c.Typical {
+		if does[r] || slices.ContainsFunc(c.A.Requests[r].Pieces, func(p blame.Piece) bool { return waited[p.Key] }) {
+			n++
+		}
+	}
+	w.Typical = float64(n) / float64(max(1, len(c.Typical)))
+	w.Own = c.mostlyOf(does)
+	w.Where = c.doneAt(what.kind, what.site, what.last, what.class, does)
+	w.Takes, w.Usual = c.MeanHold(w.Keys), float64(c.A.Queue(w.Site).Hold)
+	if len(took) > 0 {
+		slices.Sort(took)
+		w.Takes, w.Usual = c.meanUnder(w.Keys, what.shareable), took[len(took)/2]
+	}
+	return w
+}
+
+// doneAt returns where a leaf of shared work lies, which some requests do themselves.
+func (c *Case) doneAt(kind blame.LeafKind, site blame.SiteID, last blame.Hop, class blame.ClassID, does map[int]bool) *Place {
+	if kind == blame.CPU {
+		if len(does) == 0 {
+			return c.ClassPlace(class)
+		}
+		if p, _ := c.hottest(c.sampleOf(slices.Collect(maps.Keys(does)))); p != nil {
+			return p
+		}
+	}
+	return c.PlaceOfHolder(site, last)
+}
+
+// leafOf is what a piece is about, whoever spends it: of a piece in the queue for
+// shared work, what is behind that.
+func (c *Case) leafOf(k blame.Key) shareable {
+	s := shareable{k.Kind, k.Site, k.Last.Site}
+	if kind, h := c.Serial(k); kind == Shared && k.Last == h {
+		s.caller = 0
+	}
+	return s
+}
+
+// releasing returns the attributed requests in which waits at the queues of keys ended.
+func (c *Case) releasing(keys []blame.KeyID) map[int]bool {
+	found, seen := map[int]bool{}, map[blame.SiteID]bool{}
+	for _, id := range keys {
+		_, h := c.Serial(c.Key(id))
+		if seen[h.Site] {
+			continue
+		}
+		seen[h.Site] = true
+		for _, i := range c.A.Releasers(h.Site) {
+			found[i] = true
+		}
+	}
+	out := map[int]bool{}
+	for _, r := range c.P.All() {
+		if found[c.A.Requests[r].Request] {
+			out[r] = true
+		}
+	}
+	return out
+}
+
+// mostlyOf returns the free keys of work and waits outside of queues whose time in the
+// tail is of some requests.
+func (c *Case) mostlyOf(requests map[int]bool) []blame.KeyID {
+	all, mine := make([]float64, len(c.A.Keys)), make([]float64, len(c.A.Keys))
+	for _, r := range c.Tail {
+		for _, p := range c.A.Requests[r].Pieces {
+			all[p.Key] += float64(p.NS)
+			if requests[r] {
+				mine[p.Key] += float64(p.NS)
+			}
+		}
+	}
+	var out []blame.KeyID
+	for _, id := range c.Free(c.unqueued) {
+		if mine[id] > 0 && mine[id] >= ownPart*all[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// meanUnder returns the mean time of a leaf under keys, of the tail requests that have any.
+func (c *Case) meanUnder(keys []blame.KeyID, leaf shareable) float64 {
+	in := map[blame.KeyID]bool{}
+	for _, id := range keys {
+		in[id] = c.leafOf(c.Key(id)) == leaf
+	}
+	var sum, n float64
+	for _, r := range c.Tail {
+		var ns int64
+		for _, p := range c.A.Requests[r].Pieces {
+			if in[p.Key] {
+				ns += p.NS
+			}
+		}
+		if ns > 0 {
+			sum += float64(ns)
+			n++
+		}
+	}
+	return sum / max(n, 1)
+}

@@ -1,0 +1,214 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// sharing is how requests wait for something that is done for all of them, and how it
+// is given to them.
+type sharing struct {
+	reason string
+	at     []string
+	give   []string
+}
+
+var (
+	byChannel = sharing{"chan receive", []string{"runtime.chanrecv1", "main.get", "main.serve"}, []string{"main.get", "main.serve"}}
+	byGroup   = sharing{"sync", []string{"sync.runtime_SemacquireWaitGroup", "sync.(*WaitGroup).Wait", "main.get", "main.serve"},
+		[]string{"sync.(*WaitGroup).Add", "sync.(*WaitGroup).Done", "main.get", "main.serve"}}
+	byLibrary = sharing{"sync", []string{"sync.(*WaitGroup).Wait", "golang.org/x/sync/singleflight.(*Group).Do", "main.get", "main.serve"},
+		[]string{"sync.(*WaitGroup).Add", "sync.(*WaitGroup).Done", "golang.org/x/sync/singleflight.(*Group).doCall", "golang.org/x/sync/singleflight.(*Group).Do", "main.get", "main.serve"}}
+	// byMessage sends everybody a message of his own.
+	byMessage = sharing{"chan receive", byChannel.at, []string{"runtime.chansend1", "main.get", "main.serve"}}
+)
+
+// doing is what one who runs on P 1 does for all.
+type doing func(p *play, g gotrace.GoID)
+
+// fetches is a wait for a peer.
+func fetches(ns int64) doing {
+	return func(p *play, g gotrace.GoID) {
+		p.leaves(g, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.get", "main.serve")
+		p.pass(ns)
+		p.wakes(0, g)
+		p.runs(g, 1)
+	}
+}
+
+func computesReview(p *play, g gotrace.GoID) {
+	p.computes(g, 1, 20*ms, "main.review", "main.get", "main.serve")
+}
+
+// asking brings goroutines home that carry requests beside the serving one.
+func asking(p *play) {
+	waitingHelper(p)
+	for g := range gotrace.GoID(5) {
+		p.waits(crowd0+g, "", home...)
+	}
+}
+
+// forAll lets others, and the request itself, wait for what another request does, of the
+// crowd's first or fifth member in turn.
+func (s sharing) forAll(others gotrace.GoID, do doing) func(p *play) {
+	turn := gotrace.GoID(0)
+	return func(p *play) {
+		by := crowd0 + turn
+		turn = 4 - turn
+		p.wakes(0, by)
+		p.runs(by, 1)
+		p.do(p.b.Task(by, "request"))
+		p.do(p.b.Yields(by, "preempted", p.stack("main.get", "main.serve")))
+		s.await(p, others)
+		p.runs(by, 1)
+		do(p, by)
+		s.release(p, by, others)
+		p.do(p.b.Done(by))
+		p.waits(by, "network", home...)
+		s.leave(p, others)
+	}
+}
+
+// byItself lets others wait for what the request does, a call of a peer.
+func (s sharing) byItself(others gotrace.GoID) func(p *play) {
+	return func(p *play) {
+		p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.get", "main.serve")
+		for g := crowd0; g < crowd0+others; g++ {
+			p.wakes(0, g)
+			p.runs(g, 1)
+			p.do(p.b.Task(g, "request"))
+			p.leaves(g, 1, s.reason, s.at...)
+		}
+		p.pass(20 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+		for g := crowd0; g < crowd0+others; g++ {
+			p.wakes(serving, g, s.give...)
+			p.runs(g, 1)
+			p.do(p.b.Done(g))
+			p.leaves(g, 1, "network", home...)
+		}
+	}
+}
+
+// inBackground is forAll done by the helper, which carries no request.
+func (s sharing) inBackground(others gotrace.GoID, do func(p *play)) func(p *play) {
+	return func(p *play) {
+		s.await(p, others)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		do(p)
+		s.release(p, helper, others)
+		p.waits(helper, "select", idle...)
+		s.leave(p, others)
+	}
+}
+
+func (s sharing) await(p *play, others gotrace.GoID) {
+	for g := crowd0 + 1; g <= crowd0+others; g++ {
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.do(p.b.Task(g, "request"))
+		p.waits(g, s.reason, s.at...)
+	}
+	p.leaves(serving, 0, s.reason, s.at...)
+}
+
+func (s sharing) release(p *play, by, others gotrace.GoID) {
+	for g := crowd0 + 1; g <= crowd0+others; g++ {
+		p.wakes(by, g, s.give...)
+	}
+	p.wakes(by, serving, s.give...)
+}
+
+func (s sharing) leave(p *play, others gotrace.GoID) {
+	for g := crowd0 + 1; g <= crowd0+others; g++ {
+		p.runs(g, 1)
+		p.do(p.b.Done(g))
+		p.waits(g, "network", home...)
+	}
+	p.do(p.b.Idle(1, gotrace.NoProc))
+	p.runs(serving, 0)
+}
+
+// either is one part for every nth request and another for the others.
+func either(n int, nth, others func(p *play)) func(p *play, i int) {
+	return func(p *play, i int) {
+		if i%n == n-1 {
+			nth(p)
+		} else {
+			others(p)
+		}
+	}
+}
+
+var sharedScenes = []told{
+	{
+		name:    "a closed channel, and the one of them who does it waits for a peer",
+		scene:   scene{procs: 2, cast: asking, in: every(20, byChannel.forAll(3, fetches(20*ms)))},
+		finding: "cache-stampede", where: "main.fetch", share: 1,
+	},
+	{
+		name:    "a WaitGroup, and the one of them who does it computes",
+		scene:   scene{procs: 2, cast: asking, in: every(20, byGroup.forAll(3, computesReview))},
+		finding: "cache-stampede", where: "main.review", share: 1,
+	},
+	{
+		name:    "singleflight",
+		scene:   scene{procs: 2, cast: asking, in: every(20, byLibrary.forAll(3, fetches(20*ms)))},
+		finding: "cache-stampede", where: "main.fetch", share: 1,
+	},
+	{
+		name:    "half of the slowest do it",
+		scene:   scene{procs: 2, cast: asking, in: every(40, byChannel.byItself(4))},
+		finding: "cache-stampede", where: "main.fetch", share: 1,
+	},
+	{
+		name: "a goroutine of its own does it now and then",
+		scene: scene{procs: 2, cast: asking, in: every(20, sharing{"chan receive", byChannel.at, []string{"main.renew", "main.loop"}}.
+			inBackground(3, naps(20*ms, "main.renew", "main.loop")))},
+		finding: "cache-stampede", where: "main.renew",
+	},
+	{
+		name: "a goroutine of its own does it for all requests, in batches",
+		scene: scene{procs: 2, cast: asking, in: func() func(p *play, i int) {
+			s := sharing{"chan receive", byChannel.at, []string{"main.flush", "main.loop"}}
+			return either(20, s.inBackground(3, naps(20*ms, "main.flush", "main.loop")), s.inBackground(3, naps(ms/10, "main.flush", "main.loop")))
+		}()},
+		finding: "single-worker", where: "main.flush",
+	},
+	{
+		name: "every request needs a call, and shares it with others",
+		scene: scene{procs: 2, cast: asking,
+			in: either(20, byChannel.forAll(3, fetches(20*ms)), byChannel.forAll(3, fetches(ms/10)))},
+		finding: "slow-dependency", where: "main.fetch",
+	},
+	{
+		name:    "every request shares a call, and all calls are slow",
+		scene:   scene{procs: 2, cast: asking, in: everyTime(byChannel.forAll(3, fetches(18*ms)))},
+		finding: "slow-dependency", where: "main.fetch",
+	},
+	{
+		name: "the peer is sometimes slow to answer those who share a call",
+		scene: scene{procs: 2, cast: asking,
+			in: then(every(20, byChannel.forAll(3, fetches(20*ms))), func(p *play, i int) {
+				if i%10 == 1 {
+					byChannel.forAll(3, fetches(ms/10))(p)
+				}
+			})},
+		finding: "slow-dependency", where: "main.fetch",
+	},
+	{
+		name:    "one waits for the other's call",
+		scene:   scene{procs: 2, cast: asking, in: every(20, byLibrary.forAll(0, fetches(20*ms)))},
+		finding: "slow-dependency", where: "main.fetch",
+	},
+	{
+		name:    "one gives to several, to each his own",
+		scene:   scene{procs: 2, cast: asking, in: every(20, byMessage.forAll(3, fetches(20*ms)))},
+		finding: "slow-dependency", where: "main.fetch",
+	},
+}
+
+func TestAStampedeIsToldFromOtherWaitsForOne(t *testing.T) { tell(t, sharedScenes) }
