@@ -112,6 +112,9 @@ func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline
 	}
 	from := sort.Search(len(me.Wakes), func(i int) bool { return me.Wakes[i].Time > r.at })
 	for i := from; i < len(me.Wakes) && i < from+maxUse && me.Wakes[i].Time <= done; i++ {
+		if me.Wakes[i].Birth && !a.t.Gs[me.Wakes[i].Whom].Died {
+			return 0, false // its child may still be at work with it
+		}
 		met[me.Wakes[i].Whom] = true
 	}
 	gave := func(h timeline.GID, until timeline.Time) bool {
