@@ -13,7 +13,7 @@ import (
 // Between these parts of stopping in the stops it cannot be told whether the stop
 // itself is long or somebody delays it: the runtime asks a running goroutine to
 // stop once more only after a while, and the trace does not say who was asked.
-const StoppingLow, StoppingHigh = 1. / 3, 2. / 3
+const stoppingLow, stoppingHigh = 1. / 3, 2. / 3
 
 // SlowStopping is how long it must take to stop the world, in nanoseconds, for
 // somebody to delay it: until all have stopped the runtime asks again every 100 us
@@ -44,9 +44,9 @@ func (c *Case) Stopping(what string, least timeline.Time, keep func(name string)
 		Alike: []string{"slow-to-stop"}, Record: "longer, with more of these stops in it",
 	}
 	switch {
-	case part > StoppingHigh:
+	case part > stoppingHigh:
 		e.Holds = No
-	case part > StoppingLow:
+	case part > stoppingLow:
 		e.Holds = Unknown
 	}
 	return e
@@ -230,7 +230,7 @@ func (u *Unstopped) Evidence(c *Case) []Evidence {
 	return []Evidence{
 		{
 			Text:  fmt.Sprintf("in %d slow stops it took %s to stop the world; %s of what such stops took passed before the last P had stopped", u.Stops, Ms(float64(u.Stopping)/float64(max(u.Stops, 1))), Pct(u.Part)),
-			Holds: Of(u.Part > StoppingHigh), Decides: true, Number: u.Part,
+			Holds: Of(u.Part > stoppingHigh), Decides: true, Number: u.Part,
 		},
 		{
 			Text:  fmt.Sprintf("a goroutine ran on for %s of that, mostly %s in %s", Pct(ran), c.ClassName(u.Class), PlaceName(u.Where)),
