@@ -13,7 +13,7 @@ var growth = Scenario{
 	Place:     symbol + "(*exports).collect",
 	Rate:      150,
 	Endpoints: []Endpoint{{Path: "/export"}},
-	Env:       []string{twoPs, "GOGC=400"},
+	Env:       []string{twoPs, "GOGC=3200"},
 	New:       newExports,
 }
 
