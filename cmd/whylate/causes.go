@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,11 +15,18 @@ import (
 )
 
 func newCauses() *cobra.Command {
-	return &cobra.Command{
+	var markdown bool
+	cmd := &cobra.Command{
 		Use:   "causes [ID]",
 		Short: "List the catalogue of causes, or explain one",
 		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
+			if markdown {
+				if len(a) > 0 {
+					return usageError{errors.New("--markdown writes the whole catalogue: leave the ID out")}
+				}
+				return causesMarkdown(cmd.OutOrStdout())
+			}
 			if len(a) == 0 {
 				for _, e := range cause.Entries() {
 					fmt.Fprintf(cmd.OutOrStdout(), "%-22s %s\n", e.ID, firstSentence(e.What))
@@ -33,6 +41,8 @@ func newCauses() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "write the whole catalogue as a Markdown document")
+	return cmd
 }
 
 // noCause says why there is no cause with an id.

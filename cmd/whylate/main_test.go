@@ -82,6 +82,7 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"record none.whylate",
 		"causes no-such-cause",
 		"causes cpu-hog gc-assist",
+		"causes --markdown cpu-hog",
 		"version x",
 		"demo no-such-demo",
 		"demo -o xml",
@@ -387,6 +388,21 @@ func TestAPlannedCauseIsCalledSo(t *testing.T) {
 		} else if code != exitUsage || !strings.Contains(stderr, "planned") {
 			t.Errorf("%s: exit %d, %s", id, code, stderr)
 		}
+	}
+}
+
+// What is committed is what go generate writes.
+func TestTheDocumentOfCausesIsCurrent(t *testing.T) {
+	want, err := os.ReadFile("../../docs/causes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := whylate(t, "causes", "--markdown")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	if stdout != string(want) {
+		t.Error("docs/causes.md is not current: run go generate ./cmd/whylate")
 	}
 }
 
