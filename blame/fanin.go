@@ -281,6 +281,7 @@ func (w *walker) forOneOf(at *where, g timeline.GID, s *timeline.Segment, from, 
 		next.depth++
 		w.walk(&next, f.rival, from, f.done)
 		w.nested, w.hold, w.held, w.holders, w.depth = kept.nested, kept.hold, kept.held, kept.holders, kept.depth
+		w.outside, w.squares, w.peer = kept.outside, kept.squares, kept.peer
 	}
 	w.acc, w.gathering = all, false
 	w.fanIns = append(w.fanIns, f)

@@ -98,8 +98,10 @@ func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline
 	for i := int(r.seg) + 1; i < len(me.Segs) && i < int(r.seg)+maxUse && done == 0; i++ {
 		switch s := &me.Segs[i]; {
 		case s.Kind != timeline.Waiting:
-		case a.f.Home(r.g, s), s.Stack != 0 && a.siteOf(s.Stack) == site:
+		case a.f.Home(r.g, s):
 			done = s.Start
+		case s.Stack != 0 && a.siteOf(s.Stack) == site:
+			return 0, false // it takes a second one, and may hold the first meanwhile
 		case s.Waker != timeline.NoG:
 			met[s.Waker] = true
 		}

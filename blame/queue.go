@@ -48,6 +48,8 @@ type Queue struct {
 	// Together is how many waits one release to all ends, as who waits there sees
 	// it: releases that end more count more. 0 if most waits end otherwise.
 	Together float64
+	// Calls is how many such releases there are.
+	Calls int
 }
 
 // Answers reports whether a goroutine ends waits of others in receives: whoever
@@ -102,7 +104,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	q.Peers, q.Children = float64(peers)/n, float64(children)/n
 	q.Wakers, q.Busiest, q.Worker = len(wakers), float64(most)/n, busiest
 	q.PerActivation = a.perActivation(site, busiest)
-	q.Together = a.together(site)
+	q.Together, q.Calls = a.together(site)
 	a.holds(site, q)
 	return q
 }
@@ -121,9 +123,10 @@ func (a *Attribution) Releasers(site SiteID) []int {
 	return out
 }
 
-// together measures Queue.Together at a site. A release to all is one call, so its
-// wake-ups come from one place while one goroutine runs on.
-func (a *Attribution) together(site SiteID) float64 {
+// together measures Queue.Together and Queue.Calls at a site. A release to all is one
+// call, so its wake-ups come from one place while one goroutine runs on. Who waits
+// there again at once was not served: it was woken to try again.
+func (a *Attribution) together(site SiteID) (together float64, calls int) {
 	type call struct {
 		by    timeline.GID
 		stack gotrace.StackID
@@ -133,19 +136,30 @@ func (a *Attribution) together(site SiteID) float64 {
 	all := 0
 	for _, r := range a.releases[site] {
 		s := &a.t.Gs[r.g].Segs[r.seg]
-		if a.toAll(s) {
+		if a.toAll(s) && !a.waitsAgain(r, site) {
 			ends[call{s.Waker, s.WakerStack, a.t.Gs[s.Waker].SegmentAt(r.at)}]++
 			all++
 		}
 	}
 	if 2*all <= len(a.releases[site]) {
-		return 0
+		return 0, 0
 	}
 	squares := 0
 	for _, n := range ends {
 		squares += n * n
 	}
-	return float64(squares) / float64(all)
+	return float64(squares) / float64(all), len(ends)
+}
+
+// waitsAgain reports whether the next wait of who was released is at the site again.
+func (a *Attribution) waitsAgain(r release, site SiteID) bool {
+	segs := a.t.Gs[r.g].Segs
+	for i := int(r.seg) + 1; i < len(segs) && i < int(r.seg)+maxUse; i++ {
+		if s := &segs[i]; s.Kind == timeline.Waiting {
+			return s.Stack != 0 && a.siteOf(s.Stack) == site
+		}
+	}
+	return false
 }
 
 // perActivation is how many waiters at a site g wakes per stay away from home.

@@ -193,7 +193,13 @@ func (c *Case) HeldBack() Evidence {
 		return e
 	}
 	e.Text = fmt.Sprintf("%d of %d connections that the process opened hold back segments that are not full (TCP_NODELAY is off, which Go sets)", back, known)
-	e.Holds, e.Number = Of(back > 0), float64(back)
+	e.Number = float64(back)
+	switch { // which of them the requests use is not known
+	case back == 0:
+		e.Holds = No
+	case 2*back > known:
+		e.Holds = Yes
+	}
 	return e
 }
 

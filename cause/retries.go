@@ -75,7 +75,9 @@ func (c *Case) Retries() *Retries {
 	for _, i := range c.Tail {
 		attempts[i] = c.A.Attempts(i)
 		for _, x := range attempts[i] {
-			lost[x.Site] += x.Paused
+			if x.Pause != 0 {
+				lost[x.Site] += x.Paused
+			}
 			if x.TimedOut {
 				lost[x.Site] += x.End - x.Start
 			}

@@ -68,6 +68,8 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	switch {
 	case h.Reason == timeline.ReasonSync:
 		return Lock
+	case q.Together >= blame.ManyWaiters && q.Calls >= 2*q.Wakers && c.readsReplies(h.Waker):
+		return Reader // of a connection for many calls: several answers may come in together
 	case q.Together >= blame.ManyWaiters:
 		return c.forAll(h.Site)
 	case q.Children > ChildRatio, q.Waits == 0: // what nobody ever ended was walked for a child that was still at work

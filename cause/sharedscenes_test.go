@@ -105,6 +105,20 @@ func (s sharing) inBackground(others gotrace.GoID, do func(p *play)) func(p *pla
 	}
 }
 
+// byReader lets others wait for their own calls on one connection, whose answers its
+// reader, the helper, gives to them one by one.
+func (s sharing) byReader(others gotrace.GoID) func(p *play) {
+	return func(p *play) {
+		s.await(p, others)
+		p.pass(20 * ms)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		s.release(p, helper, others)
+		p.waits(helper, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.receive", "main.run")
+		s.leave(p, others)
+	}
+}
+
 func (s sharing) await(p *play, others gotrace.GoID) {
 	for g := crowd0 + 1; g <= crowd0+others; g++ {
 		p.wakes(0, g)
@@ -203,6 +217,11 @@ var sharedScenes = []told{
 		name:    "one waits for the other's call",
 		scene:   scene{procs: 2, cast: asking, in: every(20, byLibrary.forAll(0, fetches(20*ms)))},
 		finding: "slow-dependency", where: "main.fetch",
+	},
+	{
+		name:    "the reader of a connection closes the channel of each call",
+		scene:   scene{procs: 2, cast: asking, in: every(20, byChannel.byReader(3))},
+		finding: "slow-dependency",
 	},
 	{
 		name:    "one gives to several, to each his own",

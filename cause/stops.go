@@ -82,11 +82,7 @@ type ranOn struct {
 // Unstopped collects the slow stops; nil if there are none.
 func (c *Case) Unstopped() *Unstopped {
 	t := c.A.Timeline()
-	slow := map[string]bool{}
-	for _, name := range c.A.Reasons {
-		kind := func(n string) bool { return n == name || collects(n) && collects(name) }
-		slow[name] = c.Stopping("", SlowStopping, kind).Holds == No
-	}
+	slow := c.slowStops()
 	u := &Unstopped{Keys: c.Free(func(k blame.Key) bool { return k.Kind == blame.STW && slow[c.A.Reasons[k.Reason]] })}
 	if len(u.Keys) == 0 {
 		return nil
@@ -133,6 +129,30 @@ func (c *Case) Unstopped() *Unstopped {
 	u.Where = c.placeOf(u)
 	u.Keys = append(u.Keys, c.behindUnstopped(u, slow)...)
 	return u
+}
+
+// slowStops returns the reasons of stops most of whose time in the slow requests passed
+// before the last P had stopped; those of the collector are one kind. See Stopping.
+func (c *Case) slowStops() map[string]bool {
+	kind := func(name string) string {
+		if collects(name) {
+			return ""
+		}
+		return name
+	}
+	before, all := map[string]timeline.Time{}, map[string]timeline.Time{}
+	for _, s := range c.A.Timeline().STW {
+		all[kind(s.Name)] += c.InTail(s.Start, s.End)
+		if s.Stopped-s.Start >= SlowStopping {
+			before[kind(s.Name)] += c.InTail(s.Start, s.Stopped)
+		}
+	}
+	slow := map[string]bool{}
+	for _, s := range c.A.Timeline().STW {
+		k := kind(s.Name)
+		slow[s.Name] = float64(before[k]) > stoppingHigh*float64(max(all[k], 1))
+	}
+	return slow
 }
 
 // placeOf returns where the goroutines that ran on were sampled, else where they

@@ -97,13 +97,15 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 }
 
-// bounded keeps a share printable: what is not a number is no share, and beyond
-// ten times the excess no digit helps.
+// maxShare is ten times the excess: beyond it no digit helps.
+const maxShare = 10
+
+// bounded keeps a share printable: what is not a number is no share.
 func bounded(share float64) float64 {
 	if math.IsNaN(share) {
 		return 0
 	}
-	return min(max(share, -10), 10)
+	return min(max(share, -maxShare), maxShare)
 }
 
 // size writes a number of bytes: 812 B, 1.20 MB.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
@@ -16,6 +17,12 @@ type account struct {
 	// total is the sum of the rows in tenths of a per cent. It is 1000 unless
 	// the diagnosis itself does not add up.
 	total int
+}
+
+// cut reports whether a share is beyond what is written out; then the rows need not
+// add up.
+func (a *account) cut() bool {
+	return slices.ContainsFunc(a.rows, func(r row) bool { return math.Abs(r.share) >= maxShare })
 }
 
 type rowKind int

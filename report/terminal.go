@@ -354,7 +354,10 @@ func (p *page) account(d *Diagnosis, a account) {
 	}
 	p.line("  " + strings.Repeat("─", share))
 	p.line("  " + padLeft(tenths(a.total), share))
-	if a.total != 1000 {
+	switch {
+	case a.cut():
+		p.fieldStyled("", "Shares beyond 1000 % are not written out: the slow requests take hardly longer than typical ones.", faint)
+	case a.total != 1000:
 		p.fieldStyled("", "These parts should add up to 100 %: a defect of whylate, please report it.", red)
 	}
 }

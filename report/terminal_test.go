@@ -252,6 +252,25 @@ func TestQuantitiesAreWrittenAsPeopleSayThem(t *testing.T) {
 	}
 }
 
+// Where slow requests take hardly longer than typical ones, parts that make up for
+// each other may be many times the excess.
+func TestSharesThatAreCutNeedNotAddUp(t *testing.T) {
+	d := base()
+	d.Unnamed = []cause.Unnamed{{Share: 30, Leaf: "here"}, {Share: -29.5, Leaf: "there"}, {Share: 0.5, Leaf: "rest"}}
+	d.Findings, d.ConsistentWith, d.UnresolvedShare = nil, nil, 0
+	for _, a := range accounts(d) {
+		if a.contrast == tail && !a.cut() {
+			t.Errorf("not cut: %+v", a.rows)
+		}
+	}
+	d.Unnamed[0].Share, d.Unnamed[1].Share = 2, -1.7
+	for _, a := range accounts(d) {
+		if a.cut() {
+			t.Errorf("cut: %+v", a.rows)
+		}
+	}
+}
+
 func TestEverythingAddsUpAsPrinted(t *testing.T) {
 	whole := func(d *Diagnosis, contrast string) {
 		t.Helper()

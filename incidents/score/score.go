@@ -62,13 +62,14 @@ func (t *Truth) Control() bool { return len(t.Causes) == 0 }
 type Result string
 
 // The results. Of a control, Right is the verdict healthy, Wrong is any name that
-// is not real there, and Silent is what is left: an inconclusive verdict.
+// is not real there, and Silent is what is left: an inconclusive verdict, or the name
+// of something that is real beside it.
 const (
 	// Right: the verdict is cause, the first finding was planted and is the largest
 	// of what was, and every other finding is real.
 	Right Result = "right"
-	// Honest: inconclusive, nothing is named, and the first set of look-alikes has
-	// what was planted.
+	// Honest: inconclusive, and what is named first, or else the first set of
+	// look-alikes, has what was planted; nothing is named that is not real.
 	Honest Result = "honest"
 	// Wrong: something is named that is not real, or something smaller first.
 	Wrong Result = "wrong"
