@@ -138,7 +138,7 @@ func (w *walker) setToWork(x *timeline.Wake) (sibling, bool) {
 	if i >= len(me.Segs) || !w.a.f.Home(x.Whom, &me.Segs[i]) || w.a.f.Entry(x.Whom) {
 		return out, false
 	}
-	for i++; i < len(me.Segs); i++ {
+	for i++; i < len(me.Segs) && w.steps <= maxSteps; i++ {
 		w.steps++
 		if w.a.f.Home(x.Whom, &me.Segs[i]) {
 			out.done = me.Segs[i].Start
@@ -205,7 +205,7 @@ func (w *walker) function(g timeline.GID) string {
 		return ""
 	}
 	f := outermost([]gotrace.Frame{{Func: me.Root}})
-	for i := 0; i < len(me.Segs) && f == ""; i++ {
+	for i := 0; i < len(me.Segs) && f == "" && w.steps <= maxSteps; i++ {
 		w.steps++
 		f = outermost(w.a.t.Stacks.Frames(me.Segs[i].Stack))
 	}

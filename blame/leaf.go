@@ -91,6 +91,9 @@ const (
 	// Switched: ready, but on the way to another thread, because somebody is locked
 	// to one.
 	Switched
+	// Expired: TimedOut, by the deadline or the close of the socket that was waited for,
+	// not of a wait for whoever waited there.
+	Expired
 )
 
 // SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.

@@ -118,9 +118,9 @@ func TestALiveDeadlineOfASocketIsATimeout(t *testing.T) {
 	}
 }
 
-// ask writes, and waits 5 ms for an answer.
+// ask writes, and waits 20 ms for an answer.
 func ask(c net.Conn) error {
-	if err := c.SetDeadline(time.Now().Add(5 * time.Millisecond)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
 		return err
 	}
 	if _, err := c.Write([]byte("?")); err != nil {

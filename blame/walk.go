@@ -392,10 +392,10 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		return
 	case s.Reason == timeline.ReasonNetwork && s.Waker != timeline.NoG:
 		k.Kind = Network // a deadline or a close ended it
-		k.Flags |= TimedOut
+		k.Flags |= TimedOut | Expired
 	case s.Reason == timeline.ReasonNetwork:
 		if !a.guards.NoTimeout && a.expired(g, s) {
-			k.Flags |= TimedOut
+			k.Flags |= TimedOut | Expired
 		}
 		if server, ok := a.stitched.server[g]; ok {
 			to = w.served(at, g, s, server, from, to, k)
@@ -529,7 +529,7 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, 
 	if polled-from > w.peer.Length() && k.Flags&(Inbound|TimedOut) == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
 		w.peer = Stretch{g, k.Site, from, polled}
 	}
-	k = Key{Flags: k.Flags&^(Inbound|TimedOut) | Blind, Site: k.Site}
+	k = Key{Flags: k.Flags&^(Inbound|TimedOut|Expired) | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)
 }
 

@@ -129,12 +129,12 @@ func (c *Case) Pools() *Locks { return c.queue(Pool, anywhere) }
 // Sends sums up the waits for consumers of full channels.
 func (c *Case) Sends() *Locks { return c.queue(Send, anywhere) }
 
-// TimedOut returns the part of the time under keys in waits that a deadline or a
-// cancellation ended.
+// TimedOut returns the part of the time under keys in waits for holders that a deadline
+// or a cancellation ended; a holder's own call that timed out ended none.
 func (c *Case) TimedOut(keys []blame.KeyID) float64 {
 	var out, total float64
 	for _, id := range keys {
-		if c.Key(id).Flags&blame.TimedOut != 0 {
+		if c.Key(id).Flags&(blame.TimedOut|blame.Expired) == blame.TimedOut {
 			out += c.NS[id]
 		}
 		total += c.NS[id]

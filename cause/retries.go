@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/whylate/whylate/blame"
@@ -47,12 +48,24 @@ type tally struct {
 // again reports whether a call had to be made again.
 func (t tally) again() bool { return t.timedOut > 0 || t.paused > 0 }
 
-// tallyAt sums up a request's attempts at a site.
+// tallyAt sums up a request's attempts at a site, as many as follow each other:
+// calls that run at a time are none that are made again.
 func tallyAt(site blame.SiteID, all []blame.Attempt) (t tally) {
+	at := make([]blame.Attempt, 0, len(all))
 	for _, x := range all {
-		if x.Site != site {
+		if x.Site == site {
+			at = append(at, x)
+		}
+	}
+	slices.SortFunc(at, func(x, y blame.Attempt) int {
+		return cmp.Or(cmp.Compare(x.End, y.End), cmp.Compare(x.Start, y.Start))
+	})
+	var end timeline.Time
+	for _, x := range at {
+		if x.Start < end {
 			continue
 		}
+		end = x.End
 		t.made++
 		if x.TimedOut {
 			t.timedOut++

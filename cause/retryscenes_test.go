@@ -103,6 +103,47 @@ func byChildren(n int) scene {
 	}}
 }
 
+// atOnce asks n peers at once, by a child each, and gathers their answers one by one.
+// Those of every tenth request run into their deadlines.
+func atOnce(n gotrace.GoID) scene {
+	first := gotrace.GoID(1000)
+	child := []string{"internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "main.supply", "main.ask.func1"}
+	return scene{procs: 2, in: func(p *play, i int) {
+		peers, ns := gotrace.GoID(1), ms
+		if i%10 == 9 {
+			peers, ns = n, 15*ms
+		}
+		p.do(p.b.Busy(1))
+		for c := first; c < first+peers; c++ {
+			p.do(p.b.Starts(serving, gotrace.NoProc, c, p.stack("main.ask", "main.serve"), p.stack("main.ask.func1")))
+			p.seen[c] = true
+			p.runs(c, 1)
+			calls(c, ms/100, with(asks[:4], "main.supply", "main.ask.func1")...)(p)
+			p.waits(c, "network", child...)
+		}
+		p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.ask", "main.serve")
+		p.pass(ns)
+		for c := first; c < first+peers; c++ {
+			p.wakes(0, c)
+			p.runs(c, 1)
+			if ns > ms {
+				calls(c, ms/100, with(hangsUp[:3], "main.supply", "main.ask.func1")...)(p)
+			} else {
+				calls(c, ms/100, with([]string{"syscall.read"}, child...)...)(p)
+			}
+			p.wakes(c, serving, "runtime.chansend1", "main.ask.func1")
+			p.do(p.b.Ends(c))
+			p.runs(serving, 0)
+			if c < first+peers-1 {
+				p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.ask", "main.serve")
+				p.pass(ms / 10)
+			}
+		}
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		first += peers
+	}}
+}
+
 var retryScenes = []told{
 	{name: "three attempts run into their deadline, and the fourth is answered",
 		scene:   callers(1, func(p *play) { attempts(3, 15*ms, 0)(p); answered(p, ms) }),
@@ -123,6 +164,7 @@ var retryScenes = []told{
 			answered(p, ms)
 		}), alike: []string{"retry-storm", "timer-wait"}},
 
+	{name: "six calls at a time run into their deadline", scene: atOnce(6), finding: "slow-dependency", where: "main.supply"},
 	{name: "one call times out",
 		scene: callers(1, func(p *play) { attempts(1, 40*ms, 0)(p); answered(p, ms) }), finding: "slow-dependency", where: "main.call"},
 	{name: "one call times out, and a pause follows",

@@ -219,6 +219,15 @@ var sharedScenes = []told{
 		finding: "slow-dependency", where: "main.fetch",
 	},
 	{
+		name: "it is done once in the recording",
+		scene: scene{procs: 2, requests: 60, cast: asking, in: func(p *play, i int) {
+			if i == 5 {
+				byChannel.forAll(3, fetches(20*ms))(p)
+			}
+		}},
+		alike: []string{"cache-stampede", "cold-start"},
+	},
+	{
 		name:    "the reader of a connection closes the channel of each call",
 		scene:   scene{procs: 2, cast: asking, in: every(20, byChannel.byReader(3))},
 		finding: "slow-dependency",

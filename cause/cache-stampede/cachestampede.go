@@ -47,6 +47,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Holds:   cause.Of(q.Together >= blame.ManyWaiters),
 				Decides: true, Number: q.Together,
 			},
+			again(q),
 			{
 				Text:    fmt.Sprintf("%s of the typical requests wait for it or do it themselves", cause.Pct(w.Typical)),
 				Holds:   cause.Of(w.Typical < 0.5),
@@ -66,4 +67,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.With(c.RunnerCPU(w.Class))
 	}
 	return j
+}
+
+// again says whether it is done now and then: what is done once may be a first use.
+func again(q *blame.Queue) cause.Evidence {
+	e := cause.Evidence{
+		Text:    fmt.Sprintf("it was done for those who waited %d times in the recording", q.Calls),
+		Decides: true, Number: float64(q.Calls), Alike: []string{"cold-start"}, Record: "longer: what comes back is no first use",
+	}
+	if q.Calls > 1 {
+		e.Holds = cause.Yes
+	}
+	return e
 }
