@@ -11,8 +11,12 @@ import (
 	"github.com/whylate/whylate/report"
 )
 
-// Schema names the format of a truth file.
-const Schema = "whylate.truth/1"
+// Schema names the format of a truth file, Suffix its place: it stands beside
+// NAME.whylate as NAME and this.
+const (
+	Schema = "whylate.truth/1"
+	Suffix = ".truth.json"
+)
 
 // Truth is what is known of an incident. It is a JSON file beside the incident.
 type Truth struct {
@@ -29,6 +33,28 @@ type Truth struct {
 	// contention of programs that share a machine. They may be named behind a right
 	// one, and in a control; they are no right answer.
 	Beside []string `json:"beside,omitempty"`
+	// Pairs are the runs with and without all that was planted that confirmed it;
+	// none if it was not confirmed.
+	Pairs []Pair `json:"pairs,omitempty"`
+}
+
+// Pair is the clients' 99th percentile, in ns, in a run with what was planted and in
+// one without.
+type Pair struct {
+	WithNS    int64 `json:"with_ns"`
+	WithoutNS int64 `json:"without_ns"`
+}
+
+// Severity is how many times the 99th percentile rose, at least, over the pairs; 0
+// without any.
+func (t *Truth) Severity() float64 {
+	least := 0.0
+	for i, p := range t.Pairs {
+		if r := float64(p.WithNS) / float64(max(1, p.WithoutNS)); i == 0 || r < least {
+			least = r
+		}
+	}
+	return least
 }
 
 // Planted is one cause of an incident.

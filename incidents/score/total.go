@@ -31,10 +31,23 @@ func ReadTruth(path string) (*Truth, error) {
 	if err := d.Decode(t); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return t, t.check(path)
+	return t, t.Check(path)
 }
 
-func (t *Truth) check(path string) error {
+// Write writes a truth file.
+func (t *Truth) Write(path string) error {
+	if err := t.Check(path); err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o644)
+}
+
+// Check reports what is wrong with a truth; path is its name in errors.
+func (t *Truth) Check(path string) error {
 	var errs []error
 	if t.Schema != Schema {
 		errs = append(errs, fmt.Errorf("%s: the schema is %q, not %q", path, t.Schema, Schema))

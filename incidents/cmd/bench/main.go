@@ -51,13 +51,13 @@ func run(args []string, out io.Writer) error {
 	if *recorded == "" || fs.NArg() > 0 {
 		return errors.New("usage: bench -recorded FOLDER")
 	}
-	files, err := filepath.Glob(filepath.Join(*recorded, "*.truth.json"))
+	files, err := filepath.Glob(filepath.Join(*recorded, "*"+score.Suffix))
 	if err != nil {
 		return err
 	}
 	var all []*score.Incident
 	for _, f := range files {
-		name := strings.TrimSuffix(filepath.Base(f), ".truth.json")
+		name := strings.TrimSuffix(filepath.Base(f), score.Suffix)
 		if !strings.Contains(name, *only) {
 			continue
 		}
@@ -95,7 +95,7 @@ func one(name, truth string) (*score.Incident, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := evidence.Open(strings.TrimSuffix(truth, ".truth.json")+".whylate", evidence.Options{})
+	in, err := evidence.Open(strings.TrimSuffix(truth, score.Suffix)+".whylate", evidence.Options{})
 	if err != nil {
 		return nil, err
 	}

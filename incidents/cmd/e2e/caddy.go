@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/whylate/whylate/incidents/score"
 	"github.com/whylate/whylate/load"
 )
 
@@ -27,9 +30,15 @@ http://:%s {
 }
 `
 
-// startCaddy runs a Caddy in front of a peer, both from bin, with all their files
-// in dir, and returns when a request goes all the way through.
-func startCaddy(ctx context.Context, t trial, bin, dir string) (_ *service, err error) {
+// caddy is a Caddy in front of a peer.
+type caddy struct {
+	beside bool     // with goroutines of ours in the same process
+	peer   []string // arguments of the server that it calls
+}
+
+func (caddy) source() source { return source{folder: "caddy", packages: []string{"./mirrored"}} }
+
+func (c caddy) start(ctx context.Context, rig rig) (_ *service, err error) {
 	addrs, err := addresses(3)
 	if err != nil {
 		return nil, err
@@ -42,22 +51,53 @@ func startCaddy(ctx context.Context, t trial, bin, dir string) (_ *service, err 
 			s.stop()
 		}
 	}()
-	s.peer, err = s.start(dir, filepath.Join(bin, "peer"), []string{"GOMAXPROCS=1"}, append(t.peer, "-listen", upstream)...)
+	s.peer, err = s.start(rig.dir, filepath.Join(rig.bin, "peer"), []string{"GOMAXPROCS=1"}, append(slices.Clip(c.peer), "-listen", upstream)...)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.peer.ready(ctx, "http://"+upstream+"/"); err != nil {
 		return nil, err
 	}
-	config := filepath.Join(dir, "Caddyfile")
+	config := filepath.Join(rig.dir, "Caddyfile")
 	if err := os.WriteFile(config, fmt.Appendf(nil, caddyfile, admin, site[strings.LastIndexByte(site, ':')+1:], upstream), 0o600); err != nil {
 		return nil, err
 	}
-	s.program, err = s.start(dir, filepath.Join(bin, t.program),
-		[]string{gomaxprocs, "HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_DATA_HOME=" + dir},
+	binary := "caddy"
+	if c.beside {
+		binary = "mirrored"
+	}
+	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, binary),
+		[]string{gomaxprocs, "HOME=" + rig.dir, "XDG_CONFIG_HOME=" + rig.dir, "XDG_DATA_HOME=" + rig.dir},
 		"run", "--config", config, "--adapter", "caddyfile")
 	if err != nil {
 		return nil, err
 	}
 	return s, s.program.ready(ctx, url)
+}
+
+var caddyTrials = []trial{
+	{name: "caddy-steady", program: caddy{peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
+	{
+		name: "caddy-upstream", program: caddy{peer: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
+		planted: one(score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = caddy{peer: evenReplies} }),
+		rise:    3, beside: contention,
+	},
+	{
+		name: "caddy-jobs", program: caddy{beside: true, peer: evenReplies}, rate: rate, lag: busyLag,
+		planted: one(score.Planted{Cause: "cpu-hog", Accept: []string{"netpoll-starvation"}}, func(t *trial) { t.program = caddy{peer: evenReplies} }),
+		rise:    1.5, beside: contention,
+	},
+	{
+		name: "caddy-quota", program: caddy{peer: evenReplies}, rate: rate, lag: burstLag,
+		bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
+		quota:  quota, felt: 20 * time.Millisecond,
+		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
+		rise:    1.5, beside: contention, blind: true,
+	},
+	{
+		name: "caddy-crowd", program: caddy{peer: evenReplies}, rate: rate, lag: busyLag,
+		neighbours: 8, felt: 8 * time.Millisecond,
+		planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
+		rise:    3, blind: true,
+	},
 }

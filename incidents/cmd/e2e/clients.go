@@ -31,13 +31,15 @@ func (s *settings) send(ctx context.Context, svc *service, t trial, seed uint64)
 	ctx, end := context.WithCancel(ctx)
 	c := &clients{end: end, done: make(chan struct{})}
 	go func() {
-		c.seen, c.err = load.Run(ctx, load.Config{
-			Targets: svc.targets, Rate: t.rate, Bursts: t.bursts, Seed: seed,
-			Duration: warmUp + measure + settle + s.duration + beyond,
-		})
+		c.seen, c.err = load.Run(ctx, svc.load(t, seed, warmUp+measure+settle+s.duration+beyond))
 		close(c.done)
 	}()
 	return c
+}
+
+// load is what the clients do for that long.
+func (s *service) load(t trial, seed uint64, d time.Duration) load.Config {
+	return load.Config{Targets: s.targets, Rate: t.rate, Bursts: t.bursts, Seed: seed, Duration: d}
 }
 
 // warmUp returns when the service has been under load for a while.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"os"
 	"path/filepath"
 
+	"github.com/whylate/whylate/incidents/score"
 	"github.com/whylate/whylate/load"
 )
 
@@ -18,9 +18,16 @@ const (
 	etcdMember = "alone"
 )
 
-// startEtcd runs a cluster of one etcd from bin on a folder in dir, through a file
-// system with slow fsyncs if the trial has one, and returns when it has a leader.
-func startEtcd(ctx context.Context, t trial, bin, dir string) (_ *service, err error) {
+// etcd is a cluster of one.
+type etcd struct {
+	gateway bool     // called through its own JSON gateway, not through gRPC
+	fsync   []string // arguments of slowfs, which its files are on; nil without it
+}
+
+func (etcd) source() source { return source{folder: "etcd"} }
+
+// start returns when the cluster has a leader.
+func (e etcd) start(ctx context.Context, rig rig) (_ *service, err error) {
 	addrs, err := addresses(2)
 	if err != nil {
 		return nil, err
@@ -32,11 +39,11 @@ func startEtcd(ctx context.Context, t trial, bin, dir string) (_ *service, err e
 			s.stop()
 		}
 	}()
-	disk, err := s.disk(ctx, t, bin, dir)
+	disk, err := s.disk(ctx, rig, e.fsync)
 	if err != nil {
 		return nil, err
 	}
-	s.program, err = s.start(dir, filepath.Join(bin, t.program), []string{gomaxprocs},
+	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "etcd"), []string{gomaxprocs},
 		"--name", etcdMember, "--data-dir", filepath.Join(disk, "etcd"), "--log-level", "error", "--enable-pprof",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", raft, "--initial-advertise-peer-urls", raft, "--initial-cluster", etcdMember+"="+raft)
@@ -46,13 +53,13 @@ func startEtcd(ctx context.Context, t trial, bin, dir string) (_ *service, err e
 	if err := s.program.ready(ctx, client+"/health"); err != nil {
 		return nil, err
 	}
-	return s, s.writers(ctx, t, bin, dir, client)
+	return s, s.writers(ctx, rig, e.gateway, client)
 }
 
 // writers decides how the clients write to an etcd: through its own JSON gateway,
 // or through a service of ours that speaks gRPC with it.
-func (s *service) writers(ctx context.Context, t trial, bin, dir, etcd string) error {
-	if t.gateway {
+func (s *service) writers(ctx context.Context, rig rig, gateway bool, etcd string) error {
+	if gateway {
 		for i := range keys {
 			s.targets = append(s.targets, put(etcd, i))
 		}
@@ -63,7 +70,7 @@ func (s *service) writers(ctx context.Context, t trial, bin, dir, etcd string) e
 		return err
 	}
 	url := "http://" + addrs[0] + "/"
-	front, err := s.start(dir, filepath.Join(bin, "front"), []string{"GOMAXPROCS=1"}, "-etcd", etcd, "-listen", addrs[0])
+	front, err := s.start(rig.dir, filepath.Join(rig.bin, "front"), []string{"GOMAXPROCS=1"}, "-etcd", etcd, "-listen", addrs[0])
 	if err != nil {
 		return err
 	}
@@ -80,26 +87,16 @@ func put(client string, key int) load.Target {
 	}
 }
 
-// disk returns the folder for the program's files.
-func (s *service) disk(ctx context.Context, t trial, bin, dir string) (string, error) {
-	files := filepath.Join(dir, "files")
-	if err := os.Mkdir(files, 0o700); err != nil || t.fsync == nil {
-		return files, err
-	}
-	const proof = "mounted"
-	if err := os.WriteFile(filepath.Join(files, proof), nil, 0o600); err != nil {
-		return "", err
-	}
-	mount := filepath.Join(dir, "mount")
-	if err := os.Mkdir(mount, 0o700); err != nil {
-		return "", err
-	}
-	fs, err := s.start(dir, filepath.Join(bin, "slowfs"), nil, append(t.fsync, files, mount)...)
-	if err != nil {
-		return "", err
-	}
-	return mount, fs.until(ctx, func(context.Context) error {
-		_, err := os.Stat(filepath.Join(mount, proof))
-		return err
-	})
+var etcdTrials = []trial{
+	{name: "etcd-steady", program: etcd{}, rate: putRate, lag: busyLag, beside: contention},
+	{
+		name: "etcd-disk", program: etcd{fsync: lateSyncs}, rate: putRate, lag: busyLag, felt: fsyncTime / 2,
+		planted: one(score.Planted{Cause: "slow-disk"}, func(t *trial) { t.program = etcd{fsync: noLateSyncs} }),
+		rise:    3, beside: contention, blind: true,
+	},
+	{
+		name: "etcd-gateway", program: etcd{gateway: true, fsync: lateSyncs}, rate: putRate, lag: busyLag, felt: fsyncTime / 2,
+		planted: one(score.Planted{Cause: "slow-disk"}, func(t *trial) { t.program = etcd{gateway: true, fsync: noLateSyncs} }),
+		rise:    3, beside: contention, blind: true,
+	},
 }

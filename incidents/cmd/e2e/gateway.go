@@ -3,15 +3,25 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/whylate/whylate/incidents/score"
 	"github.com/whylate/whylate/load"
 )
 
-// startGateway runs a gateway from bin that serves the calls that it makes itself,
-// makes them to another process, or one after the other to both, and returns when
-// a request goes all the way through.
-func startGateway(ctx context.Context, t trial, bin, dir string) (_ *service, err error) {
+// gateway is a service of ours that serves HTTP and makes gRPC calls: to itself, to
+// another process of its kind, or one after the other to both.
+type gateway struct {
+	inside []string // arguments of the server in its own process; nil without one
+	peer   []string // of the other one; nil without one
+	fsync  []string // arguments of slowfs, which its journal is on; nil without a journal
+}
+
+func (gateway) source() source { return source{folder: "gateway"} }
+
+func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 	addrs, err := addresses(3)
 	if err != nil {
 		return nil, err
@@ -24,31 +34,65 @@ func startGateway(ctx context.Context, t trial, bin, dir string) (_ *service, er
 			s.stop()
 		}
 	}()
-	disk := dir
-	if t.fsync != nil {
-		if disk, err = s.disk(ctx, t, bin, dir); err != nil {
-			return nil, err
-		}
-	}
 	var called []string
 	args := []string{"-listen", site}
-	if t.inside != nil {
+	if g.inside != nil {
 		called = append(called, near)
-		args = append(append(args, "-serve", near), t.inside...)
-		if t.fsync != nil {
-			args = append(args, "-journal", filepath.Join(disk, "journal"))
-		}
+		args = append(append(args, "-serve", near), g.inside...)
 	}
-	if t.peer != nil {
+	if g.fsync != nil {
+		disk, err := s.disk(ctx, rig, g.fsync)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "-journal", filepath.Join(disk, "journal"))
+	}
+	if g.peer != nil {
 		called = append(called, far)
-		s.peer, err = s.start(dir, filepath.Join(bin, t.program), []string{"GOMAXPROCS=1"}, append(t.peer, "-serve", far)...)
+		s.peer, err = s.start(rig.dir, filepath.Join(rig.bin, "gateway"), []string{"GOMAXPROCS=1"}, append(slices.Clip(g.peer), "-serve", far)...)
 		if err != nil {
 			return nil, err
 		}
 	}
-	s.program, err = s.start(dir, filepath.Join(bin, t.program), []string{gomaxprocs}, append(args, "-call", strings.Join(called, ","))...)
+	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "gateway"), []string{gomaxprocs}, append(args, "-call", strings.Join(called, ","))...)
 	if err != nil {
 		return nil, err
 	}
 	return s, s.program.ready(ctx, url+"/")
+}
+
+// refreshEvery is the mean time between refreshs of what every call reads: each
+// holds a lock for slowTime.
+const refreshEvery = 1500 * time.Millisecond
+
+var gatewayTrials = []trial{
+	{name: "gateway-steady", program: gateway{inside: evenReplies, peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
+	{
+		name: "gateway-sleep", program: gateway{inside: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
+		planted: one(score.Planted{Cause: "timer-wait", Place: "main.(*stock).Check"}, func(t *trial) { t.program = gateway{inside: evenReplies} }),
+		rise:    3, beside: contention, blind: true,
+	},
+	{
+		name: "gateway-lock", rate: rate, lag: calmLag, felt: slowTime / 2,
+		program: gateway{inside: append(slices.Clip(evenReplies), "-slow", slowTime.String(), "-refresh", refreshEvery.String())},
+		planted: one(score.Planted{Cause: "rwmutex-writer", Accept: []string{"lock-held-across-wait"}, Place: "main.(*stock).renew"},
+			func(t *trial) { t.program = gateway{inside: evenReplies} }),
+		rise: 3, beside: contention,
+	},
+	{
+		name: "gateway-disk", program: gateway{inside: []string{}, fsync: lateSyncs}, rate: putRate, lag: busyLag, felt: fsyncTime / 2,
+		planted: one(score.Planted{Cause: "slow-disk", Place: "main.(*stock).note"}, func(t *trial) { t.program = gateway{inside: []string{}, fsync: noLateSyncs} }),
+		rise:    3, beside: contention, blind: true,
+	},
+	{
+		name: "gateway-remote", program: gateway{peer: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
+		planted: one(score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"}, func(t *trial) { t.program = gateway{peer: evenReplies} }),
+		rise:    3, beside: contention,
+	},
+	{
+		name: "gateway-both", program: gateway{inside: evenReplies, peer: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
+		planted: one(score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"},
+			func(t *trial) { t.program = gateway{inside: evenReplies, peer: evenReplies} }),
+		rise: 3, beside: contention, blind: true,
+	},
 }

@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,9 +13,14 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/whylate/whylate/incidents/score"
+	"github.com/whylate/whylate/report"
 )
 
 func main() {
@@ -35,35 +39,68 @@ func main() {
 
 // settings are the command line.
 type settings struct {
-	bin      string // folder of the programs
-	whylate  string
-	keep     string // folder of the incidents
-	times    int
-	duration time.Duration
-	only     string
+	bin, hosts string // folders of the built programs and of what they are built of
+	whylate    string
+	keep       string // folder of the incidents
+	truth      string // folder of the truth files that removal has confirmed
+	times      int
+	pairs      int
+	duration   time.Duration
+	only       string
+	calm       bool
+	heldOut    bool
+
+	dir string // for files of the programs
 }
 
-func parse(args []string) (settings, error) {
-	var s settings
+func parse(args []string) (*settings, error) {
+	s := &settings{}
 	fs := flag.NewFlagSet("e2e", flag.ContinueOnError)
 	fs.StringVar(&s.bin, "bin", "", "`folder` of the built programs")
+	fs.StringVar(&s.hosts, "hosts", "", "`folder` that they are built of")
 	fs.StringVar(&s.whylate, "whylate", "", "the whylate `binary` to judge")
 	fs.StringVar(&s.keep, "keep", "", "`folder` to keep the incidents in; without it, they are removed")
+	fs.StringVar(&s.truth, "truth", "", "`folder` of the confirmed truth files; -pairs writes them, and recordings get copies")
 	fs.IntVar(&s.times, "times", 1, "how often to run each case")
-	fs.DurationVar(&s.duration, "for", 10*time.Second, "how long to record")
-	fs.StringVar(&s.only, "run", "", "only the cases with this `text` in their names")
+	fs.IntVar(&s.pairs, "pairs", 0, "diagnose nothing: confirm what is planted by that many runs with and without it")
+	fs.DurationVar(&s.duration, "for", 10*time.Second, "how long to record, or to measure")
+	fs.StringVar(&s.only, "run", "", "only the cases with this `text` in their names; several, separated by commas")
+	fs.BoolVar(&s.calm, "without", false, "run the cases without what is planted in them, as controls")
+	fs.BoolVar(&s.heldOut, "held-out", false, "run the held-out programs instead of those that rules are developed with")
 	if err := fs.Parse(args); err != nil {
 		return s, err
 	}
 	switch {
 	case fs.NArg() > 0:
 		return s, fmt.Errorf("unknown argument %q", fs.Arg(0))
-	case s.bin == "" || s.whylate == "":
-		return s, errors.New("-bin and -whylate are required; e2e.sh gives them")
-	case s.times < 1:
-		return s, fmt.Errorf("-times %d is not positive", s.times)
+	case s.bin == "" || s.hosts == "" || s.whylate == "":
+		return s, errors.New("-bin, -hosts and -whylate are required; e2e.sh gives them")
+	case s.times < 1 || s.pairs < 0:
+		return s, fmt.Errorf("-times %d or -pairs %d is not positive", s.times, s.pairs)
 	}
 	return s, nil
+}
+
+// chosen are the trials that the command line asks for.
+func (s *settings) chosen() (some []trial) {
+	for _, t := range all {
+		// Removal is no diagnosis: it may look at held-out programs.
+		if t.heldOut != s.heldOut && s.pairs == 0 {
+			continue
+		}
+		if s.calm || s.pairs > 0 {
+			if len(t.planted) == 0 || t.noHost {
+				continue
+			}
+		}
+		if s.calm {
+			t = t.calm()
+		}
+		if slices.ContainsFunc(strings.Split(s.only, ","), func(text string) bool { return strings.Contains(t.name, text) }) {
+			some = append(some, t)
+		}
+	}
+	return some
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -71,43 +108,58 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "e2e-")
-	if err != nil {
+	if s.dir, err = os.MkdirTemp("", "e2e-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(s.dir)
 	if s.keep == "" {
-		s.keep = dir
+		s.keep = s.dir
 	}
 	if err := os.MkdirAll(s.keep, 0o755); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, heading, "case", "right", "verdict", "found", "share", "p99", "client", "lag", "requests", "sent", "s")
-	var sum tally
-	for _, t := range trials {
-		if !strings.Contains(t.name, s.only) {
-			continue
+	some := s.chosen()
+	if len(some) == 0 {
+		return fmt.Errorf("no case has %q in its name", s.only)
+	}
+	for _, t := range some {
+		if err := t.source().build(ctx, s.hosts, s.bin, os.Stderr); err != nil {
+			return err
 		}
-		for i := range s.times {
-			if err := s.undisturbed(ctx, out, t, dir, i, &sum); err != nil {
+	}
+	if s.pairs > 0 {
+		return s.confirm(ctx, out, some)
+	}
+	fmt.Fprintf(out, heading, "case", "result", "verdict", "found", "share", "p99", "client", "lag", "stolen", "requests", "sent", "s")
+	var sum tally
+	for i := range s.times {
+		for _, t := range some {
+			if err := s.undisturbed(ctx, out, t, i, &sum); err != nil {
 				return err
 			}
 		}
 	}
-	return sum.err(s.only)
+	fmt.Fprintln(out, sum)
+	return sum.err()
 }
 
 // tally counts the runs by how they ended.
-type tally struct{ right, wrong, void int }
+type tally struct {
+	results   map[score.Result]int
+	bad, void int
+}
 
-func (c tally) err(only string) error {
+func (c tally) String() string {
+	return fmt.Sprintf("%d right, %d honest, %d wrong, %d silent; %d runs are worth nothing",
+		c.results[score.Right], c.results[score.Honest], c.results[score.Wrong], c.results[score.Silent], c.void)
+}
+
+func (c tally) err() error {
 	switch {
-	case c.right+c.wrong+c.void == 0:
-		return fmt.Errorf("no case has %q in its name", only)
-	case c.wrong > 0:
-		return fmt.Errorf("%d of %d diagnoses are wrong", c.wrong, c.right+c.wrong)
+	case c.bad > 0:
+		return fmt.Errorf("%d diagnoses are not good enough", c.bad)
 	case c.void > 0:
-		return fmt.Errorf("%d runs are worth nothing: in %d attempts at each, other work kept the machine busy or what was planted had no effect", c.void, attempts)
+		return fmt.Errorf("in %d attempts at each of %d runs, other work kept the machine busy or what was planted had no effect", attempts, c.void)
 	}
 	return nil
 }
@@ -117,9 +169,9 @@ const attempts = 3
 
 // undisturbed runs a case until the clients were on time and felt what was
 // planted, right or wrong: otherwise it is another case.
-func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, dir string, i int, sum *tally) error {
+func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, i int, sum *tally) error {
 	for range attempts {
-		o, err := s.try(ctx, t, dir, i)
+		o, err := s.try(ctx, t, i)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -127,16 +179,18 @@ func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, dir 
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 		o.print(out, t)
-		if err := o.label(t); err != nil {
+		if err := s.label(o, t); err != nil {
 			return err
 		}
-		switch {
-		case o.void != "":
+		if o.void != "" {
 			continue
-		case o.wrong == "":
-			sum.right++
-		default:
-			sum.wrong++
+		}
+		if sum.results == nil {
+			sum.results = map[score.Result]int{}
+		}
+		sum.results[o.result]++
+		if !o.good {
+			sum.bad++
 			s.explain(ctx, out, o.incident)
 		}
 		return nil
@@ -147,41 +201,91 @@ func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, dir 
 
 // label writes the truth beside the incident, where cmd/bench looks for it; a run
 // that was not what was planted has none.
-func (o *outcome) label(t trial) error {
-	file := strings.TrimSuffix(o.incident, ".whylate") + ".truth.json"
+func (s *settings) label(o *outcome, t trial) error {
+	file := strings.TrimSuffix(o.incident, ".whylate") + score.Suffix
 	if o.void != "" {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	b, err := json.MarshalIndent(t.truth(), "", "  ")
+	truth := t.truth()
+	if err := s.confirmed(truth); err != nil {
+		return err
+	}
+	return truth.Write(file)
+}
+
+// confirmed adds what removal has shown about a case, if anything, to its truth.
+func (s *settings) confirmed(truth *score.Truth) error {
+	if s.truth == "" || truth.Control() {
+		return nil
+	}
+	x, err := score.ReadTruth(s.truthFile(truth.Case))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(b, '\n'), 0o644)
+	if len(x.Causes) != len(truth.Causes) {
+		return fmt.Errorf("%s: the truth file has %d causes, the table %d", truth.Case, len(x.Causes), len(truth.Causes))
+	}
+	truth.Pairs = x.Pairs
+	for i := range truth.Causes {
+		truth.Causes[i].Share = x.Causes[i].Share
+	}
+	return nil
+}
+
+func (s *settings) truthFile(name string) string {
+	return filepath.Join(s.truth, strings.TrimSuffix(name, "-blind")+".json")
 }
 
 const (
-	heading = "%-17s %-5s %-12s %-48s %5s %8s %8s %6s %8s %6s %5s\n"
-	line    = "%-17s %-5s %-12s %-48s %5s %8.1f %8.1f %6.1f %8d %6d %5.1f\n"
+	heading = "%-20s %-6s %-12s %-48s %5s %8s %8s %6s %6s %8s %6s %5s\n"
+	line    = "%-20s %-6s %-12s %-48s %5s %8.1f %8.1f %6.1f %6s %8d %6d %5.1f\n"
 )
 
 func (o *outcome) print(out io.Writer, t trial) {
-	right := "yes"
-	switch {
-	case o.void != "":
-		right = o.void
-	case o.wrong != "":
-		right = "NO"
+	result := string(o.result)
+	if o.void != "" {
+		result = o.void
 	}
-	names, share := o.found()
-	fmt.Fprintf(out, line, t.name, right, o.Verdict, names, share,
+	names, share := found(&o.Diagnosis)
+	fmt.Fprintf(out, line, t.name, result, o.Verdict, names, share,
 		ms(o.Requests.P99NS), ms(int64(o.seen.Latency.Quantile(0.99))), ms(int64(o.seen.SendLag.Quantile(0.99))),
-		o.Requests.Count, o.sent(), o.took.Seconds())
-	if o.wrong != "" && o.void == "" {
-		fmt.Fprintf(out, "  wrong: %s\n", o.wrong)
-	}
+		fmt.Sprintf("%.1f%%", 100*o.StolenShare), o.Requests.Count, o.sent(), o.took.Seconds())
 }
+
+// found names what a diagnosis says, look-alikes in braces, and the share of the
+// first of it.
+func found(d *report.Diagnosis) (names, share string) {
+	var all []string
+	share = "-"
+	for i, f := range d.Findings {
+		name := f.Cause
+		if f.Contrast != "tail" {
+			name += " (" + f.Contrast + ")"
+		}
+		if all = append(all, name); i == 0 {
+			share = percent(f.Share)
+		}
+	}
+	for _, c := range d.ConsistentWith {
+		if all = append(all, "{"+strings.Join(c.Causes, ",")+"}"); len(all) == 1 {
+			share = percent(c.Share)
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return strings.Join(all, " + "), share
+	case d.Reason != "":
+		return d.Reason, share
+	}
+	return "-", share
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
 
 func ms(ns int64) float64 { return float64(ns) / 1e6 }

@@ -18,15 +18,10 @@ const (
 	settle = 2 * time.Second
 )
 
-// plant makes the host of a service that is under load what the trial says. What
-// it takes from the program it leaves to the clients, and to the server that the
-// program calls: else they would be late themselves.
-func (s *service) plant(ctx context.Context, t trial, bin, dir string) error {
+// plant makes the host of a service that is under load what the trial says.
+func (s *service) plant(ctx context.Context, t trial, rig rig) error {
 	if t.quota == 0 && t.neighbours == 0 {
 		return nil
-	}
-	if err := s.preferOthers(); err != nil {
-		return fmt.Errorf("running the clients first: %w", err)
 	}
 	if t.quota > 0 {
 		if err := s.limit(ctx, t.quota); err != nil {
@@ -35,7 +30,7 @@ func (s *service) plant(ctx context.Context, t trial, bin, dir string) error {
 	}
 	if t.neighbours > 0 {
 		var err error
-		s.neighbours, err = s.start(dir, filepath.Join(bin, "neighbour"), nil, "-threads", strconv.Itoa(t.neighbours))
+		s.neighbours, err = s.start(rig.dir, filepath.Join(rig.bin, "neighbour"), nil, "-threads", strconv.Itoa(t.neighbours))
 		if err != nil {
 			return err
 		}
@@ -44,7 +39,8 @@ func (s *service) plant(ctx context.Context, t trial, bin, dir string) error {
 }
 
 // preferOthers lets the clients and the program's own server run before all that
-// has a normal priority. Our main thread stays as it is, because it starts the
+// has a normal priority: what is planted is to be felt by the program, and by the
+// clients through it. Our main thread stays as it is, because it starts the
 // processes, and they would inherit.
 func (s *service) preferOthers() error {
 	self := os.Getpid() // also the id of the main thread

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/whylate/whylate/load"
@@ -39,4 +42,29 @@ func (s *service) stop() error {
 	}
 	s.undo = nil
 	return errors.Join(errs...)
+}
+
+// disk returns the folder for the program's files: below a slowfs with those
+// arguments, if there are any.
+func (s *service) disk(ctx context.Context, rig rig, fsync []string) (string, error) {
+	files := filepath.Join(rig.dir, "files")
+	if err := os.Mkdir(files, 0o700); err != nil || fsync == nil {
+		return files, err
+	}
+	const proof = "mounted"
+	if err := os.WriteFile(filepath.Join(files, proof), nil, 0o600); err != nil {
+		return "", err
+	}
+	mount := filepath.Join(rig.dir, "mount")
+	if err := os.Mkdir(mount, 0o700); err != nil {
+		return "", err
+	}
+	fs, err := s.start(rig.dir, filepath.Join(rig.bin, "slowfs"), nil, append(slices.Clip(fsync), files, mount)...)
+	if err != nil {
+		return "", err
+	}
+	return mount, fs.until(ctx, func(context.Context) error {
+		_, err := os.Stat(filepath.Join(mount, proof))
+		return err
+	})
 }

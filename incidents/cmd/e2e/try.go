@@ -13,22 +13,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/whylate/whylate/incidents/score"
 	"github.com/whylate/whylate/load"
+	"github.com/whylate/whylate/report"
 )
 
-const (
-	// analyseTimeout bounds a diagnosis beyond its recording.
-	analyseTimeout = 2 * time.Minute
-)
+// analyseTimeout bounds a diagnosis beyond its recording.
+const analyseTimeout = 2 * time.Minute
 
 // An outcome is what whylate said about one run, and what the clients saw of it.
 type outcome struct {
-	diagnosis
+	report.Diagnosis
 	seen     load.Result   // from the warm-up to the end of the recording
 	took     time.Duration // from the start of whylate to its last byte
-	wrong    string        // what is wrong with the diagnosis, or ""
-	void     string        // why the run was not the case that was planted, or ""
-	incident string        // file
+	result   score.Result
+	good     bool   // the result is
+	void     string // why the run was not the case that was planted, or ""
+	incident string // file
 }
 
 // sent is how many requests the clients sent per length of the recording.
@@ -39,51 +40,71 @@ func (o *outcome) sent() int {
 	return int(float64(o.seen.Offered) * float64(o.DurationNS) / float64(o.seen.Elapsed))
 }
 
+// under starts a trial's program, puts it under load and makes its host what the
+// trial says, and calls do meanwhile.
+func (s *settings) under(ctx context.Context, t trial, seed uint64, do func(*service, *clients) error) (err error) {
+	dir, err := os.MkdirTemp(s.dir, t.name+"-")
+	if err != nil {
+		return err
+	}
+	rig := rig{s.bin, dir}
+	svc, err := t.start(ctx, rig)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, svc.stop(), os.RemoveAll(dir)) }()
+	c := s.send(ctx, svc, t, seed)
+	defer c.end()
+	if err := c.warmUp(); err != nil {
+		return err
+	}
+	if err := svc.preferOthers(); err != nil && (t.quota > 0 || t.neighbours > 0) {
+		return fmt.Errorf("running the clients first: %w", err)
+	}
+	if err := svc.plant(ctx, t, rig); err != nil {
+		return err
+	}
+	return do(svc, c)
+}
+
 // try runs a case once.
-func (s *settings) try(ctx context.Context, t trial, dir string, i int) (_ *outcome, err error) {
-	dir, err = os.MkdirTemp(dir, t.name+"-")
-	if err != nil {
-		return nil, err
-	}
-	svc, err := t.start(ctx, t, s.bin, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, svc.stop()) }()
+func (s *settings) try(ctx context.Context, t trial, i int) (*outcome, error) {
 	o := &outcome{incident: filepath.Join(s.keep, fmt.Sprintf("%s-%d.whylate", t.name, i+1))}
-	clients := s.send(ctx, svc, t, uint64(i))
-	defer clients.end()
-	if err := clients.warmUp(); err != nil {
-		return nil, err
-	}
-	if err := svc.plant(ctx, t, s.bin, dir); err != nil {
-		return nil, err
-	}
-	err = s.diagnose(ctx, t, svc.pprof, o, func() {
-		clients.end()
-		svc.relieve()
+	err := s.under(ctx, t, uint64(i), func(svc *service, c *clients) error {
+		err := s.diagnose(ctx, t, svc.pprof, o, func() {
+			c.end()
+			svc.relieve()
+		})
+		if err != nil {
+			return err
+		}
+		if o.seen, err = c.result(); err != nil {
+			return err
+		}
+		o.result, o.good = t.judge(&o.Diagnosis)
+		o.void, err = t.void(svc, o)
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if o.seen, err = clients.result(); err != nil {
-		return nil, err
-	}
-	o.wrong = t.judge(&o.diagnosis)
-	o.void, err = t.void(svc, o.seen)
 	return o, err
 }
+
+// exitCodes are whylate's, by verdict.
+var exitCodes = map[string]int{"healthy": 0, "cause": 3, "inconclusive": 4}
 
 // leastThrottled is the part of its periods in which a quota must have stopped the
 // program to be what made a tail.
 const leastThrottled = 0.1
 
+// mostStolen is the part of the machine that a hypervisor may take during a
+// recording: the tail are the slowest 1.5 %, so much can be all of it.
+const mostStolen = 0.015
+
 // void says why the run was something else than what was planted, or nothing.
-func (t trial) void(svc *service, seen load.Result) (string, error) {
+func (t trial) void(svc *service, o *outcome) (string, error) {
 	switch {
-	case seen.SendLag.Quantile(0.99) > t.lag:
+	case o.seen.SendLag.Quantile(0.99) > t.lag, o.StolenShare > mostStolen:
 		return "busy", nil
-	case seen.Latency.Quantile(0.99) < t.felt:
+	case o.seen.Latency.Quantile(0.99) < t.felt:
 		return "mild", nil
 	case svc.group != nil:
 		part, err := svc.group.throttled()
@@ -116,11 +137,11 @@ func (s *settings) diagnose(ctx context.Context, t trial, url string, o *outcome
 	if err != nil && !errors.As(err, &exit) {
 		return err
 	}
-	if err := json.Unmarshal(out.Bytes(), &o.diagnosis); err != nil {
+	if err := json.Unmarshal(out.Bytes(), &o.Diagnosis); err != nil {
 		return fmt.Errorf("whylate (%s) printed no diagnosis: %w\n%s", cmd.ProcessState, err, progress.Bytes())
 	}
-	if o.Schema != schema {
-		return fmt.Errorf("the schema is %q, not %q", o.Schema, schema)
+	if o.Schema != report.Schema {
+		return fmt.Errorf("the schema is %q, not %q", o.Schema, report.Schema)
 	}
 	if want, ok := exitCodes[o.Verdict]; !ok || cmd.ProcessState.ExitCode() != want {
 		return fmt.Errorf("whylate says %s and exits with %d", o.Verdict, cmd.ProcessState.ExitCode())

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/incidents/score"
+	"github.com/whylate/whylate/report"
+)
+
+func TestJudge(t *testing.T) {
+	steady := trial{program: caddy{}}
+	slow := trial{program: caddy{}, planted: one(score.Planted{Cause: "slow-disk", Accept: []string{"page-faults"}}, nil), beside: contention}
+	blind := slow
+	blind.noHost = true
+	for _, c := range []struct {
+		name  string
+		trial trial
+		json  string
+		good  bool
+	}{
+		{"healthy where nothing was planted", steady, `{"verdict":"healthy"}`, true},
+		{"a cause where nothing was planted", steady, `{"verdict":"cause","findings":[{"cause":"slow-disk"}]}`, false},
+		{"look-alikes where nothing was planted", steady, `{"verdict":"inconclusive","consistent_with":[{"causes":["slow-disk"]}]}`, false},
+		{"inconclusive where nothing was planted", steady, `{"verdict":"inconclusive","reason":"unexplained"}`, false},
+		{"the planted cause", slow, `{"verdict":"cause","findings":[{"cause":"slow-disk"}]}`, true},
+		{"another cause", slow, `{"verdict":"cause","findings":[{"cause":"cpu-hog"}]}`, false},
+		{"another cause after the planted one", slow, `{"verdict":"cause","findings":[{"cause":"slow-disk"},{"cause":"cpu-hog"}]}`, false},
+		{"look-alikes of the planted cause", slow, `{"verdict":"inconclusive","consistent_with":[{"causes":["slow-cgo","slow-disk"]}]}`, true},
+		{"look-alikes without the planted cause", slow, `{"verdict":"inconclusive","consistent_with":[{"causes":["slow-cgo"]}]}`, false},
+		{"healthy where something was planted", slow, `{"verdict":"healthy"}`, false},
+		{"inconclusive where something was planted", slow, `{"verdict":"inconclusive","reason":"unexplained"}`, false},
+		{"the planted cause without host evidence", blind, `{"verdict":"cause","findings":[{"cause":"slow-disk"}]}`, true},
+		{"another cause without host evidence", blind, `{"verdict":"cause","findings":[{"cause":"cpu-hog"}]}`, false},
+		{"no answer without host evidence", blind, `{"verdict":"inconclusive","reason":"unexplained"}`, true},
+		{"healthy without host evidence", blind, `{"verdict":"healthy"}`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d report.Diagnosis
+			if err := json.Unmarshal([]byte(c.json), &d); err != nil {
+				t.Fatal(err)
+			}
+			if r, good := c.trial.judge(&d); good != c.good {
+				t.Errorf("judge: %v, good %v; want %v", r, good, c.good)
+			}
+		})
+	}
+}
+
+func TestTheTableIsConsistent(t *testing.T) {
+	seen := map[string]bool{}
+	for _, x := range all {
+		t.Run(x.name, func(t *testing.T) {
+			if seen[x.name] {
+				t.Error("the name is taken")
+			}
+			seen[x.name] = true
+			if !strings.HasPrefix(x.name, x.source().name()+"-") {
+				t.Errorf("the name does not begin with the host's, %q", x.source().name())
+			}
+			if err := x.truth().Check(x.name); err != nil {
+				t.Error(err)
+			}
+			if x.rate <= 0 || x.lag <= 0 {
+				t.Error("no rate, or no bound on how late the clients may be")
+			}
+			if len(x.planted) == 0 {
+				if x.rise != 0 || x.felt != 0 {
+					t.Error("a control that something is felt in")
+				}
+				return
+			}
+			if !slices.Contains(severities, x.rise) {
+				t.Errorf("the 99th percentile rises to %v times", x.rise)
+			}
+			before := x
+			for i := range x.planted {
+				if less := x.less(i); same(less, x) {
+					t.Errorf("without %s the situation is the same", x.planted[i].Cause)
+				}
+			}
+			if calm := x.calm(); len(calm.planted) != 0 || same(calm, x) {
+				t.Error("the control is the same situation")
+			}
+			if !same(before, x) {
+				t.Error("the removal changed the trial itself")
+			}
+		})
+	}
+}
+
+// same reports whether two trials are one situation.
+func same(x, y trial) bool {
+	for _, t := range []*trial{&x, &y} {
+		t.name, t.planted, t.felt, t.rise, t.beside = "", nil, 0, 0, nil
+	}
+	return reflect.DeepEqual(x, y)
+}
