@@ -11,7 +11,7 @@ STRICT := set -euo pipefail;
 export GOWORK := off
 
 GO          ?= go
-MODULES     := . sdk
+MODULES     := . sdk incidents
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Systems that the tests do not run on, but every package has to compile for.
 CROSS       := darwin/arm64 windows/arm64 linux/arm64

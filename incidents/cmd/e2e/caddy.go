@@ -34,6 +34,7 @@ http://:%s {
 type caddy struct {
 	beside bool     // with goroutines of ours in the same process
 	peer   []string // arguments of the server that it calls
+	env    []string
 }
 
 func (caddy) source() source { return source{folder: "caddy", packages: []string{"./mirrored"}} }
@@ -67,7 +68,7 @@ func (c caddy) start(ctx context.Context, rig rig) (_ *service, err error) {
 		binary = "mirrored"
 	}
 	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, binary),
-		[]string{gomaxprocs, "HOME=" + rig.dir, "XDG_CONFIG_HOME=" + rig.dir, "XDG_DATA_HOME=" + rig.dir},
+		append(slices.Clip(c.env), gomaxprocs, "HOME="+rig.dir, "XDG_CONFIG_HOME="+rig.dir, "XDG_DATA_HOME="+rig.dir),
 		"run", "--config", config, "--adapter", "caddyfile")
 	if err != nil {
 		return nil, err
@@ -75,29 +76,58 @@ func (c caddy) start(ctx context.Context, rig rig) (_ *service, err error) {
 	return s, s.program.ready(ctx, url)
 }
 
-var caddyTrials = []trial{
-	{name: "caddy-steady", program: caddy{peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
-	{
-		name: "caddy-upstream", program: caddy{peer: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
-		planted: one(score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = caddy{peer: evenReplies} }),
-		rise:    3, beside: contention,
+// frequentGC is a collection for every few requests, which hurts none of them much:
+// visible, and not the cause.
+var frequentGC = []string{"GOGC=5"}
+
+var caddyTrials = slices.Concat(
+	graded(func(l level) trial {
+		return trial{
+			name: "caddy-upstream", program: caddy{peer: replies(l.slow, slowShare)}, rate: rate, lag: calmLag, beside: contention,
+			planted: one(score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = caddy{peer: evenReplies} }),
+		}
+	}),
+	[]trial{
+		{name: "caddy-steady", program: caddy{peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
+		{name: "caddy-gc", program: caddy{peer: evenReplies, env: frequentGC}, rate: rate, lag: calmLag, beside: contention},
+		{
+			name: "caddy-upstream-gc", program: caddy{peer: replies(slowTime, slowShare), env: frequentGC}, rate: rate, lag: calmLag, felt: slowTime / 2,
+			planted: one(score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = caddy{peer: evenReplies, env: frequentGC} }),
+			rise:    3, beside: contention,
+		},
+		{
+			name: "caddy-jobs", program: caddy{beside: true, peer: evenReplies}, rate: rate, lag: busyLag,
+			planted: one(score.Planted{Cause: "cpu-hog", Accept: []string{"netpoll-starvation"}}, func(t *trial) { t.program = caddy{peer: evenReplies} }),
+			rise:    1.5, beside: contention,
+		},
+		{
+			name: "caddy-upstream-jobs", program: caddy{beside: true, peer: replies(4*slowTime, half)}, rate: rate, lag: busyLag, felt: slowTime / 2,
+			planted: []planted{
+				{score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = caddy{beside: true, peer: evenReplies} }},
+				{score.Planted{Cause: "cpu-hog", Accept: []string{"netpoll-starvation"}}, func(t *trial) {
+					c := t.program.(caddy)
+					c.beside = false
+					t.program = c
+				}},
+			},
+			rise: 3, beside: contention,
+		},
+		{
+			name: "caddy-quota", program: caddy{peer: evenReplies}, rate: rate, lag: burstLag,
+			bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
+			quota:  quota, felt: 20 * time.Millisecond,
+			planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
+			rise:    1.5, beside: contention, blind: true,
+		},
+		{
+			name: "caddy-bursts", program: caddy{peer: evenReplies}, rate: rate, lag: burstLag,
+			bursts: load.Bursts{Mean: burstEvery, Size: burstSize / 15}, beside: contention,
+		},
+		{
+			name: "caddy-crowd", program: caddy{peer: evenReplies}, rate: rate, lag: busyLag,
+			neighbours: 8, felt: 8 * time.Millisecond,
+			planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
+			rise:    3, blind: true,
+		},
 	},
-	{
-		name: "caddy-jobs", program: caddy{beside: true, peer: evenReplies}, rate: rate, lag: busyLag,
-		planted: one(score.Planted{Cause: "cpu-hog", Accept: []string{"netpoll-starvation"}}, func(t *trial) { t.program = caddy{peer: evenReplies} }),
-		rise:    1.5, beside: contention,
-	},
-	{
-		name: "caddy-quota", program: caddy{peer: evenReplies}, rate: rate, lag: burstLag,
-		bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
-		quota:  quota, felt: 20 * time.Millisecond,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention, blind: true,
-	},
-	{
-		name: "caddy-crowd", program: caddy{peer: evenReplies}, rate: rate, lag: busyLag,
-		neighbours: 8, felt: 8 * time.Millisecond,
-		planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:    3, blind: true,
-	},
-}
+)

@@ -17,6 +17,7 @@ type gateway struct {
 	inside []string // arguments of the server in its own process; nil without one
 	peer   []string // of the other one; nil without one
 	fsync  []string // arguments of slowfs, which its journal is on; nil without a journal
+	env    []string
 }
 
 func (gateway) source() source { return source{folder: "gateway"} }
@@ -54,7 +55,7 @@ func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 			return nil, err
 		}
 	}
-	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "gateway"), []string{gomaxprocs}, append(args, "-call", strings.Join(called, ","))...)
+	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "gateway"), append(slices.Clip(g.env), gomaxprocs), append(args, "-call", strings.Join(called, ","))...)
 	if err != nil {
 		return nil, err
 	}
@@ -65,34 +66,80 @@ func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 // holds a lock for slowTime.
 const refreshEvery = 1500 * time.Millisecond
 
-var gatewayTrials = []trial{
-	{name: "gateway-steady", program: gateway{inside: evenReplies, peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
-	{
-		name: "gateway-sleep", program: gateway{inside: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
-		planted: one(score.Planted{Cause: "timer-wait", Place: "main.(*stock).Check"}, func(t *trial) { t.program = gateway{inside: evenReplies} }),
-		rise:    3, beside: contention, blind: true,
+// refreshed are the arguments of a server whose calls all read what is renewed for
+// that long now and then.
+func refreshed(d time.Duration) []string {
+	return append(slices.Clip(evenReplies), "-slow", d.String(), "-refresh", refreshEvery.String())
+}
+
+var gatewayTrials = slices.Concat(
+	graded(func(l level) trial {
+		return trial{
+			name: "gateway-sleep", program: gateway{inside: replies(l.slow, slowShare)}, rate: rate, lag: calmLag, beside: contention, blind: l.suffix == "",
+			planted: one(score.Planted{Cause: "timer-wait", Place: "main.(*stock).Check"}, func(t *trial) { t.program = gateway{inside: evenReplies} }),
+		}
+	}),
+	graded(func(l level) trial {
+		return trial{
+			name: "gateway-lock", program: gateway{inside: refreshed(l.slow)}, rate: rate, lag: calmLag, beside: contention,
+			planted: one(score.Planted{Cause: "rwmutex-writer", Accept: []string{"lock-held-across-wait"}, Place: "main.(*stock).renew"},
+				func(t *trial) { t.program = gateway{inside: evenReplies} }),
+		}
+	}),
+	graded(func(l level) trial {
+		return trial{
+			name: "gateway-remote", program: gateway{peer: replies(l.slow, slowShare)}, rate: rate, lag: calmLag, beside: contention,
+			planted: one(score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"}, func(t *trial) { t.program = gateway{peer: evenReplies} }),
+		}
+	}),
+	[]trial{
+		{name: "gateway-steady", program: gateway{inside: evenReplies, peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
+		{name: "gateway-gc", program: gateway{inside: evenReplies, env: frequentGC}, rate: rate, lag: calmLag, beside: contention},
+		{
+			name: "gateway-disk", program: gateway{inside: []string{}, fsync: lateSyncs}, rate: putRate, lag: busyLag, felt: fsyncTime / 2,
+			planted: one(score.Planted{Cause: "slow-disk", Place: "main.(*stock).note"}, func(t *trial) { t.program = gateway{inside: []string{}, fsync: noLateSyncs} }),
+			rise:    3, beside: contention, blind: true,
+		},
+		{
+			name: "gateway-both", program: gateway{inside: evenReplies, peer: replies(slowTime, slowShare)}, rate: rate, lag: calmLag, felt: slowTime / 2,
+			planted: one(score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"},
+				func(t *trial) { t.program = gateway{inside: evenReplies, peer: evenReplies} }),
+			rise: 3, beside: contention, blind: true,
+		},
+		{
+			name: "gateway-lock-gc", program: gateway{inside: refreshed(slowTime), env: frequentGC}, rate: rate, lag: calmLag, felt: slowTime / 2,
+			planted: one(score.Planted{Cause: "rwmutex-writer", Accept: []string{"lock-held-across-wait"}, Place: "main.(*stock).renew"},
+				func(t *trial) { t.program = gateway{inside: evenReplies, env: frequentGC} }),
+			rise: 3, beside: contention,
+		},
+		sleepAndRemote("gateway-halves", slowTime, slowTime),
+		sleepAndRemote("gateway-parts", slowTime, slowTime/4),
 	},
-	{
-		name: "gateway-lock", rate: rate, lag: calmLag, felt: slowTime / 2,
-		program: gateway{inside: append(slices.Clip(evenReplies), "-slow", slowTime.String(), "-refresh", refreshEvery.String())},
-		planted: one(score.Planted{Cause: "rwmutex-writer", Accept: []string{"lock-held-across-wait"}, Place: "main.(*stock).renew"},
-			func(t *trial) { t.program = gateway{inside: evenReplies} }),
-		rise: 3, beside: contention,
-	},
-	{
-		name: "gateway-disk", program: gateway{inside: []string{}, fsync: lateSyncs}, rate: putRate, lag: busyLag, felt: fsyncTime / 2,
-		planted: one(score.Planted{Cause: "slow-disk", Place: "main.(*stock).note"}, func(t *trial) { t.program = gateway{inside: []string{}, fsync: noLateSyncs} }),
-		rise:    3, beside: contention, blind: true,
-	},
-	{
-		name: "gateway-remote", program: gateway{peer: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
-		planted: one(score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"}, func(t *trial) { t.program = gateway{peer: evenReplies} }),
-		rise:    3, beside: contention,
-	},
-	{
-		name: "gateway-both", program: gateway{inside: evenReplies, peer: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
-		planted: one(score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"},
-			func(t *trial) { t.program = gateway{inside: evenReplies, peer: evenReplies} }),
-		rise: 3, beside: contention, blind: true,
-	},
+)
+
+// sleepAndRemote is late for two reasons in different requests: in its own process
+// that long, and in the other one.
+func sleepAndRemote(name string, own, other time.Duration) trial {
+	return trial{
+		name: name, program: gateway{inside: replies(own, half), peer: replies(other, half)}, rate: rate, lag: calmLag, felt: other / 2,
+		planted: []planted{
+			{
+				score.Planted{Cause: "timer-wait", Place: "main.(*stock).Check"},
+				func(t *trial) {
+					g := t.program.(gateway)
+					g.inside = evenReplies
+					t.program = g
+				},
+			},
+			{
+				score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"},
+				func(t *trial) {
+					g := t.program.(gateway)
+					g.peer = evenReplies
+					t.program = g
+				},
+			},
+		},
+		rise: 1.5, beside: contention,
+	}
 }

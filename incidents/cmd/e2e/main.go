@@ -49,6 +49,8 @@ type settings struct {
 	only       string
 	calm       bool
 	heldOut    bool
+	least      float64       // of the diagnoses that count, those that must be good enough
+	limit      time.Duration // no run begins later; 0 is no limit
 
 	dir string // for files of the programs
 }
@@ -67,6 +69,8 @@ func parse(args []string) (*settings, error) {
 	fs.StringVar(&s.only, "run", "", "only the cases with this `text` in their names; several, separated by commas")
 	fs.BoolVar(&s.calm, "without", false, "run the cases without what is planted in them, as controls")
 	fs.BoolVar(&s.heldOut, "held-out", false, "run the held-out programs instead of those that rules are developed with")
+	fs.Float64Var(&s.least, "least", 1, "fail if less than that part of the diagnoses is right or honest; below 1, runs that do not count are no failure")
+	fs.DurationVar(&s.limit, "limit", 0, "begin no run later than this")
 	if err := fs.Parse(args); err != nil {
 		return s, err
 	}
@@ -75,6 +79,8 @@ func parse(args []string) (*settings, error) {
 		return s, fmt.Errorf("unknown argument %q", fs.Arg(0))
 	case s.bin == "" || s.hosts == "" || s.whylate == "":
 		return s, errors.New("-bin, -hosts and -whylate are required; e2e.sh gives them")
+	case !(s.least >= 0 && s.least <= 1):
+		return s, fmt.Errorf("-least %v is no part", s.least)
 	case s.times < 1 || s.pairs < 0:
 		return s, fmt.Errorf("-times %d or -pairs %d is not positive", s.times, s.pairs)
 	}
@@ -132,33 +138,43 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, heading, "case", "result", "verdict", "found", "share", "p99", "client", "lag", "stolen", "requests", "sent", "s")
 	var sum tally
+	begun := time.Now()
 	for i := range s.times {
 		for _, t := range some {
+			if s.limit > 0 && time.Since(begun) > s.limit {
+				sum.skipped++
+				continue
+			}
 			if err := s.undisturbed(ctx, out, t, i, &sum); err != nil {
 				return err
 			}
 		}
 	}
 	fmt.Fprintln(out, sum)
-	return sum.err()
+	return sum.err(s.least)
 }
 
 // tally counts the runs by how they ended.
 type tally struct {
-	results   map[score.Result]int
-	bad, void int
+	results            map[score.Result]int
+	bad, void, skipped int
 }
 
 func (c tally) String() string {
-	return fmt.Sprintf("%d right, %d honest, %d wrong, %d silent; %d runs are worth nothing",
-		c.results[score.Right], c.results[score.Honest], c.results[score.Wrong], c.results[score.Silent], c.void)
+	return fmt.Sprintf("%d right, %d honest, %d wrong, %d silent; %d are not good enough; %d runs are worth nothing, %d were not begun",
+		c.results[score.Right], c.results[score.Honest], c.results[score.Wrong], c.results[score.Silent], c.bad, c.void, c.skipped)
 }
 
-func (c tally) err() error {
+// err is nil if that part of the diagnoses is good enough.
+func (c tally) err(least float64) error {
+	counted := 0
+	for _, n := range c.results {
+		counted += n
+	}
 	switch {
-	case c.bad > 0:
-		return fmt.Errorf("%d diagnoses are not good enough", c.bad)
-	case c.void > 0:
+	case float64(counted-c.bad) < least*float64(counted):
+		return fmt.Errorf("%d of %d diagnoses are not good enough", c.bad, counted)
+	case least == 1 && c.void > 0:
 		return fmt.Errorf("in %d attempts at each of %d runs, other work kept the machine busy or what was planted had no effect", attempts, c.void)
 	}
 	return nil

@@ -99,3 +99,16 @@ func same(x, y trial) bool {
 	}
 	return reflect.DeepEqual(x, y)
 }
+
+func TestTheTallyFailsBelowThePartThatMustBeGood(t *testing.T) {
+	c := tally{results: map[score.Result]int{score.Right: 7, score.Wrong: 3}, bad: 3, void: 1}
+	for least, fails := range map[float64]bool{0.7: false, 0.71: true, 1: true} {
+		if err := c.err(least); (err != nil) != fails {
+			t.Errorf("at least %v: %v", least, err)
+		}
+	}
+	c = tally{results: map[score.Result]int{score.Honest: 1}, void: 1}
+	if c.err(1) == nil || c.err(0.9) != nil {
+		t.Error("a run that does not count must fail only where all diagnoses must be good")
+	}
+}

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command perf measures what a diagnosis of a trace file costs beside the bare
 // event loop of golang.org/x/exp/trace and beside go tool trace -pprof=sched, in
 // one run: wall time, user CPU and peak memory of each, and their ratios.
