@@ -234,9 +234,9 @@ func answer(d *report.Diagnosis) string {
 	return d.Verdict
 }
 
-// Markdown writes the total, the incidents and the confusion table.
+// Markdown writes the totals of the programs that rules were developed with and of
+// those that were held out, then the incidents, then the confusion table.
 func Markdown(w io.Writer, all []*Incident) error {
-	t := Sum(all)
 	var b strings.Builder
 	row := func(cells ...any) {
 		for _, c := range cells {
@@ -244,35 +244,68 @@ func Markdown(w io.Writer, all []*Incident) error {
 		}
 		b.WriteString("|\n")
 	}
-	row("", "")
-	row("---", "---")
-	for _, r := range []struct {
-		name string
-		r    Ratio
-	}{
-		{"right", t.Right}, {"honest", t.Honest}, {"wrong", t.Wrong}, {"silent", t.Silent},
-		{"AC@1 by category", t.AC1}, {"AC@3 by category", t.AC3}, {"AC@1 by place", t.Place},
-		{"false alarms on controls", t.Alarms}, {"controls called healthy", t.Healthy}, {"planted shares inside the interval", t.Covered},
-	} {
-		row(r.name, r.r)
-	}
-	if t.Composites > 0 {
-		row("total variation on composites", fmt.Sprintf("%.2f (mean of %d)", t.Distance, t.Composites))
-	}
-	for _, x := range t.Baselines {
-		row("baseline, "+x.Name+": AC@1 by category", x.AC1)
-		row("baseline, "+x.Name+": AC@1 by place", x.Place)
-	}
-	row("seconds to analyse, median and longest", fmt.Sprintf("%.2f, %.2f", t.Median, t.Longest))
-	b.WriteString("\n")
-	row("incident", "planted", "answered", "result")
-	row("---", "---", "---", "---")
-	for _, i := range all {
-		var planted []string
-		for _, p := range i.Truth.Causes {
-			planted = append(planted, p.Cause)
+	var parts []*Total
+	head, rule := []any{""}, []any{"---"}
+	for _, part := range []struct {
+		name    string
+		heldOut bool
+	}{{"development", false}, {"held out", true}} {
+		if some := keep(all, part.heldOut); len(some) > 0 {
+			parts = append(parts, Sum(some))
+			head, rule = append(head, part.name), append(rule, "---")
 		}
-		row(i.Name, strings.Join(planted, " + "), answer(i.diagnosis), i.Result)
+	}
+	row(head...)
+	row(rule...)
+	line := func(name string, value func(*Total) string) {
+		cells := []any{name}
+		for _, t := range parts {
+			cells = append(cells, value(t))
+		}
+		row(cells...)
+	}
+	for _, r := range []struct {
+		name  string
+		value func(*Total) Ratio
+	}{
+		{"right", func(t *Total) Ratio { return t.Right }},
+		{"honest", func(t *Total) Ratio { return t.Honest }},
+		{"wrong", func(t *Total) Ratio { return t.Wrong }},
+		{"silent", func(t *Total) Ratio { return t.Silent }},
+		{"AC@1 by category", func(t *Total) Ratio { return t.AC1 }},
+		{"AC@3 by category", func(t *Total) Ratio { return t.AC3 }},
+		{"AC@1 by place", func(t *Total) Ratio { return t.Place }},
+		{"false alarms on controls", func(t *Total) Ratio { return t.Alarms }},
+		{"controls called healthy", func(t *Total) Ratio { return t.Healthy }},
+		{"planted shares inside the interval", func(t *Total) Ratio { return t.Covered }},
+	} {
+		line(r.name, func(t *Total) string { return r.value(t).String() })
+	}
+	line("total variation on composites", func(t *Total) string {
+		if t.Composites == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.2f (mean of %d)", t.Distance, t.Composites)
+	})
+	for k := range parts[0].Baselines {
+		at := func(value func(BaselineTotal) Ratio) func(*Total) string {
+			return func(t *Total) string {
+				if k >= len(t.Baselines) { // only controls
+					return "-"
+				}
+				return value(t.Baselines[k]).String()
+			}
+		}
+		name := "baseline, " + parts[0].Baselines[k].Name + ": AC@1"
+		line(name+" by category", at(func(b BaselineTotal) Ratio { return b.AC1 }))
+		line(name+" by place", at(func(b BaselineTotal) Ratio { return b.Place }))
+	}
+	line("seconds to analyse, median and longest", func(t *Total) string { return fmt.Sprintf("%.2f, %.2f", t.Median, t.Longest) })
+	b.WriteString("\n")
+	row("incident", "times", "planted", "removal", "answers")
+	row("---", "---", "---", "---", "---")
+	for _, g := range byCase(all) {
+		row(g.cells()...)
 	}
 	b.WriteString("\n")
 	row("planted", "answered", "times")
@@ -285,6 +318,66 @@ func Markdown(w io.Writer, all []*Incident) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func keep(all []*Incident, heldOut bool) (some []*Incident) {
+	for _, i := range all {
+		if i.Truth.HeldOut == heldOut {
+			some = append(some, i)
+		}
+	}
+	return some
+}
+
+// byCase are the runs of each case, in order of their names.
+func byCase(all []*Incident) (groups []group) {
+	for _, i := range all {
+		k := slices.IndexFunc(groups, func(g group) bool { return g[0].Truth.Case == i.Truth.Case })
+		if k < 0 {
+			k, groups = len(groups), append(groups, nil)
+		}
+		groups[k] = append(groups[k], i)
+	}
+	slices.SortStableFunc(groups, func(x, y group) int { return strings.Compare(x[0].Truth.Case, y[0].Truth.Case) })
+	return groups
+}
+
+// A group are runs of one case.
+type group []*Incident
+
+// cells are the group's row in the table of incidents.
+func (g group) cells() []any {
+	t := g[0].Truth
+	var planted []string
+	for _, p := range t.Causes {
+		s := p.Cause
+		if p.Share > 0 {
+			s += fmt.Sprintf(" %.0f%%", 100*p.Share)
+		}
+		planted = append(planted, s)
+	}
+	removal := "-"
+	if s := t.Severity(); s > 0 {
+		removal = fmt.Sprintf("%.1fx", s)
+	}
+	var answers []string
+	times := map[string]int{}
+	for _, i := range g {
+		a := fmt.Sprintf("%s: %s", i.Result, answer(i.diagnosis))
+		if times[a]++; times[a] == 1 {
+			answers = append(answers, a)
+		}
+	}
+	for k, a := range answers {
+		if times[a] > 1 {
+			answers[k] += fmt.Sprintf(" (%d)", times[a])
+		}
+	}
+	name := t.Case
+	if t.HeldOut {
+		name += " (held out)"
+	}
+	return []any{name, len(g), strings.Join(planted, " + "), removal, strings.Join(answers, "; ")}
 }
 
 func sorted[V any](m map[string]V) []string {

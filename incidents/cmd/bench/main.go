@@ -44,6 +44,7 @@ func run(args []string, out io.Writer) error {
 	recorded := fs.String("recorded", "", "`folder` of incidents and truth files")
 	only := fs.String("run", "", "only the incidents with this `text` in their names")
 	asJSON := fs.Bool("json", false, "print JSON instead of Markdown")
+	document := fs.String("document", "", "print the whole of docs/benchmark.md; the programs are below that `folder`")
 	least := fs.Float64("least", 0, "fail if the ratio of right answers is below this")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -78,6 +79,11 @@ func run(args []string, out io.Writer) error {
 			Incidents []*score.Incident `json:"incidents"`
 		}{score.Sum(all), all})
 	} else {
+		if *document != "" {
+			if err := introduce(out, *document, all); err != nil {
+				return err
+			}
+		}
 		err = score.Markdown(out, all)
 	}
 	if err != nil {

@@ -39,7 +39,8 @@ func main() {
 		os.Exit(demo.Victim(name, os.Args[1:]))
 	}
 	if len(os.Args) == 2 && os.Args[1] == "burn" {
-		for { //lint:ignore SA5002 it is to use a CPU
+		//lint:ignore SA5002 it is to use a CPU
+		for {
 		}
 	}
 	scenarios := flag.String("scenarios", "steady,cpu-hog,expensive-request,overload", "demo scenarios to run")

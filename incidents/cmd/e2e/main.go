@@ -215,11 +215,12 @@ func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, i in
 	return nil
 }
 
-// label writes the truth beside the incident, where cmd/bench looks for it; a run
-// that was not what was planted has none.
+// label writes the truth beside the incident, where cmd/bench looks for it. A run
+// that was not what was planted has none, and neither has one without the host's
+// evidence, which is judged by another measure.
 func (s *settings) label(o *outcome, t trial) error {
 	file := strings.TrimSuffix(o.incident, ".whylate") + score.Suffix
-	if o.void != "" {
+	if o.void != "" || t.noHost {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/whylate/whylate/incidents/score"
+)
+
+// introduction is what stands above the tables of docs/benchmark.md. Its verbs are
+// the number of incidents, cases and programs, the version of Go, and the list of
+// programs.
+const introduction = `# How often is the named cause right?
+
+<!-- Written by incidents/cmd/bench -document; do not edit. -->
+
+%[1]d recordings of %[2]d cases on %[3]d programs, whose truth is known by removal: each planted cause made the clients' 99th percentile rise
+by what its case says in each of three pairs of runs with and without it, and the removed share is what went with it. The
+recordings were taken live by whylate itself, with %[4]s, on a machine with %[5]d CPUs that the program, what it calls, its clients and
+whylate share; runs in which other work, or the hypervisor, disturbed the clients do not count, whatever their answer.
+
+    incidents/e2e.sh -pairs 3 -for 10s          confirms what is planted, writes incidents/truth
+    incidents/e2e.sh -times 3 -for 10s          records and judges
+    incidents/e2e.sh -without -for 10s          the same programs without what is planted: controls
+    cd incidents && GOWORK=off go run ./cmd/bench -recorded ../.cache/e2e/incidents -document hosts >../docs/benchmark.md
+
+Rules were developed with one part of the programs. The other part is held out: its truth was committed before it was first
+diagnosed, and no rule was changed because of an answer there.
+
+**right**: the verdict is cause, the first finding is the largest planted cause, and nothing is named that is not real. **honest**: undecided,
+and what was planted is among the look-alikes or was named without enough of the tail. **wrong**: something is named that is not real,
+or something smaller first. **silent**: the rest. A control is right if it is called healthy, and a false alarm if a cause is named
+there; the contention of programs that share a machine is real everywhere. The baselines are what anybody can say of the same recordings:
+the largest state of the slow requests' own goroutines, and the top of the CPU profile during slow requests.
+
+| program | built from | |
+|---|---|---|
+%[6]s
+`
+
+// introduce writes what stands above the tables.
+func introduce(out io.Writer, hosts string, all []*score.Incident) error {
+	cases, programs := map[string]bool{}, map[string]bool{}
+	var list []string
+	for _, i := range all {
+		cases[i.Truth.Case] = true
+		if programs[i.Truth.Host] {
+			continue
+		}
+		programs[i.Truth.Host] = true
+		from, err := versions(filepath.Join(hosts, i.Truth.Host, "go.mod"))
+		if err != nil {
+			return err
+		}
+		part := "development"
+		if i.Truth.HeldOut {
+			part = "held out"
+		}
+		list = append(list, fmt.Sprintf("| %s | %s | %s |", i.Truth.Host, strings.Join(from, ", "), part))
+	}
+	slices.Sort(list)
+	_, err := fmt.Fprintf(out, introduction, len(all), len(cases), len(programs), runtime.Version(), runtime.NumCPU(), strings.Join(list, "\n"))
+	return err
+}
+
+// versions are the modules that a go.mod requires directly.
+func versions(path string) (direct []string, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	in := false
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		switch {
+		case line == "require (":
+			in = true
+			continue
+		case line == ")":
+			in = false
+		case strings.HasPrefix(line, "require "):
+			line = strings.TrimPrefix(line, "require ")
+		case !in:
+			continue
+		}
+		if f := strings.Fields(line); len(f) == 2 && !strings.HasPrefix(f[0], "golang.org/x/") {
+			direct = append(direct, "`"+f[0]+"` "+f[1])
+		}
+	}
+	return direct, nil
+}
