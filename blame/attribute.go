@@ -171,7 +171,8 @@ func (w *walker) request(i int) Attributed {
 	w.total += w.steps
 	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
 	w.outside, w.squares, w.peer = 0, 0, Stretch{}
-	w.begun, w.reads = r.Start(), w.a.f.Roles[r.Role].Shape == request.Connection
+	role := &w.a.f.Roles[r.Role]
+	w.begun, w.reads, w.library = r.Start(), role.Shape == request.Connection, role.Library()
 	w.fanIns = w.fanIns[:0]
 	for _, p := range r.Parts {
 		w.g, w.ends = p.G, p.End

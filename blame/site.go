@@ -52,7 +52,15 @@ var sites = []struct {
 	{0, SitePool, "github.com/gomodule/redigo/redis.(*Pool).waitVacantConn"},
 	{0, SitePool, "github.com/jackc/puddle/"},
 	{0, SiteInbound, "net/http.(*connReader).Read"},
+	{0, SiteInbound, "net/http.(*connReader).backgroundRead"},
 	{0, SiteInbound, "net/http.checkConnErrorWriter.Write"},
+	{0, SiteInbound, "net/http.(*http2serverConn).readFrames"},
+	{0, SiteInbound, "net/http.(*http2serverConn).writeFrameAsync"},
+	{0, SiteInbound, "net/http/internal/http2.(*serverConn).readFrames"},
+	{0, SiteInbound, "net/http/internal/http2.(*serverConn).writeFrameAsync"},
+	{0, SiteInbound, "golang.org/x/net/http2.(*serverConn).readFrames"},
+	{0, SiteInbound, "golang.org/x/net/http2.(*serverConn).writeFrameAsync"},
+	{0, SiteInbound, "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams"},
 	{0, SitePermit, "golang.org/x/sync/semaphore.(*Weighted).Acquire"},
 	{0, SiteShared, "golang.org/x/sync/singleflight.(*Group).Do"},
 	{0, SiteInbound, "crypto/tls.(*Conn).serverHandshake"},
@@ -116,6 +124,15 @@ var sites = []struct {
 	{8, SiteFile, "os."},
 	{9, SiteSocket, "net.(*netFD)."},
 	{9, SiteSocket, "net.(*conn)."},
+}
+
+// answering are prefixes of functions below which a server's library writes to the
+// client's socket, and does other things too: a file that it sends is read there.
+// Source: as of sites.
+var answering = []string{
+	"net/http.(*response).ReadFrom",
+	"google.golang.org/grpc/internal/transport.NewServerTransport.func",
+	"github.com/valyala/fasthttp.(*Server).serveConn",
 }
 
 // loggers are prefixes of functions that write log lines. Their middleware for
@@ -190,6 +207,8 @@ type Site struct {
 	Once bool
 	// Write is set on stacks of socket writes.
 	Write bool
+	// Client is set on stacks of libraries that call others.
+	Client bool
 	// Stack is one of the stacks of this site.
 	Stack gotrace.StackID
 	// reads is the function on the stack that begins with pollRead, "" if there is none.
@@ -231,7 +250,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 	site := Site{Stack: s, C: CalledC(frames)}
 	place, app := request.AppFrame(frames)
 	site.App = app
-	rank, inside, writes := len(sites), true, true
+	rank, inside, writes, answers := len(sites), true, true, false
 	for _, f := range frames {
 		if app && f == place {
 			inside = false // what called the program's own code says nothing about what that does
@@ -239,6 +258,8 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		writes = writes && (inside || strings.HasSuffix(f.Func, ").Write") || hasAny(f.Func, loggers))
 		site.Log = site.Log || writes && hasAny(f.Func, loggers)
 		site.Connect = site.Connect || f.Func == "net.(*netFD).connect"
+		site.Client = site.Client || inside && request.CallsOut(f.Func)
+		answers = answers || inside && hasAny(f.Func, answering)
 		if site.reads == "" && strings.HasPrefix(f.Func, pollRead) {
 			site.reads = f.Func
 		}
@@ -259,8 +280,10 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 			site.Cancel = true
 		}
 	}
+	if site.Write = socketWrite(frames); site.Write && answers && !site.Client {
+		site.Kind = SiteInbound
+	}
 	site.Dial = site.Dial && site.Kind != SiteInbound
-	site.Write = socketWrite(frames)
 	if !app {
 		for _, f := range frames {
 			if !runtimeFrame(f.Func) {
@@ -276,9 +299,11 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 	return site
 }
 
-// socketWrite reports whether a stack writes to a socket: a write of package
-// internal/poll called by package net, which files do not go through.
-func socketWrite(frames []gotrace.Frame) bool { return socketCall(frames, "internal/poll.(*FD).Write") }
+// socketWrite reports whether a stack writes to a socket, or sends a file there: a
+// write of package internal/poll called by package net, which files do not go through.
+func socketWrite(frames []gotrace.Frame) bool {
+	return socketCall(frames, "internal/poll.(*FD).Write") || socketCall(frames, "internal/poll.SendFile")
+}
 
 // socketCall reports whether a stack stands in a function of package internal/poll
 // with a prefix that package net called.

@@ -38,6 +38,9 @@ func TestSitesAreKnownByTheirStacks(t *testing.T) {
 		{"waiting for a resolver", []string{"runtime.selectgo", "net.(*Resolver).lookupIPAddr", "net.(*Dialer).DialContext", "main.call"}, Site{Kind: SiteDNS, Dial: true, Func: "main.call"}},
 		{"a client's handshake", on(handshake, "crypto/tls.(*Conn).clientHandshake", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*persistConn).addTLS.func2"), Site{Kind: SiteDial, Dial: true, Func: "internal/poll.(*FD).Read"}},
 		{"a server's handshake", on(handshake, "crypto/tls.(*Conn).serverHandshake", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*conn).serve"), Site{Kind: SiteInbound, Func: "internal/poll.(*FD).Read"}},
+		{"a file for the client", []string{"internal/poll.SendFile", "net.sendFile", "net.(*TCPConn).ReadFrom", "net/http.(*response).ReadFrom", "main.serve"}, Site{Kind: SiteInbound, Func: "main.serve"}},
+		{"what is copied to the client", []string{"internal/poll.(*FD).Read", "net.(*conn).Read", "io.copyBuffer", "net/http.(*response).ReadFrom", "main.serve"}, Site{Kind: SiteSocket, Func: "main.serve"}},
+		{"an answer of fasthttp", []string{"internal/poll.(*FD).Write", "net.(*conn).Write", "bufio.(*Writer).Flush", "github.com/valyala/fasthttp.(*Server).serveConn"}, Site{Kind: SiteInbound, Func: "internal/poll.(*FD).Write"}},
 		{"a one-time initialisation", []string{"time.Sleep", "main.load", "main.(*tables).open.func1", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}, Site{Once: true, Func: "main.load"}},
 		{"waiting for one", []string{"sync.(*Mutex).Lock", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}, Site{Kind: SiteOnce, Once: true, Func: "main.serve"}},
 	} {

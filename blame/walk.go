@@ -46,11 +46,12 @@ type walker struct {
 	buf   timeline.Scratch
 	parts []int64
 	// g carries the part of the request that is attributed; the request began at
-	// begun, and g reads it from its client if reads is set.
-	g     timeline.GID
-	begun timeline.Time
-	reads bool
-	keys  []Key
+	// begun, and g reads it from its client if reads is set; library is set if a
+	// library does so that is known.
+	g              timeline.GID
+	begun          timeline.Time
+	reads, library bool
+	keys           []Key
 	// ends is the end of that part, fanIns are the waits for one of several children;
 	// gathering is set within one.
 	ends      timeline.Time
@@ -518,19 +519,71 @@ const maxStitch = 64
 // what came in later was ready, or not, without anybody knowing.
 func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, from, to timeline.Time) {
 	k.Kind = Network
-	if w.a.Sites[k.Site].Write || at.depth == 0 && w.reads && w.a.stitched.lastWrite(w.g, s.Start) < w.begun {
+	if w.inbound(at, k.Site, s) {
 		k.Flags |= Inbound
 	}
 	polled := to
 	if !w.a.guards.NoIdlePoll {
 		polled = min(to, max(from, w.a.t.LastPoll(min(to, s.End))))
 	}
-	w.add(at, k, polled-from)
+	w.add(at, k, polled-from-w.passedOn(at, k.Site, from, polled))
 	if polled-from > w.peer.Length() && k.Flags&(Inbound|TimedOut) == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
 		w.peer = Stretch{g, k.Site, from, polled}
 	}
 	k = Key{Flags: k.Flags&^(Inbound|TimedOut|Expired) | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)
+}
+
+// inbound reports whether a wait s for the network is, or may be, for the request's own
+// client. The libraries of servers tell by their functions. Elsewhere who has written
+// nothing yet still reads its request, and who writes answers, unless a library that
+// calls others does.
+func (w *walker) inbound(at *where, site SiteID, s *timeline.Segment) bool {
+	switch x := &w.a.Sites[site]; {
+	case x.Kind == SiteInbound:
+		return true
+	case w.library || x.Client:
+		return false
+	case x.Write:
+		return true
+	}
+	return at.depth == 0 && w.reads && w.a.stitched.lastWrite(w.g, s.Start) < w.begun
+}
+
+// maxPassed bounds among how many goroutines that a request woke last the one is
+// looked for that sends on its body.
+const maxPassed = 8
+
+// passedOn adds what is another's fault of a request's wait for the answer to a call: a
+// proxy's peer cannot answer before it has the whole body, which comes from the
+// proxy's own client. It returns how much that is.
+func (w *walker) passedOn(at *where, site SiteID, from, to timeline.Time) (all timeline.Time) {
+	if at.depth != 1 || w.a.Sites[site].Kind != SiteCall {
+		return 0
+	}
+	wakes := w.a.t.Gs[w.g].Wakes
+	i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time > from })
+	for n := 0; i > 0 && wakes[i-1].Time >= w.begun && n < maxPassed && all == 0; n++ {
+		i--
+		if wakes[i].Birth {
+			continue
+		}
+		h := wakes[i].Whom
+		me := &w.a.t.Gs[h]
+		for k := me.SegmentAt(from + 1); k < len(me.Segs) && me.Segs[k].Start < to && w.steps <= maxSteps; k++ {
+			w.steps++
+			s := &me.Segs[k]
+			if s.Kind != timeline.Waiting || s.Reason != timeline.ReasonNetwork {
+				continue
+			}
+			if site := w.a.siteOf(s.Stack); w.a.Sites[site].Kind == SiteInbound {
+				d := min(to, s.End) - max(from, s.Start)
+				w.add(at, Key{Kind: Network, Flags: Inbound, Class: w.a.classAt(h, s.Start), Site: site}, d)
+				all += d
+			}
+		}
+	}
+	return all
 }
 
 // waker replaces a wait by what its waker did meanwhile.

@@ -39,6 +39,20 @@ func (c *Case) Punctual(what string, ns float64) Evidence {
 	}
 }
 
+// RunningOnCPU says, without the host's evidence, whether threads were on a CPU while
+// they ran: where they were not, the end of what is outside is seen late, too.
+func (c *Case) RunningOnCPU() []Evidence {
+	f := c.OnCPUAll()
+	if c.Host != nil || !f.Known {
+		return nil
+	}
+	return []Evidence{{
+		Text:    fmt.Sprintf("running goroutines were on a CPU for %s of their time", Pct(min(1, f.Value))),
+		Holds:   unless(f.Value < OnCPUMin),
+		Decides: true, Number: f.Value,
+	}}
+}
+
 // unless is Yes without doubt and Unknown with it.
 func unless(doubt bool) Truth {
 	if doubt {

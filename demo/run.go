@@ -165,7 +165,7 @@ func (r *Running) answers(ctx context.Context) error {
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, e := range r.Scenario.Endpoints {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.AppURL+e.Path, nil)
+		req, err := http.NewRequestWithContext(ctx, e.method(), r.AppURL+e.Path, bytes.NewReader(e.body()))
 		if err != nil {
 			return err
 		}
@@ -176,11 +176,20 @@ func (r *Running) answers(ctx context.Context) error {
 		_, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("GET %s: status %s: %w", e.Path, resp.Status, err)
+			return fmt.Errorf("%s %s: status %s: %w", e.method(), e.Path, resp.Status, err)
 		}
 	}
 	return nil
 }
+
+func (e Endpoint) method() string {
+	if e.Body > 0 {
+		return http.MethodPost
+	}
+	return http.MethodGet
+}
+
+func (e Endpoint) body() []byte { return bytes.Repeat([]byte{'x'}, e.Body) }
 
 func (r *Running) load(o RunOptions) load.Config {
 	c := load.Config{
@@ -188,7 +197,9 @@ func (r *Running) load(o RunOptions) load.Config {
 		Bursts: load.Bursts(r.Scenario.Bursts),
 	}
 	for _, e := range r.Scenario.Endpoints {
-		c.Targets = append(c.Targets, load.Target{Name: e.Path, URL: r.AppURL + e.Path, Weight: e.Weight})
+		c.Targets = append(c.Targets, load.Target{
+			Name: e.Path, Method: e.method(), URL: r.AppURL + e.Path, Body: e.body(), Pause: e.Pause, Weight: e.Weight,
+		})
 	}
 	return c
 }

@@ -73,6 +73,11 @@ type Bursts struct {
 type Endpoint struct {
 	Path   string
 	Weight float64 // 0 means 1
+	// Body is how many bytes clients post; 0 is a GET.
+	Body int
+	// Pause is how long clients take their time in the middle of their request, or
+	// without a body before they read the answer.
+	Pause time.Duration
 }
 
 // Peer is an HTTP server in a process of its own that answers any GET.
@@ -164,6 +169,8 @@ var scenarios = []Scenario{
 	slowDisk,              // statements.go
 	pageFaults,            // maps.go
 	fanInStraggler,        // tours.go
+	slowClient,            // galleries.go
+	galleriesVisit,        // galleries.go
 	routesQuota,           // routes.go
 	routesCrowd,           // routes.go
 	paymentsExchange,      // payments.go
@@ -171,6 +178,7 @@ var scenarios = []Scenario{
 	tariffsPatient,        // tariffs.go
 	tariffsAnew,           // tariffs.go
 	toursAirline,          // tours.go
+	galleriesAppraiser,    // galleries.go
 	ordersInParts,         // orders.go
 	ordersAtOnce,          // orders.go
 	observer,              // stations.go
@@ -183,6 +191,7 @@ var scenarios = []Scenario{
 	controlSyscalls,       // files.go
 	controlLog,            // files.go
 	controlUploads,        // files.go
+	controlGalleries,      // galleries.go
 }
 
 // All returns the scenarios, the default first. Changing the slice changes

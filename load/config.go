@@ -34,6 +34,11 @@ type Target struct {
 	Header http.Header
 	// Body is sent with each request; it is not modified.
 	Body []byte
+	// Pause is how long a client takes its time over each request: before it sends
+	// the second half of Body, or without a Body before it reads the answer, of
+	// which it then holds no more than 64 KiB. It is part of the latency. Such
+	// clients have connections of their own. Not negative.
+	Pause time.Duration
 	// Weight is the target's part of the requests relative to the other
 	// weights; 0 means 1.
 	Weight float64
@@ -89,6 +94,8 @@ type endpoint struct {
 	address string // host:port
 	tls     *tls.Config
 	request []byte
+	body    int // bytes of request, at its end
+	pause   time.Duration
 	weight  float64
 }
 
@@ -157,7 +164,10 @@ func newEndpoint(t Target, conf *tls.Config) (endpoint, error) {
 	if t.Weight < 0 || t.Weight != t.Weight {
 		return endpoint{}, fmt.Errorf("weight %v is negative or not a number", t.Weight)
 	}
-	ep := endpoint{name: t.Name, method: t.Method, address: address, weight: t.Weight}
+	if t.Pause < 0 {
+		return endpoint{}, fmt.Errorf("pause %v is negative", t.Pause)
+	}
+	ep := endpoint{name: t.Name, method: t.Method, address: address, body: len(t.Body), pause: t.Pause, weight: t.Weight}
 	if ep.method == "" {
 		ep.method = http.MethodGet
 	}

@@ -52,24 +52,32 @@ type conn struct {
 	used bool // has carried a request before
 }
 
+// peer is whom a connection is for, by clients that take their time or others.
+type peer struct {
+	address string
+	pauses  bool
+}
+
+func (ep *endpoint) peer() peer { return peer{ep.address, ep.pause > 0} }
+
 // pool keeps the idle connections of every address, most recently used first,
 // and knows every open connection so that close leaves none behind.
 type pool struct {
 	mu     sync.Mutex
-	idle   map[string][]*conn
+	idle   map[peer][]*conn
 	open   map[*conn]struct{}
 	closed bool
 }
 
 func newPool() *pool {
-	return &pool{idle: map[string][]*conn{}, open: map[*conn]struct{}{}}
+	return &pool{idle: map[peer][]*conn{}, open: map[*conn]struct{}{}}
 }
 
 func (p *pool) get(ctx context.Context, ep *endpoint, fresh bool) (*conn, error) {
 	p.mu.Lock()
-	if idle := p.idle[ep.address]; len(idle) > 0 && !fresh {
+	if idle := p.idle[ep.peer()]; len(idle) > 0 && !fresh {
 		c := idle[len(idle)-1]
-		p.idle[ep.address] = idle[:len(idle)-1]
+		p.idle[ep.peer()] = idle[:len(idle)-1]
 		p.mu.Unlock()
 		return c, nil
 	}
@@ -92,7 +100,7 @@ func (p *pool) put(ep *endpoint, c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.used = true
-	p.idle[ep.address] = append(p.idle[ep.address], c)
+	p.idle[ep.peer()] = append(p.idle[ep.peer()], c)
 }
 
 func (p *pool) drop(c *conn) {
@@ -121,10 +129,19 @@ type tlsConn struct {
 
 func (c tlsConn) Close() error { return c.raw.Close() }
 
+// pausingBuffer is what the kernel holds of an answer that is not read yet, in bytes.
+const pausingBuffer = 64 << 10
+
 func dial(ctx context.Context, ep *endpoint) (*conn, error) {
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", ep.address)
 	if err != nil {
 		return nil, err
+	}
+	if t, ok := raw.(*net.TCPConn); ok && ep.pause > 0 {
+		if err := t.SetReadBuffer(pausingBuffer); err != nil {
+			raw.Close()
+			return nil, err
+		}
 	}
 	c := raw
 	if ep.tls != nil {
@@ -138,6 +155,23 @@ func dial(ctx context.Context, ep *endpoint) (*conn, error) {
 	return &conn{Conn: c, br: bufio.NewReaderSize(c, 4<<10)}, nil
 }
 
+// send writes the request, and pauses in the middle of its body or behind it.
+func (c *conn) send(ep *endpoint) error {
+	rest := ep.request[len(ep.request)-ep.body/2:]
+	if ep.pause == 0 || ep.body == 0 {
+		rest = nil
+	}
+	if _, err := c.Write(ep.request[:len(ep.request)-len(rest)]); err != nil || ep.pause == 0 {
+		return err
+	}
+	time.Sleep(ep.pause)
+	if len(rest) == 0 {
+		return nil
+	}
+	_, err := c.Write(rest)
+	return err
+}
+
 // exchange writes the request and reads the whole response. keep says whether
 // the connection can carry another request; started whether any byte of the
 // response arrived.
@@ -145,7 +179,7 @@ func (c *conn) exchange(ep *endpoint, deadline time.Time) (status int, keep, sta
 	if err := c.SetDeadline(deadline); err != nil {
 		return 0, false, false, err
 	}
-	if _, err := c.Write(ep.request); err != nil {
+	if err := c.send(ep); err != nil {
 		return 0, false, false, err
 	}
 	if _, err := c.br.Peek(1); err != nil {

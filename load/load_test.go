@@ -70,6 +70,59 @@ func TestEveryOfferedRequestIsAResponseOrAnError(t *testing.T) {
 	}
 }
 
+// The server sees the pause between the halves of a body, and has to wait for room
+// where an answer is not read; connections without a pause are others.
+func TestAClientThatPausesIsWaitedFor(t *testing.T) {
+	const pause = 30 * time.Millisecond
+	var mu sync.Mutex
+	waited := map[string][]time.Duration{}
+	peers := map[string]string{} // of connections: the path they are used for
+	answer := make([]byte, 8<<20)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		half := make([]byte, 500)
+		if r.Method == http.MethodPost {
+			if _, err := io.ReadFull(r.Body, half); err != nil {
+				t.Error(err)
+			}
+		}
+		begun := time.Now()
+		if rest, err := io.ReadAll(r.Body); err != nil || r.Method == http.MethodPost && len(rest) != 500 {
+			t.Errorf("%d bytes behind the first half: %v", len(rest), err)
+		}
+		if r.Method == http.MethodGet {
+			w.Write(answer)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		waited[r.URL.Path] = append(waited[r.URL.Path], time.Since(begun))
+		if before := peers[r.RemoteAddr]; before != "" && (before == "/quick") != (r.URL.Path == "/quick") {
+			t.Errorf("%s was used for %s and for %s", r.RemoteAddr, before, r.URL.Path)
+		}
+		peers[r.RemoteAddr] = r.URL.Path
+	})
+	res := mustRun(t, Config{
+		Targets: []Target{
+			{URL: url + "/quick", Method: "POST", Body: make([]byte, 1000)},
+			{URL: url + "/upload", Method: "POST", Body: make([]byte, 1000), Pause: pause},
+			{URL: url + "/visit", Pause: pause},
+		},
+		Rate: 60, Duration: 500 * time.Millisecond, Arrivals: Uniform, Seed: 1,
+	})
+	if res.Responses != res.Offered || len(waited["/quick"]) == 0 {
+		t.Fatalf("%d responses: %v", res.Responses, res.Errors)
+	}
+	for _, path := range []string{"/upload", "/visit"} {
+		if len(waited[path]) == 0 {
+			t.Errorf("no %s", path)
+		}
+		for _, d := range waited[path] {
+			if d < pause/2 { // the first half may have been read late
+				t.Errorf("%s waited %v", path, d)
+			}
+		}
+	}
+}
+
 func TestEqualSeedsOfferEqualLoad(t *testing.T) {
 	cfg := Config{Rate: 1000, Duration: time.Second, Seed: 7, Bursts: Bursts{Mean: 100 * time.Millisecond, Size: 5}}
 	eps := []endpoint{{weight: 1}, {weight: 2}}
@@ -342,6 +395,7 @@ func TestConfigurationsThatCannotRunAreRejected(t *testing.T) {
 		"a relative URL":            func(c *Config) { c.Targets = []Target{{URL: "/x"}} },
 		"another scheme":            func(c *Config) { c.Targets = []Target{{URL: "ftp://h/"}} },
 		"a negative weight":         func(c *Config) { c.Targets = []Target{{URL: "http://h/", Weight: -1}} },
+		"a negative pause":          func(c *Config) { c.Targets = []Target{{URL: "http://h/", Pause: -1}} },
 		"a method that is not HTTP": func(c *Config) { c.Targets = []Target{{URL: "http://h/", Method: "A B"}} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -81,6 +81,12 @@ func (r Role) Known() bool {
 	case Annotated, Function:
 		return true
 	}
+	return r.Library()
+}
+
+// Library reports whether a known library reads the role's requests and writes their
+// answers.
+func (r Role) Library() bool {
 	return strings.HasPrefix(r.Name, "net/http") || strings.HasPrefix(r.Name, "grpc-go") || r.Name == "fasthttp"
 }
 

@@ -401,6 +401,10 @@ var dispatchers = []string{
 	fastServe,
 }
 
+// CallsOut reports whether a function belongs to a known library by which a process
+// calls others.
+func CallsOut(function string) bool { return clientOf(function) != 0 }
+
 // clientOf returns 1 + the index in clients of the library a function belongs
 // to, or 0.
 func clientOf(name string) uint8 {

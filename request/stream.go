@@ -8,10 +8,13 @@ import (
 // streams reports whether a part of a request sends its answer over time, as
 // server-sent events and watches do: the same place writes to the client again
 // LongPoll or more after its first write, and in between g reads nothing from
-// the network, as one that makes calls would.
+// the network, as one that makes calls would. Who waits most of that time until the
+// client takes what there is sends no slower than the client reads: that is one answer.
 func (d *finder) streams(p Part) bool {
 	g := &d.t.Gs[p.G]
-	first := map[gotrace.StackID]timeline.Time{}
+	type sending struct{ since, waited timeline.Time }
+	first := map[gotrace.StackID]sending{}
+	var full timeline.Time // the socket was, so far
 	for i := d.segmentFrom(p.G, p.Start); i < len(g.Segs) && g.Segs[i].Start < p.End; i++ {
 		s := &g.Segs[i]
 		if s.Stack == 0 {
@@ -21,10 +24,12 @@ func (d *finder) streams(p Part) bool {
 		switch {
 		case s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && in.op == opRead:
 			clear(first)
+		case s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && in.op == opWrite:
+			full += s.End - s.Start
 		case s.Kind == timeline.Syscall && in.op == opWrite && in.client == 0, in.flags&frameWritten != 0:
 			if at, ok := first[s.Stack]; !ok {
-				first[s.Stack] = s.Start
-			} else if s.Start-at >= LongPoll {
+				first[s.Stack] = sending{s.Start, full}
+			} else if d := s.Start - at.since; d >= LongPoll && 2*(full-at.waited) < d {
 				return true
 			}
 		}

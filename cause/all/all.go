@@ -38,6 +38,7 @@ import (
 	rwmutexwriter "github.com/whylate/whylate/cause/rwmutex-writer"
 	singleworker "github.com/whylate/whylate/cause/single-worker"
 	slowcgo "github.com/whylate/whylate/cause/slow-cgo"
+	slowclient "github.com/whylate/whylate/cause/slow-client"
 	slowclock "github.com/whylate/whylate/cause/slow-clock"
 	slowdependency "github.com/whylate/whylate/cause/slow-dependency"
 	slowdisk "github.com/whylate/whylate/cause/slow-disk"
@@ -84,6 +85,7 @@ func init() {
 	cause.Register(rwmutexwriter.Entry)
 	cause.Register(singleworker.Entry)
 	cause.Register(slowcgo.Entry)
+	cause.Register(slowclient.Entry)
 	cause.Register(slowclock.Entry)
 	cause.Register(slowdependency.Entry)
 	cause.Register(slowdisk.Entry)

@@ -15,7 +15,7 @@ var Entry = &cause.Entry{
 	What:       "A peer that the request calls over the network answers late.",
 	MustHold:   "waits for the network that ended while a P was idle or the network had been polled; threads run when they should; concentrated on one call",
 	MustNot:    "all Ps busy at the end of the wait; retransmissions; threads kept from the CPU",
-	LookAlikes: []string{"netpoll-starvation", "tcp-loss", "pool-exhausted", "host-contention", "slow-dns", "retry-storm"},
+	LookAlikes: []string{"netpoll-starvation", "tcp-loss", "pool-exhausted", "host-contention", "slow-dns", "retry-storm", "slow-client"},
 	Fix: []string{
 		"look at the peer: its own p99 for these calls, its slow log",
 		"a deadline below the SLO, and a fall-back",
@@ -60,13 +60,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		},
 		told.Asked(c.Punctual("the peer", network)),
 	}
-	if f := c.OnCPUAll(); c.Host == nil && f.Known {
-		ev = append(ev, cause.Evidence{
-			Text:    fmt.Sprintf("running goroutines were on a CPU for %s of their time", cause.Pct(min(1, f.Value))),
-			Holds:   unless(f.Value < cause.OnCPUMin),
-			Decides: true, Number: f.Value,
-		})
-	}
+	ev = append(ev, c.RunningOnCPU()...)
 	ev = append(ev, c.OtherEndpoint()...)
 	timedOut := c.Free(func(k blame.Key) bool {
 		return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0
@@ -80,11 +74,4 @@ func judge(c *cause.Case) *cause.Judgement {
 		Evidence: append(ev, told.Evidence...), Fix: told.Fix,
 		Alike: []string{"host-contention"}, Record: cause.RecordHost,
 	}
-}
-
-func unless(doubt bool) cause.Truth {
-	if doubt {
-		return cause.Unknown
-	}
-	return cause.Yes
 }

@@ -1,0 +1,72 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
+)
+
+// Stacks on which a server of net/http reads a body and writes an answer, and a
+// service of its own protocol does.
+var (
+	body     = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "net/http.(*body).Read", "io.ReadAll", "main.receive", "main.serve"}
+	answer   = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Write", "net.(*conn).Write", "net/http.checkConnErrorWriter.Write", "net/http.(*response).Write", "main.show", "main.serve"}
+	sendfile = []string{"internal/poll.runtime_pollWait", "internal/poll.SendFile", "net.sendFile", "net.(*TCPConn).ReadFrom", "net/http.(*response).ReadFrom", "main.show", "main.serve"}
+	plain    = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Write", "net.(*conn).Write", "main.put", "main.serve"}
+	query    = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Write", "net.(*conn).Write", "github.com/jackc/pgx/v5/pgconn.(*PgConn).Exec", "main.put", "main.serve"}
+)
+
+// TestAClientThatTakesItsTimeIsToldFromPeers plays waits on the request's own
+// connection and on others.
+func TestAClientThatTakesItsTimeIsToldFromPeers(t *testing.T) {
+	const reader, sender = gotrace.GoID(20), gotrace.GoID(21)
+	// proxied is a request whose answer comes from a peer that first needs the whole
+	// body, of which the client sends the end late or at once.
+	proxied := func(late int64) func(p *play) {
+		return func(p *play) {
+			p.wakes(serving, sender, "runtime.chansend1", "net/http.(*persistConn).roundTrip", "main.pass", "main.serve")
+			p.leaves(serving, 0, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.pass", "main.serve")
+			p.do(p.b.Busy(0))
+			p.runs(sender, 0)
+			if late > 0 {
+				p.leaves(sender, 0, "network", append(body[:5:5], "net/http.(*persistConn).writeLoop")...)
+				p.pass(late)
+				p.wakes(0, sender)
+				p.do(p.b.Busy(0))
+				p.runs(sender, 0)
+			}
+			p.leaves(sender, 0, "select", "runtime.selectgo", "net/http.(*persistConn).writeLoop")
+			p.pass(20*ms - late)
+			p.wakes(0, reader)
+			p.runs(reader, 0)
+			p.wakes(reader, serving, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+			p.leaves(reader, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop")
+			p.runs(serving, 0)
+		}
+	}
+	cast := func(p *play) {
+		p.waits(reader, "", "net/http.(*persistConn).readLoop")
+		p.waits(sender, "", "net/http.(*persistConn).writeLoop")
+	}
+	for _, c := range []struct {
+		name    string
+		do      func(p *play)
+		finding string
+		alike   []string
+	}{
+		{"the rest of a body", netwaits(30*ms, body...), "slow-client", nil},
+		{"room for an answer", netwaits(30*ms, answer...), "slow-client", nil},
+		{"room for a file", netwaits(30*ms, sendfile...), "slow-client", nil},
+		{"a peer's answer", netwaits(30*ms, reply...), "slow-dependency", nil},
+		{"room for a question in a client's library", netwaits(30*ms, query...), "slow-dependency", nil},
+		{"room on a connection that nobody knows", netwaits(30*ms, plain...), "", []string{"slow-client", "slow-dependency"}},
+		{"a proxy's body comes late", proxied(19 * ms), "slow-client", nil},
+		{"a proxy's peer answers late", proxied(0), "slow-dependency", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: 2, cast: cast, in: every(10, c.do)})
+			check(t, cause.Judge(a, cause.Settings{}), c.finding, c.alike)
+		})
+	}
+}
