@@ -57,6 +57,8 @@ type Attribution struct {
 	cancels   map[SiteID]int
 	queues    map[SiteID]*Queue
 	jobsAt    map[SiteID]map[timeline.GID][]job
+	// finalizers is the cache of Finalizing, by root function.
+	finalizers map[string]bool
 	// samples are the instants of the goroutines' CPU samples, clocks of those that
 	// read the clock, growths of those that make room for more; clockStacks and
 	// growthStacks cache which stacks do.

@@ -46,11 +46,14 @@ const (
 	UnknownHolder
 	// Unresolved: lost, evicted, or outside the recording.
 	Unresolved
+	// Uncollected: until the garbage collector had found out that nobody used something
+	// any more, to run what gives it back.
+	Uncollected
 	leafKinds
 )
 
 var leafNames = [...]string{"cpu", "gc assist", "stop-the-world", "late wake-up", "behind", "syscall", "cgo",
-	"network", "timer", "gc wait", "awaited", "not ended", "unknown holder", "unresolved"}
+	"network", "timer", "gc wait", "awaited", "not ended", "unknown holder", "unresolved", "not yet collected"}
 
 func (k LeafKind) String() string { return leafNames[k] }
 

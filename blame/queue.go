@@ -36,6 +36,9 @@ type Queue struct {
 	// Children is the part of Waits ended by a goroutine that the waiter, or its
 	// own children, gave birth to.
 	Children float64
+	// Finalizers is the part of Waits that a goroutine ended which runs finalizers or
+	// cleanups, or one that such a goroutine gave birth to.
+	Finalizers float64
 	// Holders is the mean number of holders at a time, while anybody held: holds
 	// run from when the holder passed the site itself (or got the request in
 	// which it releases) to its release. 0 if unknown.
@@ -83,15 +86,19 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 		return q
 	}
 	wakers := map[timeline.GID]int{}
-	peers, children := 0, 0
+	peers, children, finalizers := 0, 0, 0
 	for _, r := range a.releases[site] {
 		h := a.t.Gs[r.g].Segs[r.seg].Waker
 		wakers[h]++
 		if a.f.Entry(h) && a.f.RequestAt(h, r.at) >= 0 {
 			peers++
 		}
-		if c := a.t.Gs[h].Creator; c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g {
+		c := a.t.Gs[h].Creator
+		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g {
 			children++
+		}
+		if a.finalizes(h) || a.finalizes(c) {
+			finalizers++
 		}
 	}
 	busiest, most := timeline.NoG, 0
@@ -101,7 +108,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 		}
 	}
 	n := float64(q.Waits)
-	q.Peers, q.Children = float64(peers)/n, float64(children)/n
+	q.Peers, q.Children, q.Finalizers = float64(peers)/n, float64(children)/n, float64(finalizers)/n
 	q.Wakers, q.Busiest, q.Worker = len(wakers), float64(most)/n, busiest
 	q.PerActivation = a.perActivation(site, busiest)
 	q.Together, q.Calls = a.together(site)

@@ -34,6 +34,7 @@ const (
 	SiteInbound // reading from or writing to the client of the request itself
 	SiteSleep   // a system call that only lets time pass
 	SiteBusy    // sleeping before it tries again to lock a database
+	SiteWeak    // making a strong pointer of a weak one
 )
 
 // sites maps functions to the kind of a stack on which they stand, between the
@@ -85,6 +86,8 @@ var sites = []struct {
 	{2, SiteCall, "golang.org/x/net/http2.(*ClientConn).RoundTrip"},
 	{2, SiteCall, "net/http.(*persistConn).readLoop"},
 	{3, SiteOnce, "sync.(*Once).doSlow"},
+	{3, SiteWeak, "weak.runtime_makeStrongFromWeak"},
+	{3, SiteWeak, "internal/weak.runtime_makeStrongFromWeak"},
 	{4, SiteRLock, "sync.(*RWMutex).RLock"},
 	{4, SiteRWLock, "sync.(*RWMutex).Lock"},
 	{5, SiteMutex, "sync.(*Mutex).Lock"},

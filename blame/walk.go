@@ -172,6 +172,8 @@ func (w *walker) beforeBirth(at *where, g timeline.GID, from, to timeline.Time) 
 	switch {
 	case !me.Born: // older than the recording
 		w.add(at, Key{Kind: Unresolved}, to-from)
+	case w.a.finalizes(g): // its creator is whoever had the first finalizer of all
+		w.add(at, Key{Kind: Uncollected, Class: w.a.classAt(g, to)}, to-from)
 	case me.Creator == timeline.NoG: // time.AfterFunc
 		w.add(at, Key{Kind: Timer, Class: w.a.classAt(g, to)}, to-from)
 	default:
@@ -429,6 +431,8 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		k.Kind = Timer
 	case open:
 		k.Kind = Open
+	case s.Reason == timeline.ReasonSystem && a.finalizes(g):
+		k.Kind, k.Site = Uncollected, 0
 	case s.Reason == timeline.ReasonSystem || s.Reason == timeline.ReasonNone:
 		k.Kind = Unresolved // of a wait that began before the trace nothing may be known
 	case !a.guards.NoTimeout && a.usuallyAnswered(k.Site):

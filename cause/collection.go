@@ -52,7 +52,7 @@ func (c *Case) collection(of func(timeline.Starter) bool) *Collection {
 	}) > 0.5
 	g := &Collection{
 		Assist: c.Free(func(k blame.Key) bool {
-			return (k.Kind == blame.Assist || k.Kind == blame.GCWait || k.Kind == blame.Behind && k.Class == timeline.ClassGCAssist) && of(k.Starter)
+			return (k.Kind == blame.Assist || k.Kind == blame.GCWait && c.A.Sites[k.Site].Kind != blame.SiteWeak || k.Kind == blame.Behind && k.Class == timeline.ClassGCAssist) && of(k.Starter)
 		}),
 		Worker: c.Free(func(k blame.Key) bool {
 			return k.Kind == blame.Behind && k.Class == timeline.ClassGCWorker && of(k.Starter)

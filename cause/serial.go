@@ -138,7 +138,7 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 // Waits reports whether a leaf is a wait or a call that blocks, rather than work.
 func Waits(k blame.Key) bool {
 	switch k.Kind {
-	case blame.Network, blame.Timer, blame.Syscall, blame.Cgo, blame.Awaited, blame.Open:
+	case blame.Network, blame.Timer, blame.Syscall, blame.Cgo, blame.Awaited, blame.Open, blame.Uncollected:
 		return !isBlind(k)
 	}
 	return false

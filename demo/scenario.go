@@ -140,6 +140,11 @@ var scenarios = []Scenario{
 	expensiveRequest,      // thumbnails.go
 	growth,                // exports.go
 	slowDependency,        // ratings.go
+	finalizerBacklog,      // translations.go
+	translationsRegistrar, // translations.go
+	translationsReturned,  // translations.go
+	translationsThesis,    // translations.go
+	translationsLibrarian, // translations.go
 	retryStorm,            // flights.go
 	cpuHog,                // forecast.go
 	goroutineFlood,        // presence.go

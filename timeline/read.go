@@ -412,6 +412,10 @@ var waitFrames = map[string]Reason{
 	"runtime.gcBgMarkWorker":                ReasonSystem,
 	"runtime.bgsweep":                       ReasonSystem,
 	"runtime.bgscavenge":                    ReasonSystem,
+	// Whoever waits within a finalizer has one of those above on its stack first.
+	"runtime.runfinq":                 ReasonSystem,
+	"runtime.runFinalizers":           ReasonSystem,
+	"runtime.(*cleanupQueue).dequeue": ReasonSystem,
 }
 
 // span handles begin, activity and end of a named range.

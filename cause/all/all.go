@@ -12,6 +12,7 @@ import (
 	dialperrequest "github.com/whylate/whylate/cause/dial-per-request"
 	expensiverequest "github.com/whylate/whylate/cause/expensive-request"
 	faninstraggler "github.com/whylate/whylate/cause/fan-in-straggler"
+	finalizerbacklog "github.com/whylate/whylate/cause/finalizer-backlog"
 	forcedgc "github.com/whylate/whylate/cause/forced-gc"
 	gcassist "github.com/whylate/whylate/cause/gc-assist"
 	gcpause "github.com/whylate/whylate/cause/gc-pause"
@@ -59,6 +60,7 @@ func init() {
 	cause.Register(dialperrequest.Entry)
 	cause.Register(expensiverequest.Entry)
 	cause.Register(faninstraggler.Entry)
+	cause.Register(finalizerbacklog.Entry)
 	cause.Register(forcedgc.Entry)
 	cause.Register(gcassist.Entry)
 	cause.Register(gcpause.Entry)
