@@ -370,9 +370,15 @@ func isHealthy(p *blame.Population, s Settings, hanging int, own blame.Share) bo
 	}
 	// One request, however slow, is no tail.
 	tail, typical := min(p.Tail().Mean, p.MeanButSlowest(p.Tail()))-max(0, own.NS), p.Typical().Mean
+	return !felt(tail, typical)
+}
+
+// felt reports whether slow requests take so much longer than typical ones, in
+// nanoseconds, that without an SLO somebody minds.
+func felt(tail, typical float64) bool {
 	excess := tail - typical
-	return excess < HealthyExcess || tail < HealthyMean ||
-		excess < HealthyMean && tail < HealthyTriple*typical || tail < HealthyRatio*typical
+	return excess >= HealthyExcess && tail >= HealthyMean &&
+		(excess >= HealthyMean || tail >= HealthyTriple*typical) && tail >= HealthyRatio*typical
 }
 
 // drop forgets the names in the tail: what there is to see is shown as leaves only.

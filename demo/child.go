@@ -95,14 +95,23 @@ type role struct {
 	run     func() error
 }
 
+// fronted is a handler that has its connections accepted by a listener of its own.
+type fronted interface {
+	behind(net.Listener) net.Listener
+}
+
 // web is a role that serves HTTP.
 func web(h http.Handler) (role, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return role{}, err
 	}
+	address := l.Addr()
+	if own, ok := h.(fronted); ok {
+		l = own.behind(l)
+	}
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	return role{l.Addr(), func() error { return srv.Serve(l) }}, nil
+	return role{address, func() error { return srv.Serve(l) }}, nil
 }
 
 func newRole(ctx context.Context, name string, args []string) (role, error) {

@@ -152,7 +152,7 @@ func TestTheTableIsConsistent(t *testing.T) {
 		if s.Title == "" || len(s.Verdicts) == 0 || len(s.Endpoints) == 0 || s.New == nil || s.Rate <= 0 {
 			t.Errorf("%s is incomplete", s.Name)
 		}
-		if s.Contrast != "tail" && s.Contrast != "level" {
+		if !slices.Contains([]string{"tail", "level", "before"}, s.Contrast) {
 			t.Errorf("%s: contrast %q", s.Name, s.Contrast)
 		}
 		if (s.Cause != "") != (s.Verdicts[0] == "cause") && s.Name != "hung" {

@@ -197,9 +197,11 @@ func (r *Running) load(o RunOptions) load.Config {
 		Bursts: load.Bursts(r.Scenario.Bursts),
 	}
 	for _, e := range r.Scenario.Endpoints {
-		c.Targets = append(c.Targets, load.Target{
-			Name: e.Path, Method: e.method(), URL: r.AppURL + e.Path, Body: e.body(), Pause: e.Pause, Weight: e.Weight,
-		})
+		t := load.Target{Name: e.Path, Method: e.method(), URL: r.AppURL + e.Path, Body: e.body(), Pause: e.Pause, Weight: e.Weight}
+		if e.Once {
+			t.Header = http.Header{"Connection": {"close"}}
+		}
+		c.Targets = append(c.Targets, t)
 	}
 	return c
 }

@@ -23,7 +23,7 @@ type Scenario struct {
 	// Cause is the catalogue id of the planted cause. It is empty for controls
 	// and for a service that hangs, where it is enough not to call it healthy.
 	Cause string
-	// Contrast is the contrast in which Cause shows: "tail" or "level".
+	// Contrast is the contrast in which Cause shows: "tail", "level" or "before".
 	Contrast string
 	// Accept holds other cause ids that are right too, either as the first
 	// finding or as a member of a consistent_with set.
@@ -78,6 +78,8 @@ type Endpoint struct {
 	// Pause is how long clients take their time in the middle of their request, or
 	// without a body before they read the answer.
 	Pause time.Duration
+	// Once opens a connection for each request.
+	Once bool
 }
 
 // Peer is an HTTP server in a process of its own that answers any GET.
@@ -176,6 +178,7 @@ var scenarios = []Scenario{
 	fanInStraggler,        // tours.go
 	slowClient,            // galleries.go
 	galleriesVisit,        // galleries.go
+	acceptQueue,           // gates.go
 	routesQuota,           // routes.go
 	routesCrowd,           // routes.go
 	paymentsExchange,      // payments.go
@@ -184,6 +187,7 @@ var scenarios = []Scenario{
 	tariffsAnew,           // tariffs.go
 	toursAirline,          // tours.go
 	galleriesAppraiser,    // galleries.go
+	gatesRequest,          // gates.go
 	ordersInParts,         // orders.go
 	ordersAtOnce,          // orders.go
 	observer,              // stations.go
@@ -197,6 +201,7 @@ var scenarios = []Scenario{
 	controlLog,            // files.go
 	controlUploads,        // files.go
 	controlGalleries,      // galleries.go
+	controlGates,          // gates.go
 }
 
 // All returns the scenarios, the default first. Changing the slice changes

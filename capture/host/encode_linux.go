@@ -44,6 +44,11 @@ func appendSample(b []byte, s *Sample) []byte {
 		b = number(b, `,"listen_overflows":`, n.ListenOverflows)
 		b = append(number(b, `,"listen_drops":`, n.ListenDrops), '}')
 	}
+	if l := s.Listen; l != nil {
+		b = number(b, `,"listen":{"waiting":`, l.Waiting)
+		b = number(b, `,"room":`, l.Room)
+		b = append(number(b, `,"dropped":`, l.Dropped), '}')
+	}
 	return append(b, '}')
 }
 

@@ -126,6 +126,9 @@ type Sample struct {
 	// Net are counters of the process's network namespace: in the first and the last sample, and in
 	// those in between in which they were read, at most two in a second.
 	Net *Net `json:"net,omitempty"`
+	// Listen are the queues of the process's listening sockets. It stands only in samples in which
+	// they were read.
+	Listen *Listen `json:"listen,omitempty"`
 }
 
 // Thread is one thread's scheduling counters: CPU time, time in a run queue, and
@@ -185,6 +188,16 @@ type Net struct {
 	RetransSegs     int64 `json:"retrans_segs"`
 	ListenOverflows int64 `json:"listen_overflows"`
 	ListenDrops     int64 `json:"listen_drops"`
+}
+
+// Listen are the listening TCP sockets that the process had when recording began, summed up.
+type Listen struct {
+	// Waiting is how many connections wait right now until the process accepts them, Room how many may.
+	Waiting int64 `json:"waiting"`
+	Room    int64 `json:"room"`
+	// Dropped counts attempts to connect that found no room, or were refused otherwise, since the
+	// sockets were opened. Who tries to connect tries again after a second.
+	Dropped int64 `json:"dropped"`
 }
 
 // After is what is looked at once, when the trace is over.

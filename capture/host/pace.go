@@ -31,7 +31,7 @@ const (
 	// sourceShare is the share for each source that does not belong to one
 	// thread: the machine, the cgroups, the process. On a large machine or with many threads
 	// one reading takes 1 ms; it is then repeated every two seconds. tellingShare is that of the
-	// machine's CPU times, of each cgroup's stops, of the process's faults and of the network: who had the
+	// machine's CPU times, of each cgroup's stops, of the process's faults, of the network and of the queues of connections: who had the
 	// CPUs while threads waited for one, and whether faults or lost segments belong to slow requests, shows
 	// only if nothing is smeared over more than a look. listShare is that of listing threads.
 	sourceShare  = 0.0005

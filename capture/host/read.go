@@ -205,6 +205,9 @@ func (s *Sample) least() int64 {
 	if s.Net != nil {
 		v = min(v, s.Net.RetransSegs, s.Net.ListenOverflows, s.Net.ListenDrops)
 	}
+	if s.Listen != nil {
+		v = min(v, s.Listen.Waiting, s.Listen.Room, s.Listen.Dropped)
+	}
 	return v
 }
 

@@ -44,6 +44,7 @@ type Recorder struct {
 	samples int
 	threads *threads
 	family  *children
+	listen  *listeners
 	cpus    unix.CPUSet // that the process may use, if these are not all
 	sources []*source
 	listing source
@@ -137,6 +138,7 @@ func (r *Recorder) begin() error {
 	r.openGroups(groups)
 	r.openMachine()
 	r.openNet()
+	r.openListen()
 	if err := r.openThreads(); err != nil {
 		return err
 	}
@@ -303,6 +305,25 @@ func (r *Recorder) openNet() {
 	src.every, src.share = int64(netEvery), tellingShare
 }
 
+// openListen prepares the queues of the listening sockets.
+func (r *Recorder) openListen() {
+	l, err := openListeners(r.pid)
+	if err == nil {
+		r.listen = l
+	}
+	r.add("listen", func() error {
+		if err != nil {
+			return hidden{err}
+		}
+		now, err := l.read()
+		r.last.Listen = now
+		if err != nil && !errors.Is(err, errNoListener) {
+			return hidden{err}
+		}
+		return nil
+	}).share = tellingShare
+}
+
 // cpuLine is what a line of a CPU in /proc/stat takes, in bytes: a name and ten numbers.
 const cpuLine = 160
 
@@ -408,7 +429,7 @@ func (r *Recorder) look(active, quiet int, most int64) error {
 	if err := r.write(r.line, r.o.MaxBytes); err != nil {
 		return err
 	}
-	s.Net, s.Voluntary, s.Involuntary = nil, 0, 0
+	s.Net, s.Listen, s.Voluntary, s.Involuntary = nil, nil, 0, 0
 	if r.samples++; r.samples > 2 { // the first ones open files and fill caches
 		r.pace.learn(before-began+threadCPU()-after, between-before, after-between, active, quiet)
 	}
@@ -566,6 +587,10 @@ func (r *Recorder) close() {
 	}
 	if r.threads != nil {
 		r.threads.close()
+	}
+	if r.listen != nil {
+		r.listen.close()
+		r.listen = nil
 	}
 	for _, f := range r.files {
 		f.close()

@@ -5,6 +5,7 @@ package all
 
 import (
 	"github.com/whylate/whylate/cause"
+	acceptqueue "github.com/whylate/whylate/cause/accept-queue"
 	backpressure "github.com/whylate/whylate/cause/back-pressure"
 	cachestampede "github.com/whylate/whylate/cause/cache-stampede"
 	coldstart "github.com/whylate/whylate/cause/cold-start"
@@ -53,6 +54,7 @@ import (
 )
 
 func init() {
+	cause.Register(acceptqueue.Entry)
 	cause.Register(backpressure.Entry)
 	cause.Register(cachestampede.Entry)
 	cause.Register(coldstart.Entry)

@@ -1,0 +1,115 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
+)
+
+const acceptor = gotrace.GoID(30)
+
+var accept = []string{"internal/poll.(*FD).Accept", "net.(*netFD).accept", "net.(*TCPListener).Accept", "main.(*gates).Accept", "net/http.(*Server).Serve"}
+
+// accepts has the acceptor, which was woken for them, take so many connections on P 1,
+// and wait for the next one, unless it has something else to do then.
+func accepts(p *play, n int, elsewhere ...string) {
+	p.do(p.b.Busy(1))
+	p.runs(acceptor, 1)
+	for range n {
+		calls(acceptor, ms/100, accept...)(p)
+	}
+	if len(elsewhere) > 0 {
+		p.leaves(acceptor, 1, "network", elsewhere...)
+		return
+	}
+	calls(acceptor, ms/100, accept...)(p)
+	p.leaves(acceptor, 1, "network", append([]string{"internal/poll.runtime_pollWait"}, accept...)...)
+}
+
+// door is a service each of whose requests has a connection of its own. The acceptor is
+// away through three of ten, at elsewhere, if that is somewhere.
+func door(elsewhere ...string) scene {
+	return scene{
+		procs: 2,
+		cast: func(p *play) {
+			p.waits(acceptor, "", accept...)
+		},
+		in: func(p *play, i int) {
+			if i == 0 { // it is he who hands over the requests
+				p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.serve")
+				p.wakes(0, acceptor)
+				p.do(p.b.Busy(1))
+				p.runs(acceptor, 1)
+				p.wakes(acceptor, serving, "runtime.chansend1", "main.(*gates).Accept")
+				p.runs(serving, 0)
+				p.leaves(acceptor, 1, "network", append([]string{"internal/poll.runtime_pollWait"}, accept...)...)
+				return
+			}
+			switch away := len(elsewhere) > 0; {
+			case away && i%10 == 6:
+				p.wakes(0, acceptor)
+				accepts(p, 1, elsewhere...)
+			case away && (i%10 == 7 || i%10 == 8):
+			case away && i%10 == 9:
+				p.wakes(0, acceptor)
+				accepts(p, 3)
+			default:
+				p.wakes(0, acceptor)
+				accepts(p, 1)
+			}
+		},
+	}
+}
+
+// TestConnectionsThatWaitToBeAcceptedAreSeen plays goroutines that accept at once or
+// are away, and what the kernel sees of the queue.
+func TestConnectionsThatWaitToBeAcceptedAreSeen(t *testing.T) {
+	asks := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.(*gates).ask", "main.(*gates).Accept", "net/http.(*Server).Serve"}
+	queue := func(waiting ...int64) func(i, n int) *host.Listen {
+		return func(i, n int) *host.Listen { return &host.Listen{Waiting: waiting[i%len(waiting)], Room: 128} }
+	}
+	drops := func(i, n int) *host.Listen { return &host.Listen{Room: 128, Dropped: int64(40 * i / n)} }
+	for _, c := range []struct {
+		name      string
+		scene     scene
+		listen    func(i, n int) *host.Listen
+		overflows int64
+		finding   string
+		alike     []string
+		verdict   string
+	}{
+		{"he is away, and nobody asked the kernel", door(asks...), nil, 0, "", []string{"accept-queue"}, "inconclusive"},
+		{"he is away, and the kernel sees them wait", door(asks...), queue(0, 1), 0, "accept-queue", nil, "cause"},
+		{"he is away, and the kernel sees nobody wait", door(asks...), queue(0), 0, "", nil, "healthy"},
+		{"he is away, and the kernel sees fewer wait", door(asks...), queue(0, 0, 1), 0, "accept-queue", nil, "cause"},
+		{"he is away, and the kernel sees too few", door(asks...), queue(0, 0, 0, 0, 0, 1), 0, "", []string{"accept-queue"}, "inconclusive"},
+		{"he is there", door(), queue(0, 1), 0, "", nil, "healthy"},
+		{"he is there, and many find no room", door(), drops, 40, "accept-queue", nil, "cause"},
+		{"he is there, and some are dropped for another reason", door(), drops, 0, "", nil, "healthy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, c.scene)
+			set := cause.Settings{}
+			if c.listen != nil {
+				set.Host = observe(a, machine{cpus: 2, own: 0.2, idle: 0.7})
+				n := len(set.Host.Samples)
+				for i := range set.Host.Samples {
+					set.Host.Samples[i].Listen = c.listen(i, n-1)
+				}
+				set.Host.Samples[0].Net, set.Host.Samples[n-1].Net = &host.Net{}, &host.Net{ListenOverflows: c.overflows}
+			}
+			v := cause.Judge(a, set)
+			check(t, v, c.finding, c.alike)
+			if v.Verdict != c.verdict {
+				t.Errorf("%s: %s", v.Verdict, v.Sentence)
+			}
+			for _, f := range v.Findings {
+				if where := f.Where; f.Contrast != cause.BeforeContrast || c.overflows == 0 && (where == nil || where.Function != "main.(*gates).ask") {
+					t.Errorf("%s, at %v: %s", f.Contrast, where, f.Summary)
+				}
+			}
+		})
+	}
+}
