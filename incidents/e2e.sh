@@ -29,10 +29,6 @@ if [ -z "${WHYLATE:-}" ]; then
 	build .. "$bin/whylate" ./cmd/whylate
 	WHYLATE=$bin/whylate
 fi
-build . "$bin/" ./cmd/e2e ./cmd/peer ./cmd/front ./cmd/neighbour
-if [ "$("$go" env GOOS)" = linux ]; then
-	build . "$bin/" ./cmd/slowfs
-fi
-
+build . "$bin/" ./cmd/...
 mkdir -p truth
 exec "$bin/e2e" -bin "$bin" -hosts hosts -whylate "$WHYLATE" -keep "$bin/incidents" -truth truth "$@"

@@ -91,7 +91,7 @@ var caddyTrials = slices.Concat(
 		{name: "caddy-steady", program: caddy{peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
 		{name: "caddy-gc", program: caddy{peer: evenReplies, env: frequentGC}, rate: rate, lag: calmLag, beside: contention},
 		{
-			name: "caddy-upstream-gc", program: caddy{peer: replies(slowTime, slowShare), env: frequentGC}, rate: rate, lag: calmLag, felt: slowTime / 2,
+			name: "caddy-upstream-gc", program: caddy{peer: lateReplies, env: frequentGC}, rate: rate, lag: calmLag, felt: slowTime / 2,
 			planted: one(score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = caddy{peer: evenReplies, env: frequentGC} }),
 			rise:    3, beside: contention,
 		},

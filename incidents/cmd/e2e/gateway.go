@@ -101,7 +101,7 @@ var gatewayTrials = slices.Concat(
 			rise:    3, beside: contention, blind: true,
 		},
 		{
-			name: "gateway-both", program: gateway{inside: evenReplies, peer: replies(slowTime, slowShare)}, rate: rate, lag: calmLag, felt: slowTime / 2,
+			name: "gateway-both", program: gateway{inside: evenReplies, peer: lateReplies}, rate: rate, lag: calmLag, felt: slowTime / 2,
 			planted: one(score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"},
 				func(t *trial) { t.program = gateway{inside: evenReplies, peer: evenReplies} }),
 			rise: 3, beside: contention, blind: true,

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/whylate/whylate/load"
 )
 
 const (
@@ -90,22 +92,35 @@ func (p *process) until(ctx context.Context, ready func(context.Context) error) 
 }
 
 func get(ctx context.Context, client *http.Client, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	_, err := ask(ctx, client, load.Target{URL: url})
+	return err
+}
+
+// mostBody bounds what is read of a response.
+const mostBody = 1 << 20
+
+// ask makes a request once and returns the body of a response of success.
+func ask(ctx context.Context, client *http.Client, t load.Target) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, t.Method, t.URL, bytes.NewReader(t.Body))
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if t.Header != nil {
+		req.Header = t.Header
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return err
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostBody))
+	if err != nil {
+		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, resp.Status)
+	if resp.StatusCode/100 != 2 {
+		return nil, fmt.Errorf("%s %s: %s: %.200s", req.Method, t.URL, resp.Status, body)
 	}
-	return nil
+	return body, nil
 }
 
 // stop asks the process to leave, and kills it when it does not.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,17 @@ func (s *service) stop() error {
 	}
 	s.undo = nil
 	return errors.Join(errs...)
+}
+
+// answered asks for each of the targets once. The clients take an error for a
+// response, as fast as it is.
+func (s *service) answered(ctx context.Context) error {
+	for _, t := range s.targets {
+		if _, err := ask(ctx, http.DefaultClient, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // disk returns the folder for the program's files: below a slowfs with those

@@ -112,7 +112,10 @@ func (t trial) judge(d *report.Diagnosis) (r score.Result, good bool) {
 
 // all are the trials. Where blind says so, one is there twice.
 var all = blinded(slices.Concat(
-	caddyTrials, etcdTrials, gatewayTrials, resizeTrials,
+	caddyTrials,
+	etcdTrials,
+	gatewayTrials,
+	resizeTrials,
 ))
 
 func blinded(trials []trial) []trial {
@@ -191,6 +194,7 @@ func replies(slow time.Duration, share string) []string {
 
 var (
 	evenReplies = []string{"-reply", replyTime.String()}
+	lateReplies = replies(slowTime, slowShare)
 	lateSyncs   = []string{"-delay", fsyncTime.String(), "-share", fsyncShare}
 	noLateSyncs = []string{"-share", "0"} // through the same file system
 )

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command slowfs mounts a folder a second time, through FUSE, where some calls of
-// fsync take longer: a disk that is slow now and then. Everything else passes
+// fsync or open take longer: a disk that is slow now and then. Everything else passes
 // through. It needs /dev/fuse and the right to mount, and unmounts when it is told
 // to end or its parent has.
 package main
@@ -29,27 +29,36 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	delay := flag.Duration("delay", 60*time.Millisecond, "how much longer a slow fsync takes")
+	delay := flag.Duration("delay", 60*time.Millisecond, "how much longer a slow call takes")
 	share := flag.Float64("share", 0.05, "share of the fsyncs that are slow, 0 to 1, chosen at random")
+	opens := flag.Float64("opens", 0, "share of the opens that are slow, 0 to 1, chosen at random")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: slowfs [-delay 60ms] [-share 0.05] FOLDER MOUNTPOINT")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: slowfs [-delay 60ms] [-share 0.05] [-opens 0] FOLDER MOUNTPOINT")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if flag.NArg() != 2 || *delay < 0 || !(*share >= 0 && *share <= 1) {
+	if flag.NArg() != 2 || *delay < 0 || !(*share >= 0 && *share <= 1) || !(*opens >= 0 && *opens <= 1) {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := serve(flag.Arg(0), flag.Arg(1), disk{*delay, *share}); err != nil {
+	if err := serve(flag.Arg(0), flag.Arg(1), disk{*delay, *share, *opens}); err != nil {
 		fmt.Fprintln(os.Stderr, "slowfs:", err)
 		os.Exit(1)
 	}
 }
 
-// disk is how slow an fsync is.
+// disk is how slow some calls are.
 type disk struct {
 	delay time.Duration
 	share float64 // of the fsyncs, 0 to 1
+	opens float64 // share of the opens, 0 to 1
+}
+
+// wait is what a call of which that share is slow costs beside the real one.
+func (d disk) wait(share float64) {
+	if rand.Float64() < share {
+		time.Sleep(d.delay)
+	}
 }
 
 // node is a file or folder of the mounted folder.
@@ -58,7 +67,10 @@ type node struct {
 	disk
 }
 
-var _ fs.NodeFsyncer = (*node)(nil)
+var (
+	_ fs.NodeFsyncer = (*node)(nil)
+	_ fs.NodeOpener  = (*node)(nil)
+)
 
 // WrapChild makes the children of a node slow as well.
 func (n *node) WrapChild(_ context.Context, ops fs.InodeEmbedder) fs.InodeEmbedder {
@@ -67,13 +79,17 @@ func (n *node) WrapChild(_ context.Context, ops fs.InodeEmbedder) fs.InodeEmbedd
 
 // Fsync stands for fsync and fdatasync: the kernel sends both here.
 func (n *node) Fsync(ctx context.Context, f fs.FileHandle, flags uint32) syscall.Errno {
-	if rand.Float64() < n.share {
-		time.Sleep(n.delay)
-	}
+	n.wait(n.share)
 	if f, ok := f.(fs.FileFsyncer); ok {
 		return f.Fsync(ctx, flags)
 	}
 	return 0
+}
+
+// Open is asked for existing files; the kernel makes new ones with Create.
+func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	n.wait(n.opens)
+	return n.LoopbackNode.Open(ctx, flags)
 }
 
 // serve mounts folder at mountpoint until a signal ends it.

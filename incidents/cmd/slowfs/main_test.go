@@ -125,6 +125,19 @@ func TestEverythingPassesAndAnFsyncIsSlow(t *testing.T) {
 	})
 }
 
+func TestAnOpenIsSlow(t *testing.T) {
+	const delay = 30 * time.Millisecond
+	dir, _ := mount(t, asMain, "-share", "0", "-opens", "1", "-delay", delay.String())
+	begun := time.Now()
+	b, err := os.ReadFile(filepath.Join(dir, "a"))
+	if took := time.Since(begun); took < delay {
+		t.Errorf("it took %v, less than %v", took, delay)
+	}
+	if err != nil || string(b) != "in stock" {
+		t.Errorf("the file holds %q, %v", b, err)
+	}
+}
+
 func TestTheMountGoesWithItsParent(t *testing.T) {
 	dir, parent := mount(t, asParent)
 	if err := parent.Process.Kill(); err != nil {
