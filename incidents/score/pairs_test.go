@@ -15,6 +15,19 @@ func TestSeverityIsTheLeastRise(t *testing.T) {
 	}
 }
 
+func TestWhatWasPlantedIsConfirmedByThreePairs(t *testing.T) {
+	pair := Pair{WithNS: 2, WithoutNS: 1}
+	planted := []Planted{{Cause: "slow-disk"}}
+	for _, c := range []struct {
+		truth Truth
+		want  bool
+	}{{Truth{}, true}, {Truth{Causes: planted, Pairs: []Pair{pair, pair}}, false}, {Truth{Causes: planted, Pairs: []Pair{pair, pair, pair}}, true}} {
+		if got := c.truth.Confirmed(); got != c.want {
+			t.Errorf("%+v: confirmed %v", c.truth, got)
+		}
+	}
+}
+
 func TestATruthFileIsReadAsItWasWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x"+Suffix)
 	x := &Truth{Schema: Schema, Host: "shop", Case: "shop-disk", Causes: []Planted{{Cause: "slow-disk", Share: 0.9}}, Pairs: []Pair{{WithNS: 2, WithoutNS: 1}}}

@@ -45,6 +45,13 @@ type Pair struct {
 	WithoutNS int64 `json:"without_ns"`
 }
 
+// LeastPairs is how many pairs of runs confirm what was planted.
+const LeastPairs = 3
+
+// Confirmed reports whether removal has shown that what was planted is the cause; a
+// control has nothing to show.
+func (t *Truth) Confirmed() bool { return t.Control() || len(t.Pairs) >= LeastPairs }
+
 // Severity is how many times the 99th percentile rose, at least, over the pairs; 0
 // without any.
 func (t *Truth) Severity() float64 {

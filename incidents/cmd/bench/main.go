@@ -44,6 +44,7 @@ func run(args []string, out io.Writer) error {
 	recorded := fs.String("recorded", "", "`folder` of incidents and truth files")
 	only := fs.String("run", "", "only the incidents with this `text` in their names")
 	asJSON := fs.Bool("json", false, "print JSON instead of Markdown")
+	unconfirmed := fs.Bool("unconfirmed", false, "count incidents, too, whose truth removal has not confirmed")
 	document := fs.String("document", "", "print the whole of docs/benchmark.md; the programs are below that `folder`")
 	least := fs.Float64("least", 0, "fail if the ratio of right answers is below this")
 	if err := fs.Parse(args); err != nil {
@@ -57,6 +58,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	var all []*score.Incident
+	left := 0
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), score.Suffix)
 		if !strings.Contains(name, *only) {
@@ -66,7 +68,14 @@ func run(args []string, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		if !i.Truth.Confirmed() && !*unconfirmed {
+			left++
+			continue
+		}
 		all = append(all, i)
+	}
+	if left > 0 {
+		fmt.Fprintf(os.Stderr, "bench: left out %d incidents that removal has not confirmed\n", left)
 	}
 	if len(all) == 0 {
 		return fmt.Errorf("%s has no incidents with a truth file", *recorded)
