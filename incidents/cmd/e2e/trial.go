@@ -116,6 +116,9 @@ var all = blinded(slices.Concat(
 	etcdTrials,
 	gatewayTrials,
 	resizeTrials,
+	victoriaTrials,
+	versityTrials,
+	gotifyTrials,
 ))
 
 func blinded(trials []trial) []trial {
