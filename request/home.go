@@ -295,7 +295,7 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 			continue
 		}
 		p.woken++
-		if !h.asked(asked, s.Waker) {
+		if !h.asked(asked, s.Waker) && !h.employed(g, s.Waker) {
 			p.fed++
 		}
 	}
@@ -321,6 +321,23 @@ func (h *homes) asked(wakes []timeline.Wake, whom timeline.GID) bool {
 	return false
 }
 
+// employed reports whether whom is a goroutine that g gave birth to within the trace
+// for one job, at the end of which it calls g: a permit that it gives back brings no
+// work. One that lives as long as a connection calls again and again.
+func (h *homes) employed(g, whom timeline.GID) bool {
+	who := &h.t.Gs[whom]
+	if who.Creator != g || !who.Born || !who.Died {
+		return false
+	}
+	calls := 0
+	for i := 0; i < len(who.Wakes) && calls < 2; i++ {
+		if who.Wakes[i].Whom == g {
+			calls++
+		}
+	}
+	return calls == 1
+}
+
 // maxPlaces bounds the places kept for a root function.
 const maxPlaces = 256
 
@@ -336,7 +353,7 @@ func (h *homes) establish(r *root) {
 		switch {
 		case p.key < keyFirst, p.read && p.net > 0:
 			p.established = true
-		case 2*p.woken > p.seen && 2*p.fed < p.woken: // waits for answers to what it asked
+		case p.answered():
 		default:
 			p.established = p.residents > 0 || p.repeats > 0 && (!jobs || p.visits >= manyVisits*int64(p.goroutines))
 		}
@@ -344,22 +361,27 @@ func (h *homes) establish(r *root) {
 	h.rank(r)
 }
 
+// answered reports whether goroutines wait there for answers to what they asked.
+func (p *place) answered() bool { return 2*p.woken > p.seen && 2*p.fed < p.woken }
+
 // rank orders the places of a root: those of known servers first, then the
 // socket reads of connection goroutines, then where others bring work, then by
-// time. Under load a goroutine may spend little time at home, so that time alone
-// would choose a wait inside its work. (A lone goroutine that reads a socket may
-// as well poll somebody.)
+// time, and last where it waits for answers. Under load a goroutine may spend little
+// time at home, so that time alone would choose a wait inside its work. (A lone
+// goroutine that reads a socket may as well poll somebody.)
 func (h *homes) rank(r *root) {
 	class := func(p *place) int {
 		switch {
 		case !p.established || p.rejected:
-			return 4
+			return 5
 		case p.key < keyFirst:
 			return 0
 		case p.read && p.net > 0 && (r.goroutines > 1 || r.accepted > 0):
 			return 1
 		case p.woken > 0 && 2*p.fed > p.woken:
 			return 2
+		case p.answered():
+			return 4
 		}
 		return 3
 	}

@@ -567,6 +567,53 @@ func TestReaderGivesBirthToAGoroutineForEachDatagram(t *testing.T) {
 	}
 }
 
+// permitServer is a datagramServer that answers at most so many at a time: its
+// reader waits for one of them before it reads on.
+type permitServer struct {
+	datagramServer
+	permits chan struct{}
+}
+
+func (s *permitServer) read(ctx context.Context) {
+	for {
+		buf := make([]byte, 100)
+		n, from, err := s.c.ReadFromUDP(buf)
+		if err != nil {
+			return
+		}
+		start := time.Now()
+		select {
+		case s.permits <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		go func() {
+			defer func() { <-s.permits }()
+			s.answer(string(buf[:n]), from, start)
+		}()
+	}
+}
+
+// A goroutine that g gave birth to for one job brings no work to it, although g
+// waits for some of them, and longer than for datagrams.
+func TestPermitsForTheGoroutinesOfAReaderAreNotItsHome(t *testing.T) {
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := &permitServer{datagramServer{c: c}, make(chan struct{}, 2)}
+	go s.read(t.Context())
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "bursts", c.LocalAddr().String()) })
+	agrees(t, f, &s.inner, sent, pkg+"(*permitServer).read")
+	home, all := times(f, "(*permitServer).read")
+	t.Logf("at home %v of %v", home, all)
+	if len(f.Roles) == 0 || f.Roles[0].Shape != PerRequest {
+		t.Errorf("roles %+v", f.Roles)
+	}
+}
+
 // web is an HTTP server with two endpoints behind a logging middleware.
 type web struct{ inner }
 
