@@ -80,3 +80,17 @@ func (s *service) disk(ctx context.Context, rig rig, fsync []string) (string, er
 		return err
 	})
 }
+
+// logPipe returns a named pipe for the program's log, which a drain with those
+// arguments reads.
+func (s *service) logPipe(ctx context.Context, rig rig, args []string) (string, error) {
+	pipe := filepath.Join(rig.dir, "log")
+	reader, err := s.start(rig.dir, filepath.Join(rig.bin, "drain"), nil, append(slices.Clip(args), pipe)...)
+	if err != nil {
+		return "", err
+	}
+	return pipe, reader.until(ctx, func(context.Context) error {
+		_, err := os.Stat(pipe)
+		return err
+	})
+}

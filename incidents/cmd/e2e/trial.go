@@ -119,6 +119,9 @@ var all = blinded(slices.Concat(
 	victoriaTrials,
 	versityTrials,
 	gotifyTrials,
+	godisTrials,
+	dnsproxyTrials,
+	nsqdTrials,
 ))
 
 func blinded(trials []trial) []trial {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/whylate/whylate/incidents/score"
@@ -56,11 +55,8 @@ func (v versitygw) start(ctx context.Context, rig rig) (_ *service, err error) {
 	args := []string{"--access", access, "--secret", secret, "--region", region, "--port", addrs[0], "--pprof", addrs[1],
 		"--health", "/health", "--keep-alive", "--quiet"}
 	if v.log != nil {
-		pipe := filepath.Join(rig.dir, "access")
-		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-			return nil, err
-		}
-		if _, err := s.start(rig.dir, filepath.Join(rig.bin, "reader"), nil, append(slices.Clip(v.log), pipe)...); err != nil {
+		pipe, err := s.logPipe(ctx, rig, v.log)
+		if err != nil {
 			return nil, err
 		}
 		args = append(args, "--access-log", pipe)
