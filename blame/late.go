@@ -77,6 +77,20 @@ func (a *Attribution) nominal(site SiteID) timeline.Time {
 	return timeline.Time(lengths[len(lengths)/20])
 }
 
+// constantPart and constantLeast are by how much a site's timers may differ, in their
+// middle half, for a longer one to be late: a part of their length, or the resolution
+// of a timer in an idle process.
+const (
+	constantPart  = 10
+	constantLeast = int64(1e6)
+)
+
+// constant reports whether the timers at a site take about the same time.
+func (a *Attribution) constant(site SiteID) bool {
+	w := a.Waits(site)
+	return w.High-w.Low <= max(w.High/constantPart, constantLeast)
+}
+
 // CommonestStop returns the index into Reasons of the stop-the-world reason with
 // the longest total time among those that keep accepts, 0 if there is none.
 func (a *Attribution) CommonestStop(keep func(reason string) bool) uint16 {

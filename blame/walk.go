@@ -425,7 +425,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		w.waker(at, g, s, from, to)
 		return
 	case s.Reason == timeline.ReasonSleep && !open:
-		w.timer(at, k, s, from, to)
+		w.timer(at, g, k, s, from, to)
 		return
 	case open && s.Reason == timeline.ReasonSleep:
 		k.Kind = Timer
@@ -439,23 +439,44 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		w.timedOut(at, g, s, k, from, to)
 		return
 	default:
-		w.timer(at, k, s, from, to)
+		w.timer(at, g, k, s, from, to)
 		return
 	}
 	w.add(at, k, to-from)
 }
 
-// timer splits a wait for a timer at the instant at which it was due at the
-// latest: its site's usual length after its beginning, or the last instant at
-// which somebody looked for due timers, as the poller does, whichever is later.
-func (w *walker) timer(at *where, k Key, s *timeline.Segment, from, to timeline.Time) {
+// timer splits a wait of g for a timer at the instant at which it was due at the
+// latest: its site's usual length after its beginning, or the last instant at which
+// somebody ran g's timers, whichever is later. From then on it was behind what the Ps
+// executed. Where its site's waits are all alike it was due before, and the thread of
+// an idle P was late, as far as threads are late in this recording.
+func (w *walker) timer(at *where, g timeline.GID, k Key, s *timeline.Segment, from, to timeline.Time) {
 	k.Kind = Timer
-	due := to
+	due, late := to, timeline.Time(0)
 	if usual := w.a.nominal(k.Site); usual > 0 && to == s.End && !w.a.guards.NoIdlePoll {
-		due = min(to, max(from, s.Start+usual, w.a.t.LastPoll(to)))
+		over := max(from, s.Start+usual)
+		due = min(to, max(over, w.a.t.LastTimers(w.a.fellAsleepOn(g, s), to)))
+		if w.a.constant(k.Site) {
+			late = min(timeline.Overlap(w.a.t.IdleSpans(), over, due), timeline.Time(w.a.LateWakeup()))
+		}
+		if late < timeline.LateMin {
+			late = 0
+		}
 	}
-	w.add(at, k, due-from)
-	w.behind(at, Key{Flags: k.Flags | Due, Site: k.Site}, due, to, due, to)
+	w.add(at, k, due-late-from)
+	k.Flags |= Due
+	w.late(at, k, due-late, due, 0)
+	w.behind(at, Key{Flags: k.Flags, Site: k.Site}, due, to, due, to)
+}
+
+// fellAsleepOn returns the P that g ran on before it waited in s: that one has its
+// timer. It is -1 if that is not known.
+func (a *Attribution) fellAsleepOn(g timeline.GID, s *timeline.Segment) int16 {
+	me := &a.t.Gs[g]
+	if i := me.SegmentAt(s.Start + 1); i > 0 && i < len(me.Segs) && me.Segs[i].Start == s.Start && me.Segs[i-1].Kind == timeline.Running {
+		return me.Segs[i-1].P
+	}
+	return -1
 }
 
 // awaited is the leaf of a wait that a time-out ended at a site.

@@ -100,21 +100,52 @@ func (t *Timeline) Backlog(at Time) Time {
 }
 
 // LastPoll returns the last instant not after at, at which the network is known
-// to have been polled and due timers to have been run: a P was idle, or the
-// poller delivered to somebody. What was ready then has been delivered then (the
-// poller takes 128 at a time). What happened within PollBatch before at is the
-// end of the wait itself: a P that ran out of work polls, and delivers.
+// to have been polled: a P was idle, or the poller delivered to somebody. What was
+// ready then has been delivered then (the poller takes 128 at a time). What happened
+// within PollBatch before at is the end of the wait itself: a P that ran out of work
+// polls, and delivers.
 func (t *Timeline) LastPoll(at Time) Time {
-	last := t.Start
-	i := sort.Search(len(t.idle), func(i int) bool { return t.idle[i].Start > at-PollBatch }) - 1
-	if i >= 0 {
-		last = min(at, t.idle[i].End)
-	}
-	i = sort.Search(len(t.Polls), func(i int) bool { return t.Polls[i] > at-PollBatch }) - 1
+	last := t.lastFree(at)
+	i := sort.Search(len(t.Polls), func(i int) bool { return t.Polls[i] > at-PollBatch }) - 1
 	if i >= 0 && t.Polls[i] > last {
 		last = t.Polls[i]
 	}
 	return last
+}
+
+// LastTimers returns the last instant not after at, at which the due timers of P p are
+// known to have been run: a P was idle, or p took up a goroutine, before which it runs
+// its own. What happened within PollBatch before at is the end of the wait itself. A P
+// that is not known (-1) took up nothing. (Sysmon polls the network, but runs no timers.)
+func (t *Timeline) LastTimers(p int16, at Time) Time {
+	last := t.lastFree(at)
+	k, ok := t.proc(p)
+	if !ok {
+		return last
+	}
+	stints := t.Procs[k].Stints
+	for i := sort.Search(len(stints), func(i int) bool { return stints[i].Start > at-PollBatch }) - 1; i >= 0 && stints[i].Start > last; i-- {
+		if stints[i].G != NoG && (i == 0 || stints[i-1].G != stints[i].G) {
+			return stints[i].Start
+		}
+	}
+	return last
+}
+
+// lastFree is the last instant not after at, at which some P was idle and had not just
+// run out of work, or the start of the trace.
+func (t *Timeline) lastFree(at Time) Time {
+	i := sort.Search(len(t.idle), func(i int) bool { return t.idle[i].Start > at-PollBatch }) - 1
+	if i < 0 {
+		return t.Start
+	}
+	return min(at, t.idle[i].End)
+}
+
+// proc returns the index in Procs of P p.
+func (t *Timeline) proc(p int16) (index int, ok bool) {
+	k := sort.Search(len(t.Procs), func(i int) bool { return t.Procs[i].ID >= gotrace.ProcID(p) })
+	return k, p >= 0 && k < len(t.Procs) && t.Procs[k].ID == gotrace.ProcID(p)
 }
 
 // PollBatch is the longest time from a P running out of work to the last delivery
@@ -154,11 +185,8 @@ func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[*Stint, Time] {
 // every idle P ran an idle-priority GC worker meanwhile, if any did.
 func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[*Stint, Time] {
 	return func(yield func(*Stint, Time) bool) {
-		if p < 0 || b <= a {
-			return
-		}
-		k := sort.Search(len(t.Procs), func(i int) bool { return t.Procs[i].ID >= gotrace.ProcID(p) })
-		if k == len(t.Procs) || t.Procs[k].ID != gotrace.ProcID(p) {
+		k, ok := t.proc(p)
+		if !ok || b <= a {
 			return
 		}
 		stints := t.Procs[k].Stints
