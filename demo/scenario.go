@@ -141,6 +141,9 @@ var scenarios = []Scenario{
 	stopTheWorld,          // sessions.go
 	expensiveRequest,      // thumbnails.go
 	growth,                // exports.go
+	runtimeLock,           // ballots.go
+	ballotsApart,          // ballots.go
+	ballotsStacks,         // ballots.go
 	slowDependency,        // ratings.go
 	finalizerBacklog,      // translations.go
 	translationsRegistrar, // translations.go

@@ -37,6 +37,7 @@ import (
 	poolleak "github.com/whylate/whylate/cause/pool-leak"
 	quotatoolow "github.com/whylate/whylate/cause/quota-too-low"
 	retrystorm "github.com/whylate/whylate/cause/retry-storm"
+	runtimelock "github.com/whylate/whylate/cause/runtime-lock"
 	rwmutexwriter "github.com/whylate/whylate/cause/rwmutex-writer"
 	singleworker "github.com/whylate/whylate/cause/single-worker"
 	slowcgo "github.com/whylate/whylate/cause/slow-cgo"
@@ -86,6 +87,7 @@ func init() {
 	cause.Register(poolleak.Entry)
 	cause.Register(quotatoolow.Entry)
 	cause.Register(retrystorm.Entry)
+	cause.Register(runtimelock.Entry)
 	cause.Register(rwmutexwriter.Entry)
 	cause.Register(singleworker.Entry)
 	cause.Register(slowcgo.Entry)
