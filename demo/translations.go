@@ -17,8 +17,9 @@ var finalizerBacklog = Scenario{
 	Rate:      250,
 	Endpoints: []Endpoint{{Path: "/translation"}},
 	Env:       []string{twoPs, "GOGC=10"},
-	New: func(context.Context, map[string]string) (http.Handler, error) {
+	New: func(ctx context.Context, _ map[string]string) (http.Handler, error) {
 		t := newTranslations(11)
+		go preview(ctx)
 		t.lend = func(l *loan) func() {
 			runtime.AddCleanup(l, t.shelve, l.of)
 			return func() {}
@@ -37,8 +38,9 @@ var translationsRegistrar = Scenario{
 	Endpoints: []Endpoint{{Path: "/translation"}},
 	Env:       []string{twoPs, "GOGC=10"},
 	Peers:     []Peer{{Name: "registrar", Reply: 18 * time.Millisecond}},
-	New: func(_ context.Context, peers map[string]string) (http.Handler, error) {
+	New: func(ctx context.Context, peers map[string]string) (http.Handler, error) {
 		t := newTranslations(15)
+		go preview(ctx)
 		t.client, t.registrar = newClient(), peers["registrar"]
 		t.lend = func(l *loan) func() {
 			runtime.SetFinalizer(l, t.enter)
@@ -137,6 +139,15 @@ func (t *translations) shelve(d *dictionary) { t.shelf <- d }
 func (t *translations) enter(l *loan) {
 	fetch(t.client, t.registrar+"/entry") // a lost entry is found at the next stock-taking
 	t.shelve(l.of)
+}
+
+// preview prepares a page now and then, a small part of what requests allocate. So the
+// garbage collector comes even when there are none, and the last borrower gets a
+// dictionary too.
+func preview(ctx context.Context) {
+	for interval(ctx, 20*time.Millisecond) {
+		runtime.KeepAlive(lines(100))
+	}
 }
 
 // round shelves now and then what was laid aside.
