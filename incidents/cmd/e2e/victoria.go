@@ -17,14 +17,10 @@ import (
 // victoria is a single-node VictoriaMetrics, to which clients send samples while
 // others ask for one of its shards.
 type victoria struct {
-	env   []string // beside gomaxprocs
-	args  []string
-	fsync []string // arguments of slowfs, which its files are on; nil without it
+	env []string // beside gomaxprocs
 	// deep is how many queries there are, for 100 requests, for all that one instance
-	// ever had, which takes one CPU much longer, and step the resolution that they
-	// ask for.
+	// ever had, which takes one CPU some 45 ms.
 	deep float64
-	step string
 }
 
 func (victoria) source() source { return source{folder: "victoria", main: "tool"} }
@@ -47,12 +43,8 @@ func (v victoria) start(ctx context.Context, rig rig) (_ *service, err error) {
 			s.stop()
 		}
 	}()
-	disk, err := s.disk(ctx, rig, v.fsync)
-	if err != nil {
-		return nil, err
-	}
-	args := append([]string{"-httpListenAddr", addrs[0], "-storageDataPath", filepath.Join(disk, "data"), "-loggerLevel", "ERROR"}, v.args...)
-	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "victoria-metrics"), append([]string{gomaxprocs}, v.env...), args...)
+	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "victoria-metrics"), append([]string{gomaxprocs}, v.env...),
+		"-httpListenAddr", addrs[0], "-storageDataPath", filepath.Join(rig.dir, "data"), "-loggerLevel", "ERROR")
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +105,7 @@ func (v victoria) requests(site string, until time.Time) (all []load.Target) {
 	}
 	if v.deep > 0 {
 		deep := ask("/api/v1/query", url.Values{
-			"query": {`count_over_time(quantile_over_time(0.9, orders{shard="1",instance="1"}[30m])[45m:` + v.step + `])`},
+			"query": {`count_over_time(quantile_over_time(0.9, orders{shard="1",instance="1"}[30m])[45m:100ms])`},
 			"time":  {strconv.FormatInt(until.Unix(), 10)},
 		})
 		deep.Name, deep.Weight = "deep", v.deep
@@ -125,9 +117,9 @@ func (v victoria) requests(site string, until time.Time) (all []load.Target) {
 var victoriaTrials = []trial{
 	{name: "victoria-steady", program: victoria{}, rate: victoriaRate, lag: busyLag, beside: contention},
 	{
-		name: "victoria-deep", program: victoria{deep: 2, step: "100ms"}, rate: victoriaRate, lag: busyLag,
+		name: "victoria-deep", program: victoria{deep: 2}, rate: victoriaRate, lag: busyLag,
 		planted: one(score.Planted{Cause: "expensive-request"}, func(t *trial) { t.program = victoria{} }),
-		rise:    3, beside: contention,
+		rise:    1.5, beside: contention,
 	},
 	{
 		name: "victoria-quota", program: victoria{}, rate: victoriaRate, lag: burstLag,
@@ -146,16 +138,6 @@ var victoriaTrials = []trial{
 		name: "victoria-limit", program: victoria{env: []string{"GOMEMLIMIT=24MiB"}}, rate: victoriaRate, lag: busyLag,
 		planted: one(score.Planted{Cause: "memory-limit-thrash"}, func(t *trial) { t.program = victoria{} }),
 		rise:    3, beside: contention,
-	},
-	{
-		name: "victoria-slots", program: victoria{args: []string{"-search.maxConcurrentRequests=1"}, deep: 0.4, step: "40ms"}, rate: 2 * victoriaRate, lag: busyLag,
-		planted: one(score.Planted{Cause: "pool-exhausted"}, func(t *trial) { t.program = victoria{deep: 0.4, step: "40ms"} }),
-		rise:    1.5, beside: contention,
-	},
-	{
-		name: "victoria-single", program: victoria{env: []string{"GOMAXPROCS=1"}, deep: 0.4, step: "40ms"}, rate: 2 * victoriaRate, lag: busyLag,
-		planted: one(score.Planted{Cause: "gomaxprocs-too-low", Accept: []string{"overload"}}, func(t *trial) { t.program = victoria{deep: 0.4, step: "40ms"} }),
-		rise:    1.5, beside: contention,
 	},
 }
 
