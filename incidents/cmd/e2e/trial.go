@@ -122,6 +122,7 @@ var all = blinded(slices.Concat(
 	godisTrials,
 	dnsproxyTrials,
 	nsqdTrials,
+	prometheusTrials,
 ))
 
 func blinded(trials []trial) []trial {

@@ -1,5 +1,5 @@
-// Command peer is a server for another program to call: it answers every GET
-// with a few bytes, after a time that is longer for a share of the requests.
+// Command peer is a server for another program to call: it answers every
+// request with a few bytes, after a time that is longer for a share of the requests.
 package main
 
 import (
@@ -17,6 +17,8 @@ func main() {
 	reply := flag.Duration("reply", time.Millisecond, "time to answer")
 	slow := flag.Duration("slow", 0, "time to answer for a share of the requests")
 	share := flag.Float64("share", 0, "that share, 0 to 1, chosen at random")
+	body := flag.String("body", "in stock: 12\n", "`text` to answer with")
+	contentType := flag.String("type", "text/plain; charset=utf-8", "its content `type`")
 	flag.Parse()
 	srv := &http.Server{
 		Addr:              *listen,
@@ -27,7 +29,8 @@ func main() {
 				d = *slow
 			}
 			time.Sleep(d)
-			io.WriteString(w, "in stock: 12\n")
+			w.Header().Set("Content-Type", *contentType)
+			io.WriteString(w, *body)
 		}),
 	}
 	fmt.Fprintln(os.Stderr, srv.ListenAndServe())
