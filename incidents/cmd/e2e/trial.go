@@ -123,6 +123,7 @@ var all = blinded(slices.Concat(
 	dnsproxyTrials,
 	nsqdTrials,
 	prometheusTrials,
+	storeTrials,
 ))
 
 func blinded(trials []trial) []trial {
