@@ -124,6 +124,7 @@ var all = blinded(slices.Concat(
 	nsqdTrials,
 	prometheusTrials,
 	storeTrials,
+	rqliteTrials,
 ))
 
 func blinded(trials []trial) []trial {
@@ -132,6 +133,14 @@ func blinded(trials []trial) []trial {
 			t.name, t.noHost = t.name+"-blind", true
 			trials = append(trials, t)
 		}
+	}
+	return trials
+}
+
+// heldOut keeps trials from being diagnosed by accident.
+func heldOut(trials []trial) []trial {
+	for i := range trials {
+		trials[i].heldOut = true
 	}
 	return trials
 }
