@@ -125,6 +125,7 @@ var all = blinded(slices.Concat(
 	prometheusTrials,
 	storeTrials,
 	rqliteTrials,
+	traefikTrials,
 ))
 
 func blinded(trials []trial) []trial {

@@ -3,10 +3,15 @@
 package main
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"math/big"
+	chance "math/rand/v2"
 	"net/http"
 	"os"
 	"time"
@@ -19,13 +24,14 @@ func main() {
 	share := flag.Float64("share", 0, "that share, 0 to 1, chosen at random")
 	body := flag.String("body", "in stock: 12\n", "`text` to answer with")
 	contentType := flag.String("type", "text/plain; charset=utf-8", "its content `type`")
+	bits := flag.Int("rsa", 0, "serve TLS with a new RSA key of that many `bits`; 0 serves without TLS")
 	flag.Parse()
 	srv := &http.Server{
 		Addr:              *listen,
 		ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			d := *reply
-			if rand.Float64() < *share {
+			if chance.Float64() < *share {
 				d = *slow
 			}
 			time.Sleep(d)
@@ -33,6 +39,25 @@ func main() {
 			io.WriteString(w, *body)
 		}),
 	}
-	fmt.Fprintln(os.Stderr, srv.ListenAndServe())
+	fmt.Fprintln(os.Stderr, serve(srv, *bits))
 	os.Exit(1)
+}
+
+// serve serves HTTP/1 only, with a self-signed certificate if its key has any bits.
+func serve(srv *http.Server, bits int) error {
+	if bits == 0 {
+		return srv.ListenAndServe()
+	}
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		return err
+	}
+	x := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, x, x, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	return srv.ListenAndServeTLS("", "")
 }
