@@ -188,8 +188,8 @@ var (
 	// popular is one of those that are cached; newest does not give its connection back.
 	popular = []call{{"GET", "/items/2", 0.7}, {"GET", "/items/%d", 0.3}}
 	newest  = []call{{"GET", "/items/2", 0.7}, {"GET", "/items/%d", 0.25}, {"GET", "/items/%d/newest", 0.05}}
-	// sales are many of one item, the one that is counted.
-	sales   = []call{{"GET", "/items/%d", 0.7}, {"POST", "/items/1/sold", 0.3}}
+	// sold are many of one item, the one that is counted.
+	sold    = []call{{"GET", "/items/%d", 0.7}, {"POST", "/items/1/sold", 0.3}}
 	similar = []call{{"GET", "/items/%d", 0.5}, {"GET", "/items/%d/similar", 0.5}}
 )
 
@@ -212,8 +212,8 @@ var storeTrials = []trial{
 		store{database: "pool_max_conns=4&pool_min_conns=4", cache: largeCachePool, args: []string{"-patience", "250ms"}, mix: popular},
 		10, score.Planted{Cause: "pool-leak", Place: "main.(*store).newest"}),
 	storeTrial("store-stock",
-		store{database: largePool, cache: largeCachePool, args: []string{"-stocktaking", countEvery}, mix: sales},
-		store{database: largePool, cache: largeCachePool, mix: sales},
+		store{database: largePool, cache: largeCachePool, args: []string{"-stocktaking", countEvery}, mix: sold},
+		store{database: largePool, cache: largeCachePool, mix: sold},
 		3, score.Planted{Cause: "slow-dependency", Place: "main.(*store).sold"}),
 	storeTrial("store-script",
 		store{database: largePool, cache: largeCachePool, mix: items, script: sum},

@@ -139,13 +139,13 @@ func (c traefik) targets(url string) []load.Target {
 		}
 		return all
 	case len(c.users) > 0:
-		return []load.Target{user(url, "amy", 1-benShare), user(url, "ben", benShare)}
+		return []load.Target{asUser(url, "amy", 1-benShare), asUser(url, "ben", benShare)}
 	}
 	return []load.Target{{URL: url}}
 }
 
-// user is a request of that user.
-func user(url, name string, weight float64) load.Target {
+// asUser is a request of that user.
+func asUser(url, name string, weight float64) load.Target {
 	credentials := "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+userPassword))
 	return load.Target{Name: name, URL: url, Weight: weight, Header: map[string][]string{"Authorization": {credentials}}}
 }
