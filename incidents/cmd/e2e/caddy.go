@@ -76,9 +76,8 @@ func (c caddy) start(ctx context.Context, rig rig) (_ *service, err error) {
 	return s, s.program.ready(ctx, url)
 }
 
-// frequentGC is a collection for every few requests, which hurts none of them much:
-// visible, and not the cause.
-var frequentGC = []string{"GOGC=5"}
+// frequentGC makes collections frequent: visible, and not the cause.
+var frequentGC = []string{"GOGC=25"}
 
 var caddyTrials = slices.Concat(
 	graded(func(l level) trial {

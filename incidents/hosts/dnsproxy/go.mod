@@ -5,7 +5,7 @@ go 1.23.5
 
 tool github.com/AdguardTeam/dnsproxy
 
-require github.com/AdguardTeam/dnsproxy v0.75.0
+require github.com/AdguardTeam/dnsproxy v0.75.0 // indirect
 
 require (
 	github.com/AdguardTeam/golibs v0.31.0 // indirect

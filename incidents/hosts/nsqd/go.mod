@@ -5,7 +5,7 @@ go 1.17
 
 tool github.com/nsqio/nsq/apps/nsqd
 
-require github.com/nsqio/nsq v1.3.0
+require github.com/nsqio/nsq v1.3.0 // indirect
 
 require (
 	github.com/BurntSushi/toml v1.3.2 // indirect
