@@ -96,7 +96,7 @@ func (g *golden) truth() string {
 		return "the cause has no name"
 	case w.Finding != "" && cause.Lookup(w.Finding) == nil:
 		return "there is no such cause"
-	case w.Finding != "" && w.Contrast != cause.TailContrast && w.Contrast != cause.LevelContrast:
+	case w.Finding != "" && !slices.Contains([]string{cause.TailContrast, cause.LevelContrast, cause.BeforeContrast}, w.Contrast):
 		return "there is no such contrast"
 	case len(w.Consistent) > 0 && !slices.Contains(w.Consistent, w.Finding):
 		return "the causes that look alike do not hold the true one"
