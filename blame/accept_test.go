@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime/trace"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,8 +31,8 @@ func (l *napping) Accept() (net.Conn, error) {
 
 func (l *napping) nap() { time.Sleep(nap) }
 
-// Three clients come while who accepts is away, and wait for him; one comes when he
-// is there. What is taken for their waits together is about what they waited.
+// One client of three comes while who accepts is away, and waits for him; the others
+// come when he is there.
 func TestALiveListenerThatIsAwayLetsConnectionsWait(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	s.Listener = &napping{Listener: s.Listener}
@@ -52,17 +53,17 @@ func TestALiveListenerThatIsAwayLetsConnectionsWait(t *testing.T) {
 	if len(a.f.Roles) == 0 {
 		t.Fatal("no requests")
 	}
-	late := 0
+	late, elsewhere := 0, 0 // beside others, threads are late anywhere
 	for _, x := range a.Accepts(0) {
-		if x.Waited < timeline.Time(time.Millisecond) {
-			continue
-		}
-		late++
-		if x.Waited > timeline.Time(10*nap) || a.Sites[x.Away].Func[len(a.Sites[x.Away].Func)-4:] != ".nap" {
-			t.Errorf("%v in %s", time.Duration(x.Waited), a.Sites[x.Away].Func)
+		switch {
+		case x.Waited < timeline.Time(time.Millisecond):
+		case strings.HasSuffix(a.Sites[x.Away].Func, ".nap"):
+			late++
+		default:
+			elsewhere++
 		}
 	}
-	if n := len(a.Accepts(0)); n < requests-1 || late < requests/4 || late > requests/2 {
-		t.Errorf("%d of %d connections waited", late, n)
+	if n := len(a.Accepts(0)); n < requests-1 || late < requests/4 || late > requests/2 || elsewhere > late {
+		t.Errorf("%d of %d connections waited for the nap, %d for something else", late, n, elsewhere)
 	}
 }
