@@ -62,14 +62,18 @@ func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 	return s, s.program.ready(ctx, url+"/")
 }
 
-// refreshEvery is the mean time between refreshs of what every call reads: each
-// holds a lock for slowTime.
-const refreshEvery = 1500 * time.Millisecond
+// The mean time between refreshs of what every call reads is refreshRest times the
+// time for which each holds a lock, so that they make the tail late whatever their
+// length; but refreshMost at most, or a recording would have too few.
+const (
+	refreshRest = 37
+	refreshMost = 3 * time.Second
+)
 
 // refreshed are the arguments of a server whose calls all read what is renewed for
 // that long now and then.
 func refreshed(d time.Duration) []string {
-	return append(slices.Clip(evenReplies), "-slow", d.String(), "-refresh", refreshEvery.String())
+	return append(slices.Clip(evenReplies), "-slow", d.String(), "-refresh", min(refreshRest*d, refreshMost).String())
 }
 
 var gatewayTrials = slices.Concat(
