@@ -11,14 +11,14 @@ import (
 
 var finalizerBacklog = Scenario{
 	Name:  "finalizer-backlog",
-	Title: "a fifth of the requests borrow one of 11 dictionaries, and nobody brings one back: the garbage collector does",
+	Title: "a fifth of the requests borrow one of 8 dictionaries, and nobody brings one back: the garbage collector does",
 	Cause: "finalizer-backlog", Contrast: "tail", Verdicts: []string{"cause"},
 	Place:     symbol + "(*translations).borrow",
 	Rate:      250,
 	Endpoints: []Endpoint{{Path: "/translation"}},
 	Env:       []string{twoPs, "GOGC=10"},
 	New: func(ctx context.Context, _ map[string]string) (http.Handler, error) {
-		t := newTranslations(11)
+		t := newTranslations(8)
 		go preview(ctx)
 		t.lend = func(l *loan) func() {
 			runtime.AddCleanup(l, t.shelve, l.of)
@@ -59,7 +59,7 @@ var translationsReturned = Scenario{
 	Endpoints: []Endpoint{{Path: "/translation"}},
 	Env:       []string{twoPs, "GOGC=10"},
 	New: func(context.Context, map[string]string) (http.Handler, error) {
-		t := newTranslations(11)
+		t := newTranslations(8)
 		t.lend = func(l *loan) func() { return func() { t.shelve(l.of) } }
 		return route("/translation", t.handle), nil
 	},
