@@ -111,22 +111,11 @@ var caddyTrials = slices.Concat(
 			},
 			rise: 3, beside: contention,
 		},
-		{
-			name: "caddy-quota", program: caddy{peer: evenReplies}, rate: rate, lag: burstLag,
-			bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
-			quota:  quota, felt: 20 * time.Millisecond,
-			planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-			rise:    1.5, beside: contention, blind: true,
-		},
+		limited(trial{name: "caddy-quota", program: caddy{peer: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5, blind: true}),
 		{
 			name: "caddy-bursts", program: caddy{peer: evenReplies}, rate: rate, lag: burstLag,
 			bursts: load.Bursts{Mean: burstEvery, Size: burstSize / 15}, beside: contention,
 		},
-		{
-			name: "caddy-crowd", program: caddy{peer: evenReplies}, rate: rate, lag: busyLag,
-			neighbours: 8, felt: 8 * time.Millisecond,
-			planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-			rise:    3, blind: true,
-		},
+		crowded(trial{name: "caddy-crowd", program: caddy{peer: evenReplies}, rate: rate, felt: 8 * time.Millisecond, rise: 3, blind: true}),
 	},
 )

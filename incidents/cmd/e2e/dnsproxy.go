@@ -109,17 +109,6 @@ var dnsproxyTrials = []trial{
 		planted: one(score.Planted{Cause: "pool-exhausted"}, func(t *trial) { t.program = dnsproxy{network: "udp", peer: fourTimes} }),
 		rise:    1.5, beside: contention,
 	},
-	{
-		name: "dnsproxy-quota", program: dnsproxy{network: "udp", peer: evenReplies}, rate: rate, lag: burstLag,
-		bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
-		quota:  quota, felt: 20 * time.Millisecond,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention, blind: true,
-	},
-	{
-		name: "dnsproxy-crowd", program: dnsproxy{network: "udp", peer: evenReplies}, rate: rate, lag: busyLag,
-		neighbours: 8, felt: 8 * time.Millisecond,
-		planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:    3, blind: true,
-	},
+	limited(trial{name: "dnsproxy-quota", program: dnsproxy{network: "udp", peer: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5, blind: true}),
+	crowded(trial{name: "dnsproxy-crowd", program: dnsproxy{network: "udp", peer: evenReplies}, rate: rate, felt: 8 * time.Millisecond, rise: 3, blind: true}),
 }

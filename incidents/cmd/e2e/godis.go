@@ -146,19 +146,8 @@ var godisTrials = []trial{
 		planted: one(score.Planted{Cause: "memory-limit-thrash"}, func(t *trial) { t.program = godis{stored: manyArticles, other: writes} }),
 		rise:    1.5, beside: contention,
 	},
-	{
-		name: "godis-quota", program: godis{stored: fewArticles, other: writes}, rate: rate, lag: burstLag,
-		bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
-		quota:  quota, felt: 20 * time.Millisecond,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention, blind: true,
-	},
-	{
-		name: "godis-crowd", program: godis{stored: fewArticles, other: writes}, rate: rate, lag: busyLag,
-		neighbours: 8, felt: 8 * time.Millisecond,
-		planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:    3, blind: true,
-	},
+	limited(trial{name: "godis-quota", program: godis{stored: fewArticles, other: writes}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5, blind: true}),
+	crowded(trial{name: "godis-crowd", program: godis{stored: fewArticles, other: writes}, rate: rate, felt: 8 * time.Millisecond, rise: 3, blind: true}),
 }
 
 var (

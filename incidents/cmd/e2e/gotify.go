@@ -154,17 +154,6 @@ var gotifyTrials = []trial{
 		planted: one(score.Planted{Cause: "expensive-request"}, func(t *trial) { t.program = gotify{} }),
 		rise:    3, beside: contention,
 	},
-	{
-		name: "gotify-crowd", program: gotify{}, rate: gotifyRate, lag: busyLag,
-		neighbours: 8,
-		planted:    one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:       3,
-	},
-	{
-		name: "gotify-quota", program: gotify{}, rate: gotifyRate, lag: burstLag,
-		bursts:  load.Bursts{Mean: burstEvery, Size: 30},
-		quota:   quota,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention,
-	},
+	crowded(trial{name: "gotify-crowd", program: gotify{}, rate: gotifyRate, rise: 3}),
+	limited(trial{name: "gotify-quota", program: gotify{}, rate: gotifyRate, bursts: load.Bursts{Size: 30}, rise: 1.5}),
 }

@@ -128,17 +128,6 @@ var nsqdTrials = []trial{
 		planted: one(score.Planted{Cause: "forced-gc"}, func(t *trial) { t.program = nsqd{kept: 400_000, args: inMemory} }),
 		rise:    1.5, beside: contention,
 	},
-	{
-		name: "nsqd-quota", program: nsqd{}, rate: rate, lag: burstLag,
-		bursts: load.Bursts{Mean: burstEvery, Size: burstSize},
-		quota:  quota, felt: 20 * time.Millisecond,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention, blind: true,
-	},
-	{
-		name: "nsqd-crowd", program: nsqd{}, rate: rate, lag: busyLag,
-		neighbours: 8, felt: 8 * time.Millisecond,
-		planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:    3, blind: true,
-	},
+	limited(trial{name: "nsqd-quota", program: nsqd{}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5, blind: true}),
+	crowded(trial{name: "nsqd-crowd", program: nsqd{}, rate: rate, felt: 8 * time.Millisecond, rise: 3, blind: true}),
 }

@@ -199,19 +199,8 @@ var prometheusTrials = []trial{
 		planted: one(score.Planted{Cause: "cpu-hog", Accept: []string{"netpoll-starvation"}}, func(t *trial) { t.program = prometheus{panels: panels} }),
 		rise:    3, beside: contention,
 	},
-	{
-		name: "prometheus-crowd", program: prometheus{panels: panels}, rate: panelRate, lag: busyLag,
-		neighbours: 8,
-		planted:    one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:       3, blind: true,
-	},
-	{
-		name: "prometheus-quota", program: prometheus{panels: panels}, rate: panelRate / 2, lag: burstLag,
-		bursts:  load.Bursts{Mean: burstEvery, Size: 10},
-		quota:   quota,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    3, beside: contention, blind: true,
-	},
+	crowded(trial{name: "prometheus-crowd", program: prometheus{panels: panels}, rate: panelRate, rise: 3, blind: true}),
+	limited(trial{name: "prometheus-quota", program: prometheus{panels: panels}, rate: panelRate / 2, bursts: load.Bursts{Size: 10}, rise: 3, blind: true}),
 	{
 		name: "prometheus-limit", program: prometheus{panels: panels, env: []string{"GOMEMLIMIT=24MiB"}}, rate: panelRate, lag: busyLag,
 		planted: one(score.Planted{Cause: "memory-limit-thrash"}, func(t *trial) { t.program = prometheus{panels: panels} }),

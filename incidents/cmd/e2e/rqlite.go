@@ -153,15 +153,6 @@ var rqliteTrials = heldOut([]trial{
 		planted: one(score.Planted{Cause: "slow-cgo"}, func(t *trial) { t.program = rqlite{mix: sums, index: true} }),
 		rise:    1.5, beside: contention,
 	},
-	{
-		name: "rqlite-quota", program: rqlite{mix: readsAndWrites}, rate: putRate, lag: burstLag,
-		bursts: load.Bursts{Mean: burstEvery, Size: burstSize / 2}, quota: quota, felt: 20 * time.Millisecond,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention, blind: true,
-	},
-	{
-		name: "rqlite-crowd", program: rqlite{mix: readsAndWrites}, rate: putRate, lag: busyLag, neighbours: 8, felt: 8 * time.Millisecond,
-		planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:    1.5, blind: true,
-	},
+	limited(trial{name: "rqlite-quota", program: rqlite{mix: readsAndWrites}, rate: putRate, bursts: load.Bursts{Size: burstSize / 2}, felt: 20 * time.Millisecond, rise: 1.5, blind: true}),
+	crowded(trial{name: "rqlite-crowd", program: rqlite{mix: readsAndWrites}, rate: putRate, felt: 8 * time.Millisecond, rise: 1.5, blind: true}),
 })

@@ -179,15 +179,6 @@ var traefikTrials = heldOut([]trial{
 		planted: one(score.Planted{Cause: "expensive-request"}, func(t *trial) { t.program = traefik{peer: evenReplies, users: quickHashes} }),
 		rise:    3, beside: contention,
 	},
-	{
-		name: "traefik-quota", program: traefik{peer: evenReplies}, rate: rate, lag: burstLag,
-		bursts: load.Bursts{Mean: burstEvery, Size: burstSize}, quota: quota, felt: 20 * time.Millisecond,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention, blind: true,
-	},
-	{
-		name: "traefik-crowd", program: traefik{peer: evenReplies}, rate: rate, lag: busyLag, neighbours: 8, felt: 8 * time.Millisecond,
-		planted: one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:    1.5, blind: true,
-	},
+	limited(trial{name: "traefik-quota", program: traefik{peer: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5, blind: true}),
+	crowded(trial{name: "traefik-crowd", program: traefik{peer: evenReplies}, rate: rate, felt: 8 * time.Millisecond, rise: 1.5, blind: true}),
 })

@@ -201,6 +201,22 @@ func graded(at func(level) trial) (trials []trial) {
 	return trials
 }
 
+// crowded puts a trial beside another process with eight threads that compute all the
+// time.
+func crowded(t trial) trial {
+	t.lag, t.neighbours = busyLag, 8
+	t.planted = one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 })
+	return t
+}
+
+// limited gives a trial under bursts of the size that it has a CPU quota that each
+// uses up.
+func limited(t trial) trial {
+	t.lag, t.bursts.Mean, t.quota, t.beside = burstLag, burstEvery, quota, contention
+	t.planted = one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 })
+	return t
+}
+
 // half is a share of the requests so small that two such make a tail together: then
 // what either adds to the tail is what its removal takes.
 const half = "0.0075"

@@ -192,17 +192,6 @@ var versityTrials = []trial{
 		planted: one(score.Planted{Cause: "expensive-request"}, func(t *trial) { t.program = versitygw{} }),
 		rise:    3, beside: contention,
 	},
-	{
-		name: "versitygw-quota", program: versitygw{}, rate: versityRate, lag: burstLag,
-		bursts:  load.Bursts{Mean: burstEvery, Size: 50},
-		quota:   quota,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention,
-	},
-	{
-		name: "versitygw-crowd", program: versitygw{}, rate: versityRate, lag: busyLag,
-		neighbours: 8,
-		planted:    one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:       1.5,
-	},
+	limited(trial{name: "versitygw-quota", program: versitygw{}, rate: versityRate, bursts: load.Bursts{Size: 50}, rise: 1.5}),
+	crowded(trial{name: "versitygw-crowd", program: versitygw{}, rate: versityRate, rise: 1.5}),
 }

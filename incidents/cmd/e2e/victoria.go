@@ -121,19 +121,8 @@ var victoriaTrials = []trial{
 		planted: one(score.Planted{Cause: "expensive-request"}, func(t *trial) { t.program = victoria{} }),
 		rise:    1.5, beside: contention,
 	},
-	{
-		name: "victoria-quota", program: victoria{}, rate: victoriaRate, lag: burstLag,
-		bursts:  load.Bursts{Mean: burstEvery, Size: 40},
-		quota:   quota,
-		planted: one(score.Planted{Cause: "quota-too-low"}, func(t *trial) { t.quota = 0 }),
-		rise:    1.5, beside: contention,
-	},
-	{
-		name: "victoria-crowd", program: victoria{}, rate: victoriaRate, lag: busyLag,
-		neighbours: 8,
-		planted:    one(score.Planted{Cause: "host-contention"}, func(t *trial) { t.neighbours = 0 }),
-		rise:       1.5,
-	},
+	limited(trial{name: "victoria-quota", program: victoria{}, rate: victoriaRate, bursts: load.Bursts{Size: 40}, rise: 1.5}),
+	crowded(trial{name: "victoria-crowd", program: victoria{}, rate: victoriaRate, rise: 1.5}),
 	{
 		name: "victoria-limit", program: victoria{env: []string{"GOMEMLIMIT=24MiB"}}, rate: victoriaRate, lag: busyLag,
 		planted: one(score.Planted{Cause: "memory-limit-thrash"}, func(t *trial) { t.program = victoria{} }),
