@@ -62,5 +62,28 @@ func (c *clients) result() (load.Result, error) {
 	case c.seen.Responses == 0:
 		return c.seen, fmt.Errorf("the clients got no response: %v", c.seen.Errors)
 	}
-	return c.seen, nil
+	return c.seen, answered(c.seen)
+}
+
+// leastSuccess is the part of the requests that must have a response of success.
+// A program that refuses most is fast, and another case; one that is to refuse some
+// may.
+const leastSuccess = 0.9
+
+// answered says why a load is worth nothing, or nil.
+func answered(seen load.Result) error {
+	success := 0
+	statuses := map[int]int{}
+	for _, e := range seen.Endpoints {
+		for status, n := range e.Status {
+			statuses[status] += n
+			if status/100 == 2 {
+				success += n
+			}
+		}
+	}
+	if float64(success) < leastSuccess*float64(seen.Offered) {
+		return fmt.Errorf("%d of %d requests had a response of success: status %v, errors %v", success, seen.Offered, statuses, seen.Errors)
+	}
+	return nil
 }

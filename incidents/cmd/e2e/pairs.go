@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/incidents/score"
@@ -98,27 +97,34 @@ func (s *settings) removals(ctx context.Context, out io.Writer, t trial) (*score
 }
 
 // measured puts a program under load, without recording it. A run whose clients were
-// late themselves is repeated, as often as one that is diagnosed.
+// late themselves, or whose machine a hypervisor took, is repeated, as often as one
+// that is diagnosed.
 func (s *settings) measured(ctx context.Context, t trial, i int) (l latencies, err error) {
-	lag := time.Duration(0)
+	var busy string
 	for range attempts {
 		err := s.under(ctx, t, uint64(i), func(svc *service, c *clients) error {
 			if _, err := c.result(); err != nil {
 				return err
 			}
+			before := cpus()
 			seen, err := load.Run(ctx, svc.load(t, uint64(i), s.duration))
 			if err != nil {
 				return err
 			}
-			if seen.Responses < seen.Offered*9/10 {
-				return fmt.Errorf("%d of %d requests had a response: %v", seen.Responses, seen.Offered, seen.Errors)
+			if err := answered(seen); err != nil {
+				return err
 			}
-			lag, l = seen.SendLag.Quantile(0.99), latenciesOf(seen.Latency)
+			busy, l = "", latenciesOf(seen.Latency)
+			if lag := seen.SendLag.Quantile(0.99); lag > t.lag {
+				busy = "the clients were late by " + lag.String()
+			} else if stolen := cpus().stolenSince(before); stolen > mostStolen {
+				busy = fmt.Sprintf("the hypervisor took %.1f %% of the machine", 100*stolen)
+			}
 			return nil
 		})
-		if err != nil || lag <= t.lag {
+		if err != nil || busy == "" {
 			return l, err
 		}
 	}
-	return l, errors.New("the clients were late by " + lag.String() + ": other work keeps the machine busy")
+	return l, errors.New(busy + ": other work keeps the machine busy")
 }
