@@ -260,8 +260,8 @@ func (s *settings) truthFile(name string) string {
 }
 
 const (
-	heading = "%-20s %-6s %-12s %-48s %5s %8s %8s %6s %6s %8s %6s %5s\n"
-	line    = "%-20s %-6s %-12s %-48s %5s %8.1f %8.1f %6.1f %6s %8d %6d %5.1f\n"
+	heading = "%-20s %-7s %-12s %-48s %5s %8s %8s %6s %6s %8s %6s %5s\n"
+	line    = "%-20s %-7s %-12s %-48s %5s %8.1f %8.1f %6.1f %6s %8d %6d %5.1f\n"
 )
 
 func (o *outcome) print(out io.Writer, t trial) {

@@ -102,6 +102,8 @@ const mostStolen = 0.015
 // void says why the run was something else than what was planted, or nothing.
 func (t trial) void(svc *service, o *outcome) (string, error) {
 	switch {
+	case answered(o.seen) != nil:
+		return "refused", nil
 	case o.seen.SendLag.Quantile(0.99) > t.lag, o.StolenShare > mostStolen:
 		return "busy", nil
 	case o.seen.Latency.Quantile(0.99) < t.felt:
