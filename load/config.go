@@ -77,6 +77,11 @@ type Config struct {
 	// Drain is how long the requests in flight at the end of Duration may still
 	// take before they are given up as unfinished; 0 means 2 s.
 	Drain time.Duration
+	// Done, if not nil, is called for every request that is in Result.Latency when it
+	// is over, one call at a time: with its intended time, how much later it was
+	// sent, and its latency from the intended time. Requests that were never sent
+	// have their latency as lag. It must return at once.
+	Done func(intended time.Time, lag, latency time.Duration)
 	// TLS configures https targets; nil means the defaults of crypto/tls.
 	TLS *tls.Config
 }

@@ -135,12 +135,13 @@ func (r *run) skip(ctx context.Context, a arrival, s *schedule) {
 		if intended.After(now) {
 			return
 		}
-		r.record(outcome{endpoint: a.endpoint, err: Unsent, latency: now.Sub(intended)})
+		r.record(outcome{endpoint: a.endpoint, intended: intended, err: Unsent, latency: now.Sub(intended)})
 	}
 }
 
 type outcome struct {
 	endpoint int
+	intended time.Time
 	latency  time.Duration
 	lag      time.Duration
 	sent     bool
@@ -151,7 +152,7 @@ type outcome struct {
 
 func (r *run) send(ctx context.Context, intended time.Time, i int) {
 	ep := &r.eps[i]
-	o := outcome{endpoint: i}
+	o := outcome{endpoint: i, intended: intended}
 	fresh := false
 	for {
 		deadline := time.Now().Add(r.cfg.Timeout)
@@ -229,6 +230,13 @@ func (r *run) record(o outcome) {
 	switch o.err {
 	case "", TimedOut, Unfinished, Unsent:
 		t.latencies = append(t.latencies, int64(o.latency))
+		if r.cfg.Done != nil {
+			lag := o.lag
+			if !o.sent {
+				lag = o.latency
+			}
+			r.cfg.Done(o.intended, lag, o.latency)
+		}
 	}
 	if o.err == "" {
 		r.refusals = 0

@@ -21,18 +21,22 @@ const (
 // clients are the load on a service.
 type clients struct {
 	end  context.CancelFunc
-	done chan struct{}
-	seen load.Result // valid once done is closed, like err
+	over chan struct{}
+	seen load.Result // valid once over is closed, like err
 	err  error
+	*witness
 }
 
 // send puts a service under load until the clients are told to end.
 func (s *settings) send(ctx context.Context, svc *service, t trial, seed uint64) *clients {
 	ctx, end := context.WithCancel(ctx)
-	c := &clients{end: end, done: make(chan struct{})}
+	c := &clients{end: end, over: make(chan struct{}), witness: newWitness()}
 	go func() {
-		c.seen, c.err = load.Run(ctx, svc.load(t, seed, warmUp+measure+settle+s.duration+beyond))
-		close(c.done)
+		offered := svc.load(t, seed, warmUp+measure+settle+s.duration+beyond)
+		offered.Done = c.done
+		c.seen, c.err = load.Run(ctx, offered)
+		c.stop()
+		close(c.over)
 	}()
 	return c
 }
@@ -47,7 +51,7 @@ func (c *clients) warmUp() error {
 	select {
 	case <-time.After(warmUp):
 		return nil
-	case <-c.done:
+	case <-c.over:
 		return fmt.Errorf("the load ended: %w", c.err)
 	}
 }
@@ -55,7 +59,7 @@ func (c *clients) warmUp() error {
 // result ends the load and returns what the clients saw.
 func (c *clients) result() (load.Result, error) {
 	c.end()
-	<-c.done
+	<-c.over
 	switch {
 	case !errors.Is(c.err, context.Canceled):
 		return c.seen, fmt.Errorf("the load ended by itself: %v", c.err)

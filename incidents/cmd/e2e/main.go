@@ -145,8 +145,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				sum.skipped++
 				continue
 			}
-			if err := s.undisturbed(ctx, out, t, i, &sum); err != nil {
-				return err
+			if err := s.undisturbed(ctx, out, t, i, &sum); ctx.Err() != nil {
+				return ctx.Err()
+			} else if err != nil {
+				fmt.Fprintf(out, "%-20s failed: %v\n", t.name, err)
+				sum.failed++
 			}
 		}
 	}
@@ -156,13 +159,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // tally counts the runs by how they ended.
 type tally struct {
-	results            map[score.Result]int
-	bad, void, skipped int
+	results                    map[score.Result]int
+	bad, void, skipped, failed int
 }
 
 func (c tally) String() string {
-	return fmt.Sprintf("%d right, %d honest, %d wrong, %d silent; %d are not good enough; %d runs are worth nothing, %d were not begun",
-		c.results[score.Right], c.results[score.Honest], c.results[score.Wrong], c.results[score.Silent], c.bad, c.void, c.skipped)
+	return fmt.Sprintf("%d right, %d honest, %d wrong, %d silent; %d are not good enough; %d runs are worth nothing, %d failed, %d were not begun",
+		c.results[score.Right], c.results[score.Honest], c.results[score.Wrong], c.results[score.Silent], c.bad, c.void, c.failed, c.skipped)
 }
 
 // err is nil if that part of the diagnoses is good enough.
@@ -172,6 +175,8 @@ func (c tally) err(least float64) error {
 		counted += n
 	}
 	switch {
+	case c.failed > 0:
+		return fmt.Errorf("%d runs failed", c.failed)
 	case float64(counted-c.bad) < least*float64(counted):
 		return fmt.Errorf("%d of %d diagnoses are not good enough", c.bad, counted)
 	case least == 1 && c.void > 0:
@@ -188,11 +193,8 @@ const attempts = 3
 func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, i int, sum *tally) error {
 	for range attempts {
 		o, err := s.try(ctx, t, i)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+			return err
 		}
 		o.print(out, t)
 		if err := s.label(o, t); err != nil {

@@ -2,8 +2,14 @@ package main
 
 import (
 	"os"
+	"slices"
+	"sort"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/whylate/whylate/blame"
 )
 
 // cpuTimes are ticks of all CPUs since the machine was started.
@@ -45,4 +51,117 @@ func (c cpuTimes) stolenSince(before cpuTimes) float64 {
 		return 0
 	}
 	return (c.stolen - before.stolen) / (c.all - before.all)
+}
+
+// mostDisturbed is the part of what makes the tail late that may be something that
+// was not planted, for the tail to be what was.
+const mostDisturbed = 0.1
+
+// A witness sees what the slowest requests owe to something that was not planted: to
+// clients that sent them late, and to a hypervisor that took CPUs meanwhile.
+type witness struct {
+	mu       sync.Mutex
+	answers  []answer
+	looks    []look
+	end      chan struct{}
+	finished sync.WaitGroup
+}
+
+// An answer is a request that is over; a look is how much was stolen until then, all
+// CPUs together.
+type (
+	answer struct {
+		intended     time.Time
+		lag, latency time.Duration
+	}
+	look struct {
+		at     time.Time
+		stolen time.Duration
+	}
+)
+
+const (
+	// tick is the unit of /proc/stat: USER_HZ is 100 on every architecture that Go
+	// supports (proc(5)).
+	tick = 10 * time.Millisecond
+	// A theft is noticed by the next tick of the CPU that is back.
+	notice = tick
+)
+
+// newWitness begins to look.
+func newWitness() *witness {
+	w := &witness{end: make(chan struct{})}
+	w.look()
+	w.finished.Go(func() {
+		every := time.NewTicker(tick)
+		defer every.Stop()
+		for {
+			select {
+			case <-every.C:
+				w.look()
+			case <-w.end:
+				return
+			}
+		}
+	})
+	return w
+}
+
+func (w *witness) look() {
+	w.looks = append(w.looks, look{time.Now(), time.Duration(cpus().stolen * float64(tick))})
+}
+
+// done notes a request; it is a load.Config's Done.
+func (w *witness) done(intended time.Time, lag, latency time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers = append(w.answers, answer{intended, lag, latency})
+}
+
+// stop ends the looking; it is called once.
+func (w *witness) stop() {
+	close(w.end)
+	w.finished.Wait()
+}
+
+// disturbed returns the parts of what the slowest requests are later than a typical
+// one that are no more than their clients' lateness, and time that a hypervisor took:
+// what all CPUs together lost during them beyond what they lose at any time. It is
+// called after stop.
+func (w *witness) disturbed() (late, stolen float64) {
+	slices.SortFunc(w.answers, func(a, b answer) int { return int(a.latency - b.latency) })
+	n := float64(len(w.answers))
+	latency := make([]int64, len(w.answers))
+	for i, a := range w.answers {
+		latency[i] = int64(a.latency)
+	}
+	tail := w.answers[int((1-tailPart)*n):]
+	usual := mean(latency[int(blame.TypicalLow*n):int(blame.TypicalHigh*n)])
+	var within, all, lag, excess float64
+	for _, a := range tail {
+		end := a.intended.Add(a.latency + notice)
+		all += float64(end.Sub(a.intended))
+		within += float64(w.stolenUntil(end) - w.stolenUntil(a.intended))
+		lag += float64(a.lag)
+		excess += float64(a.latency) - usual
+	}
+	if excess <= 0 {
+		return 0, 0
+	}
+	first, last := w.looks[0], w.looks[len(w.looks)-1]
+	elsewhere := float64(last.stolen-first.stolen) / max(1, float64(last.at.Sub(first.at)))
+	return lag / excess, max(0, within-elsewhere*all) / excess
+}
+
+// stolenUntil is what had been stolen at an instant, as if evenly between two looks.
+func (w *witness) stolenUntil(at time.Time) time.Duration {
+	i := sort.Search(len(w.looks), func(i int) bool { return w.looks[i].at.After(at) })
+	switch {
+	case i == 0:
+		return w.looks[0].stolen
+	case i == len(w.looks):
+		return w.looks[i-1].stolen
+	}
+	a, b := w.looks[i-1], w.looks[i]
+	return a.stolen + time.Duration(float64(b.stolen-a.stolen)*float64(at.Sub(a.at))/float64(b.at.Sub(a.at)))
 }

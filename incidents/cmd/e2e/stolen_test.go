@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/whylate/whylate/load"
 )
@@ -31,5 +32,52 @@ func TestALoadThatIsRefusedIsWorthNothing(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%v: %v", c.status, err)
 		}
+	}
+}
+
+func TestOnlyTheftsDuringSlowRequestsDisturb(t *testing.T) {
+	const n = 200 // requests, one every 10 ms, of 2 ms; three of them, the slowest 1.5 %, take 42
+	slow := func(i int) bool { return i%80 == 20 }
+	for _, c := range []struct {
+		name         string
+		theft        func(i int) time.Duration // in the 10 ms from each request on
+		lag          time.Duration
+		late, stolen [2]float64 // between
+	}{
+		{"calm", func(int) time.Duration { return 0 }, 0, [2]float64{0, 0}, [2]float64{0, 0}},
+		{"always a third of the machine", func(int) time.Duration { return 6 * time.Millisecond }, 0, [2]float64{0, 0}, [2]float64{0, 0.01}},
+		{"while they run", func(i int) time.Duration {
+			if i >= 20 && i%80 >= 20 && i%80 < 24 {
+				return 10 * time.Millisecond
+			}
+			return 0
+		}, 0, [2]float64{0, 0}, [2]float64{0.8, 1}},
+		{"while none runs", func(i int) time.Duration {
+			if i%80 > 40 && i%80 < 60 {
+				return 10 * time.Millisecond
+			}
+			return 0
+		}, 0, [2]float64{0, 0}, [2]float64{0, 0}},
+		{"clients that are late", func(int) time.Duration { return 0 }, 10 * time.Millisecond, [2]float64{0.25, 0.25}, [2]float64{0, 0}},
+	} {
+		w := &witness{}
+		at, stolen := time.Now(), time.Duration(0)
+		for i := range n {
+			w.looks = append(w.looks, look{at, stolen})
+			if slow(i) {
+				w.done(at, c.lag, 42*time.Millisecond)
+			} else {
+				w.done(at, 0, 2*time.Millisecond)
+			}
+			at, stolen = at.Add(10*time.Millisecond), stolen+c.theft(i)
+		}
+		w.looks = append(w.looks, look{at, stolen})
+		late, took := w.disturbed()
+		if late < c.late[0] || late > c.late[1] || took < c.stolen[0] || took > c.stolen[1] {
+			t.Errorf("%s: late %.3f, want %v, stolen %.3f, want %v", c.name, late, c.late, took, c.stolen)
+		}
+	}
+	if late, stolen := (&witness{}).disturbed(); late != 0 || stolen != 0 {
+		t.Errorf("no request: %v, %v", late, stolen)
 	}
 }

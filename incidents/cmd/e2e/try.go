@@ -24,7 +24,9 @@ const analyseTimeout = 2 * time.Minute
 // An outcome is what whylate said about one run, and what the clients saw of it.
 type outcome struct {
 	report.Diagnosis
-	seen     load.Result   // from the warm-up to the end of the recording
+	seen     load.Result // from the warm-up to the end of the recording
+	late     float64     // see witness.disturbed, like stolen
+	stolen   float64
 	took     time.Duration // from the start of whylate to its last byte
 	result   score.Result
 	good     bool   // the result is
@@ -81,6 +83,7 @@ func (s *settings) try(ctx context.Context, t trial, i int) (*outcome, error) {
 		if o.seen, err = c.result(); err != nil {
 			return err
 		}
+		o.late, o.stolen = c.disturbed()
 		o.result, o.good = t.judge(&o.Diagnosis)
 		o.void, err = t.void(svc, o)
 		return err
@@ -96,15 +99,32 @@ var exitCodes = map[string]int{"healthy": 0, "cause": 3, "inconclusive": 4}
 const leastThrottled = 0.1
 
 // mostStolen is the part of the machine that a hypervisor may take during a
-// recording: the tail are the slowest 1.5 %, so much can be all of it.
+// recording whatever it takes it from: the tail are the slowest 1.5 %, so much can
+// be all of it.
 const mostStolen = 0.015
+
+// busy says what was not planted that kept the machine busy, or nothing. late and
+// stolen are parts of the tail; where nothing is planted, the tail is nothing else.
+func (t trial) busy(lag time.Duration, late float64, taken, stolen float64) string {
+	small := mostDisturbed
+	if len(t.planted) == 0 {
+		small = 0
+	}
+	switch {
+	case lag > t.lag && late > small:
+		return fmt.Sprintf("the clients were late by %v", lag)
+	case taken > mostStolen && stolen > small:
+		return fmt.Sprintf("the hypervisor took %.1f %% of the machine", 100*taken)
+	}
+	return ""
+}
 
 // void says why the run was something else than what was planted, or nothing.
 func (t trial) void(svc *service, o *outcome) (string, error) {
 	switch {
 	case answered(o.seen) != nil:
 		return "refused", nil
-	case o.seen.SendLag.Quantile(0.99) > t.lag, o.StolenShare > mostStolen:
+	case t.busy(o.seen.SendLag.Quantile(0.99), o.late, o.StolenShare, o.stolen) != "":
 		return "busy", nil
 	case o.seen.Latency.Quantile(0.99) < t.felt:
 		return "mild", nil
