@@ -67,7 +67,7 @@ type Attribution struct {
 	// cycles are the mark phases by who started them.
 	cycles   [timeline.Starters][]timeline.Span
 	sections map[gotrace.StackID]string
-	blocking map[string]bool
+	blocking map[string]blocking
 }
 
 // release is a wake-up of a waiter at a site: the waiter's segment says by whom.
@@ -99,7 +99,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
-		sections: map[gotrace.StackID]string{}, blocking: map[string]bool{}, locked: map[timeline.GID]bool{},
+		sections: map[gotrace.StackID]string{}, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 		growths: map[timeline.GID][]timeline.Time{}, growthStacks: map[gotrace.StackID]bool{},
 	}

@@ -156,7 +156,9 @@ type Attributed struct {
 	Holders    int
 	// Outside is how many waits for peers, system calls and calls into C are in
 	// Pieces, as if they were equally long: the square of their sum over the sum of
-	// their squares. 0 if there are none.
+	// their squares. 0 if there are none. Waits of one goroutine for a peer, between
+	// which it writes nothing, are one: also those of a reader that brings answers to
+	// others meanwhile.
 	Outside float64
 	// Peer is the longest of the waits for a peer in Pieces that its answer ended.
 	Peer   Stretch

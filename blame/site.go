@@ -381,49 +381,93 @@ func (a *Attribution) on(s gotrace.StackID, function string) bool {
 	return false
 }
 
-// section returns the function in which a holder released what others waited
-// for, on its stack at that moment: the innermost function outside the standard
-// library that other events of the recording have on their stacks too. A
-// wrapper around the unlock never occurs there, the critical section does.
-func (a *Attribution) section(release gotrace.StackID) string {
+// section returns the function in which a holder released what others waited for at
+// a site, on its stack at that moment: the innermost function outside the standard
+// library that other events of the recording have on their stacks too. A wrapper
+// around the unlock hardly ever occurs there, the critical section does. If it does,
+// because somebody was preempted in it, two things tell: nobody ever waits for a lock
+// in it, and it leaves most of the time unexplained in which others waited.
+func (a *Attribution) section(release gotrace.StackID, site SiteID) string {
 	if f, ok := a.sections[release]; ok {
 		return f
 	}
-	found := ""
+	found, sure := "", false
 	frames := a.t.Stacks.Frames(release)
-	for len(frames) > 0 {
+	for !sure && len(frames) > 0 {
 		f, app := request.AppFrame(frames)
 		if !app {
 			break
 		}
-		if a.blocking[f.Func] {
-			found = f.Func
-			break
+		if x := a.blocking[f.Func]; found == "" && x.blocks {
+			found, sure = f.Func, x.locks || a.explains(release, site, f.Func)
+		} else if found != "" && x.locks && a.explains(release, site, f.Func) {
+			found, sure = f.Func, true
 		}
-		for i := range frames {
-			if frames[i] == f {
-				frames = frames[i+1:]
-				break
-			}
+		if i := slices.Index(frames, f); i >= 0 {
+			frames = frames[i+1:]
 		}
 	}
 	a.sections[release] = found
 	return found
 }
 
+// Bounds of what explains looks at.
+const (
+	maxExplained = 200 // releases
+	maxEntered   = 100 // pieces of a holder's life before each
+)
+
+// explains reports whether holders that release on a stack, for those who wait at a
+// site, stood in a function for most of the time since the release before it, while
+// others waited: somebody held what they waited for.
+func (a *Attribution) explains(release gotrace.StackID, site SiteID, function string) bool {
+	var held, waited timeline.Time
+	rs := a.releases[site]
+	for i, n := len(rs)-1, 0; i >= 0 && n < maxExplained; i-- {
+		s := &a.t.Gs[rs[i].g].Segs[rs[i].seg]
+		if s.WakerStack != release {
+			continue
+		}
+		n++
+		from := s.Start
+		if i > 0 {
+			from = max(from, rs[i-1].at)
+		}
+		since, me := from, &a.t.Gs[s.Waker]
+		for k, steps := me.SegmentAt(s.End)-1, 0; k >= 0 && me.Segs[k].End > from && steps < maxEntered; k, steps = k-1, steps+1 {
+			if x := &me.Segs[k]; x.Stack != 0 && x.Kind != timeline.Running && !a.on(x.Stack, function) {
+				since = x.End
+				break
+			}
+		}
+		held += s.End - since
+		waited += s.End - from
+	}
+	return 2*held >= waited
+}
+
+// blocking is what goroutines do on whose stacks a function stands.
+type blocking struct {
+	blocks bool // they block, call the system, or are preempted
+	locks  bool // they wait for a lock
+}
+
 // findBlocking collects the functions on whose stacks goroutines block, call the
 // system, or are preempted.
 func (a *Attribution) findBlocking() {
-	seen := make([]bool, a.t.Stacks.Len())
+	seen := make([]blocking, a.t.Stacks.Len())
 	for g := range a.t.Gs {
 		for i := range a.t.Gs[g].Segs {
 			s := &a.t.Gs[g].Segs[i]
-			if s.Stack == 0 || seen[s.Stack] {
+			lock := s.Kind == timeline.Waiting && s.Reason == timeline.ReasonSync
+			if x := &seen[s.Stack]; s.Stack == 0 || x.blocks && (x.locks || !lock) {
 				continue
+			} else {
+				*x = blocking{true, lock}
 			}
-			seen[s.Stack] = true
 			for _, f := range a.t.Stacks.Frames(s.Stack) {
-				a.blocking[f.Func] = true
+				x := a.blocking[f.Func]
+				a.blocking[f.Func] = blocking{true, x.locks || lock}
 			}
 		}
 	}

@@ -63,12 +63,21 @@ type walker struct {
 	nested     timeline.Time
 	hold, held timeline.Time
 	holders    int
-	// outside and squares are the sums behind Attributed.Outside.
+	// outside and squares are the sums behind Attributed.Outside; asked is the last wait
+	// for the network of the goroutine being walked.
 	outside, squares float64
+	asked            asked
 	peer             Stretch
 	// waiters are the goroutines whose waits are being replaced by what they
 	// awaited in vain.
 	waiters []timeline.GID
+}
+
+// asked is a wait of a goroutine for what a peer answers, until an instant: also the
+// waits before it since the goroutine last wrote something, together ns long.
+type asked struct {
+	until timeline.Time
+	ns    float64
 }
 
 // where is the way from the request to the goroutine being walked.
@@ -117,6 +126,9 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 		return
 	}
 	w.depth = max(w.depth, at.depth)
+	before := w.asked
+	w.asked = asked{}
+	defer func() { w.asked = before }()
 	me := &w.a.t.Gs[g]
 	if len(me.Segs) == 0 || at.depth > maxDepth || w.steps > maxSteps || w.total > maxTotal {
 		w.add(at, Key{Kind: Unresolved}, to-from)
@@ -551,7 +563,15 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, 
 	if !w.a.guards.NoIdlePoll {
 		polled = min(to, max(from, w.a.t.LastPoll(min(to, s.End))))
 	}
-	w.add(at, k, polled-from-w.passedOn(at, k.Site, from, polled))
+	if d := polled - from - w.passedOn(at, k.Site, from, polled); d > 0 {
+		w.add(at, k, d)
+		if w.asked.until > 0 && w.a.stitched.lastWrite(g, from) <= w.asked.until {
+			w.squares += 2 * w.asked.ns * float64(d) // one wait: a peer that sends on is not held up by who reads late
+		} else {
+			w.asked.ns = 0
+		}
+		w.asked = asked{polled, w.asked.ns + float64(d)}
+	}
 	if polled-from > w.peer.Length() && k.Flags&(Inbound|TimedOut) == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
 		w.peer = Stretch{g, k.Site, from, polled}
 	}
@@ -700,7 +720,7 @@ func (w *walker) heldSince(s *timeline.Segment, hop Hop, from timeline.Time) tim
 	if me.Born && me.Start() > from && (lock || peer && a.permitLike(hop)) {
 		from = me.Start()
 	}
-	function := a.section(s.WakerStack)
+	function := a.section(s.WakerStack, hop.Site)
 	for i := me.SegmentAt(s.End) - 1; i >= 0 && me.Segs[i].End > from && w.steps <= maxSteps; i-- {
 		w.steps++
 		x := &me.Segs[i]

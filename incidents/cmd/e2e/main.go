@@ -64,9 +64,9 @@ func parse(args []string) (*settings, error) {
 	fs.StringVar(&s.keep, "keep", "", "`folder` to keep the incidents in; without it, they are removed")
 	fs.StringVar(&s.truth, "truth", "", "`folder` of the confirmed truth files; -pairs writes them, and recordings get copies")
 	fs.IntVar(&s.times, "times", 1, "how often to run each case")
-	fs.IntVar(&s.pairs, "pairs", 0, "diagnose nothing: confirm what is planted by that many runs with and without it")
+	fs.IntVar(&s.pairs, "pairs", 0, "confirm what is planted by that many runs of each case with and without it")
 	fs.DurationVar(&s.duration, "for", 10*time.Second, "how long to record, or to measure")
-	fs.StringVar(&s.only, "run", "", "only the cases with this `text` in their names; several, separated by commas")
+	fs.StringVar(&s.only, "run", "", "only the cases with this `text` in their names, whose end is a $; several, separated by commas")
 	fs.BoolVar(&s.calm, "without", false, "run the cases without what is planted in them, as controls")
 	fs.BoolVar(&s.heldOut, "held-out", false, "run the held-out programs instead of those that rules are developed with")
 	fs.Float64Var(&s.least, "least", 1, "fail if less than that part of the diagnoses is right or honest; below 1, runs that do not count are no failure")
@@ -90,8 +90,7 @@ func parse(args []string) (*settings, error) {
 // chosen are the trials that the command line asks for.
 func (s *settings) chosen() (some []trial) {
 	for _, t := range all {
-		// Removal is no diagnosis: it may look at held-out programs.
-		if t.heldOut != s.heldOut && s.pairs == 0 {
+		if t.heldOut != s.heldOut {
 			continue
 		}
 		if s.calm || s.pairs > 0 {
@@ -102,7 +101,7 @@ func (s *settings) chosen() (some []trial) {
 		if s.calm {
 			t = t.calm()
 		}
-		if slices.ContainsFunc(strings.Split(s.only, ","), func(text string) bool { return strings.Contains(t.name, text) }) {
+		if slices.ContainsFunc(strings.Split(s.only, ","), func(text string) bool { return strings.Contains(t.name+"$", text) }) {
 			some = append(some, t)
 		}
 	}
@@ -133,10 +132,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
+	fmt.Fprintf(out, heading, "case", "result", "verdict", "found", "share", "p99", "client", "lag", "stolen", "requests", "sent", "s")
 	if s.pairs > 0 {
 		return s.confirm(ctx, out, some)
 	}
-	fmt.Fprintf(out, heading, "case", "result", "verdict", "found", "share", "p99", "client", "lag", "stolen", "requests", "sent", "s")
 	var sum tally
 	begun := time.Now()
 	for i := range s.times {
@@ -145,7 +144,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				sum.skipped++
 				continue
 			}
-			if err := s.undisturbed(ctx, out, t, i, &sum); ctx.Err() != nil {
+			if _, err := s.undisturbed(ctx, out, t, i, &sum); ctx.Err() != nil {
 				return ctx.Err()
 			} else if err != nil {
 				fmt.Fprintf(out, "%-20s failed: %v\n", t.name, err)
@@ -161,6 +160,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 type tally struct {
 	results                    map[score.Result]int
 	bad, void, skipped, failed int
+}
+
+// add counts a run that was what was planted.
+func (c *tally) add(o *outcome) {
+	if c.results == nil {
+		c.results = map[score.Result]int{}
+	}
+	c.results[o.result]++
+	if !o.good {
+		c.bad++
+	}
 }
 
 func (c tally) String() string {
@@ -189,32 +199,37 @@ func (c tally) err(least float64) error {
 const attempts = 3
 
 // undisturbed runs a case until the clients were on time and felt what was
-// planted, right or wrong: otherwise it is another case.
-func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, i int, sum *tally) error {
+// planted, right or wrong: otherwise it is another case. It returns nil if that
+// never was so.
+func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, i int, sum *tally) (*outcome, error) {
 	for range attempts {
-		o, err := s.try(ctx, t, i)
+		o, err := s.once(ctx, out, t, i, sum)
 		if err != nil {
-			return err
-		}
-		o.print(out, t)
-		if err := s.label(o, t); err != nil {
-			return err
+			return nil, err
 		}
 		if o.void != "" {
 			continue
 		}
-		if sum.results == nil {
-			sum.results = map[score.Result]int{}
-		}
-		sum.results[o.result]++
 		if !o.good {
-			sum.bad++
 			s.explain(ctx, out, o.incident)
 		}
-		return nil
+		return o, nil
 	}
 	sum.void++
-	return nil
+	return nil, nil
+}
+
+// once runs a case, whatever disturbs it.
+func (s *settings) once(ctx context.Context, out io.Writer, t trial, i int, sum *tally) (*outcome, error) {
+	o, err := s.try(ctx, t, i)
+	if err != nil {
+		return nil, err
+	}
+	o.print(out, t)
+	if o.void == "" {
+		sum.add(o)
+	}
+	return o, s.label(o, t)
 }
 
 // label writes the truth beside the incident, where cmd/bench looks for it. A run
@@ -273,7 +288,7 @@ func (o *outcome) print(out io.Writer, t trial) {
 	}
 	names, share := found(&o.Diagnosis)
 	fmt.Fprintf(out, line, t.name, result, o.Verdict, names, share,
-		ms(o.Requests.P99NS), ms(int64(o.seen.Latency.Quantile(0.99))), ms(int64(o.seen.SendLag.Quantile(0.99))),
+		ms(o.Requests.P99NS), o.client.p99/1e6, ms(int64(o.seen.SendLag.Quantile(0.99))),
 		fmt.Sprintf("%.1f%%", 100*o.StolenShare), o.Requests.Count, o.sent(), o.took.Seconds())
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"math"
 	"os"
 	"slices"
 	"sort"
@@ -124,33 +126,54 @@ func (w *witness) stop() {
 	w.finished.Wait()
 }
 
-// disturbed returns the parts of what the slowest requests are later than a typical
-// one that are no more than their clients' lateness, and time that a hypervisor took:
-// what all CPUs together lost during them beyond what they lose at any time. It is
-// called after stop.
-func (w *witness) disturbed() (late, stolen float64) {
-	slices.SortFunc(w.answers, func(a, b answer) int { return int(a.latency - b.latency) })
-	n := float64(len(w.answers))
-	latency := make([]int64, len(w.answers))
-	for i, a := range w.answers {
-		latency[i] = int64(a.latency)
+// latencies are what the clients of one run saw, in ns.
+type latencies struct {
+	p99, tail, typical float64
+	// late and stolen are the parts of what the slowest requests are later than a
+	// typical one that are no more than their clients' lateness, and time that a
+	// hypervisor took: what all CPUs together lost during them beyond what they lose
+	// at any time.
+	late, stolen float64
+}
+
+// tailPart is the slowest part of the requests that make a tail, as in a diagnosis
+// of many requests.
+const tailPart = 0.015
+
+// since returns what the clients saw of the requests that were intended at an instant
+// or later. It is called after stop.
+func (w *witness) since(begin time.Time) (l latencies) {
+	answers := slices.DeleteFunc(slices.Clone(w.answers), func(a answer) bool { return a.intended.Before(begin) })
+	slices.SortFunc(answers, func(a, b answer) int { return cmp.Compare(a.latency, b.latency) })
+	n := float64(len(answers))
+	if n == 0 {
+		return l
 	}
-	tail := w.answers[int((1-tailPart)*n):]
-	usual := mean(latency[int(blame.TypicalLow*n):int(blame.TypicalHigh*n)])
+	mean := func(answers []answer) float64 {
+		sum := 0.0
+		for _, a := range answers {
+			sum += float64(a.latency)
+		}
+		return sum / float64(max(1, len(answers)))
+	}
+	tail := answers[int((1-tailPart)*n):]
+	l.p99 = float64(answers[int(math.Ceil(0.99*n))-1].latency)
+	l.tail, l.typical = mean(tail), mean(answers[int(blame.TypicalLow*n):int(blame.TypicalHigh*n)])
 	var within, all, lag, excess float64
 	for _, a := range tail {
 		end := a.intended.Add(a.latency + notice)
 		all += float64(end.Sub(a.intended))
 		within += float64(w.stolenUntil(end) - w.stolenUntil(a.intended))
 		lag += float64(a.lag)
-		excess += float64(a.latency) - usual
+		excess += float64(a.latency) - l.typical
 	}
 	if excess <= 0 {
-		return 0, 0
+		return l
 	}
 	first, last := w.looks[0], w.looks[len(w.looks)-1]
 	elsewhere := float64(last.stolen-first.stolen) / max(1, float64(last.at.Sub(first.at)))
-	return lag / excess, max(0, within-elsewhere*all) / excess
+	l.late, l.stolen = lag/excess, max(0, within-elsewhere*all)/excess
+	return l
 }
 
 // stolenUntil is what had been stolen at an instant, as if evenly between two looks.

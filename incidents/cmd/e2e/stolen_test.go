@@ -62,6 +62,7 @@ func TestOnlyTheftsDuringSlowRequestsDisturb(t *testing.T) {
 	} {
 		w := &witness{}
 		at, stolen := time.Now(), time.Duration(0)
+		begin := at
 		for i := range n {
 			w.looks = append(w.looks, look{at, stolen})
 			if slow(i) {
@@ -72,12 +73,16 @@ func TestOnlyTheftsDuringSlowRequestsDisturb(t *testing.T) {
 			at, stolen = at.Add(10*time.Millisecond), stolen+c.theft(i)
 		}
 		w.looks = append(w.looks, look{at, stolen})
-		late, took := w.disturbed()
-		if late < c.late[0] || late > c.late[1] || took < c.stolen[0] || took > c.stolen[1] {
-			t.Errorf("%s: late %.3f, want %v, stolen %.3f, want %v", c.name, late, c.late, took, c.stolen)
+		w.done(begin.Add(-time.Second), time.Minute, time.Minute) // before
+		l := w.since(begin)
+		if l.late < c.late[0] || l.late > c.late[1] || l.stolen < c.stolen[0] || l.stolen > c.stolen[1] {
+			t.Errorf("%s: late %.3f, want %v, stolen %.3f, want %v", c.name, l.late, c.late, l.stolen, c.stolen)
+		}
+		if l.p99 != 42e6 || l.tail != 42e6 || l.typical != 2e6 {
+			t.Errorf("%s: %+v", c.name, l)
 		}
 	}
-	if late, stolen := (&witness{}).disturbed(); late != 0 || stolen != 0 {
-		t.Errorf("no request: %v, %v", late, stolen)
+	if l := (&witness{}).since(time.Time{}); l != (latencies{}) {
+		t.Errorf("no request: %+v", l)
 	}
 }

@@ -84,6 +84,7 @@ func (t trial) calm() trial {
 // less is the trial without one of what is planted.
 func (t trial) less(i int) trial {
 	t.planted[i].without(&t)
+	t.name += "-less-" + t.planted[i].Cause
 	t.planted = slices.Delete(slices.Clone(t.planted), i, i+1)
 	t.felt = 0
 	return t

@@ -24,9 +24,8 @@ const analyseTimeout = 2 * time.Minute
 // An outcome is what whylate said about one run, and what the clients saw of it.
 type outcome struct {
 	report.Diagnosis
-	seen     load.Result // from the warm-up to the end of the recording
-	late     float64     // see witness.disturbed, like stolen
-	stolen   float64
+	seen     load.Result   // from the warm-up to the end of the recording
+	client   latencies     // since the recording began
 	took     time.Duration // from the start of whylate to its last byte
 	result   score.Result
 	good     bool   // the result is
@@ -73,6 +72,7 @@ func (s *settings) under(ctx context.Context, t trial, seed uint64, do func(*ser
 func (s *settings) try(ctx context.Context, t trial, i int) (*outcome, error) {
 	o := &outcome{incident: filepath.Join(s.keep, fmt.Sprintf("%s-%d.whylate", t.name, i+1))}
 	err := s.under(ctx, t, uint64(i), func(svc *service, c *clients) error {
+		begun := time.Now()
 		err := s.diagnose(ctx, t, svc.pprof, o, func() {
 			c.end()
 			svc.relieve()
@@ -83,7 +83,7 @@ func (s *settings) try(ctx context.Context, t trial, i int) (*outcome, error) {
 		if o.seen, err = c.result(); err != nil {
 			return err
 		}
-		o.late, o.stolen = c.disturbed()
+		o.client = c.since(begun)
 		o.result, o.good = t.judge(&o.Diagnosis)
 		o.void, err = t.void(svc, o)
 		return err
@@ -103,30 +103,19 @@ const leastThrottled = 0.1
 // be all of it.
 const mostStolen = 0.015
 
-// busy says what was not planted that kept the machine busy, or nothing. late and
-// stolen are parts of the tail; where nothing is planted, the tail is nothing else.
-func (t trial) busy(lag time.Duration, late float64, taken, stolen float64) string {
-	small := mostDisturbed
-	if len(t.planted) == 0 {
-		small = 0
-	}
-	switch {
-	case lag > t.lag && late > small:
-		return fmt.Sprintf("the clients were late by %v", lag)
-	case taken > mostStolen && stolen > small:
-		return fmt.Sprintf("the hypervisor took %.1f %% of the machine", 100*taken)
-	}
-	return ""
-}
-
 // void says why the run was something else than what was planted, or nothing.
 func (t trial) void(svc *service, o *outcome) (string, error) {
+	small := mostDisturbed
+	if len(t.planted) == 0 {
+		small = 0 // then the tail is nothing else
+	}
 	switch {
 	case answered(o.seen) != nil:
 		return "refused", nil
-	case t.busy(o.seen.SendLag.Quantile(0.99), o.late, o.StolenShare, o.stolen) != "":
+	case o.seen.SendLag.Quantile(0.99) > t.lag && o.client.late > small,
+		o.StolenShare > mostStolen && o.client.stolen > small:
 		return "busy", nil
-	case o.seen.Latency.Quantile(0.99) < t.felt:
+	case o.client.p99 < float64(t.felt):
 		return "mild", nil
 	case svc.group != nil:
 		part, err := svc.group.throttled()
