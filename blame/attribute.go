@@ -48,6 +48,7 @@ type Attribution struct {
 	networkHome  map[ClassID]bool
 	serves       map[string]bool
 	late         int64 // cache of LateWakeup, -1 when not computed
+	lateOften    float64
 	// switches is how many waits for a P were for another thread, locked who is
 	// locked to one.
 	switches  int

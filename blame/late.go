@@ -2,6 +2,7 @@ package blame
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/whylate/whylate/timeline"
 )
@@ -13,8 +14,20 @@ const lateBin = timeline.Time(100e6)
 // second of the longest time that a goroutine was runnable while a P was idle.
 // Where threads get a CPU when they want one it is well below a millisecond.
 func (a *Attribution) LateWakeup() float64 {
+	a.findLate()
+	return float64(a.late)
+}
+
+// LateOften returns in which part of the tenths of a second a goroutine was runnable
+// while a P was idle at all: in how many of them LateWakeup has looked.
+func (a *Attribution) LateOften() float64 {
+	a.findLate()
+	return a.lateOften
+}
+
+func (a *Attribution) findLate() {
 	if a.late >= 0 {
-		return float64(a.late)
+		return
 	}
 	idle := a.t.IdleSpans()
 	longest := make([]int64, int(a.t.Duration()/lateBin)+1)
@@ -34,7 +47,8 @@ func (a *Attribution) LateWakeup() float64 {
 	}
 	slices.Sort(longest)
 	a.late = longest[int(0.99*float64(len(longest)-1))]
-	return float64(a.late)
+	none := sort.Search(len(longest), func(i int) bool { return longest[i] > 0 })
+	a.lateOften = 1 - float64(none)/float64(len(longest))
 }
 
 // WaitStats describes the waits at a site.

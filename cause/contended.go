@@ -88,7 +88,7 @@ func (l *Contended) with(on, locks, spins, asleep float64) {
 // asleep finds out how long threads slept: on no CPU, and not waiting for one. The host
 // knows how long all threads of the process waited; so much is taken off.
 func (l *Contended) asleep(c *Case, f Fraction) {
-	_, doubt := c.stolen()
+	_, doubt := c.Stolen()
 	if _, known := c.hostCPU(); !known || !f.Known || doubt {
 		return
 	}

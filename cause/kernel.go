@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/whylate/whylate/blame"
@@ -15,13 +16,34 @@ const LateRatio = 0.25
 // recordOther is what may separate them instead, if it was not recorded.
 const recordOther = "the other side's own times, or "
 
+// wakesMin is in which part of the tenths of a second of a recording threads must have
+// been woken for a P that was idle, for the longest of these wake-ups to be about the
+// longest of all.
+const wakesMin = 0.5
+
 // Punctual says whether threads got a CPU when they wanted one, while something
 // outside of the program, what, took ns nanoseconds: its end is seen late, too,
-// where they did not.
+// where they did not. A thread that is woken because a peer has answered waits no longer
+// for a CPU than one that is woken because a goroutine is ready.
 func (c *Case) Punctual(what string, ns float64) Evidence {
+	if c.A.LateOften() >= wakesMin {
+		return c.punctual(what, ns, c.LateWakeup())
+	}
+	return c.punctual(what, ns, math.Inf(1))
+}
+
+// PunctualInC says the same of calls into C, which may compute: then a CPU is taken from
+// them, too, not only given late.
+func (c *Case) PunctualInC(what string, ns float64) Evidence {
+	return c.punctual(what, ns, math.Inf(1))
+}
+
+// punctual is Punctual where no single wait for a CPU was longer than longest, in
+// nanoseconds.
+func (c *Case) punctual(what string, ns, longest float64) Evidence {
 	if c.Host != nil && c.Host.Scheduled {
 		e := Evidence{Decides: true, Record: recordOther + recordKernel, Alike: []string{"host-contention"}}
-		d := min(c.Lateness(), c.Outside()*c.Host.TailWait())
+		d := min(c.Lateness(), c.Outside()*min(longest, c.Host.TailWait()))
 		e.Text = fmt.Sprintf("threads waited for a CPU for at most %s of a slow request's waits, %s took %s", Ms(d), what, Ms(ns))
 		if t := c.Throttling(); t != nil && t.Tail*c.mean(c.Tail) > d {
 			d = t.Tail * c.mean(c.Tail)

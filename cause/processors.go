@@ -259,7 +259,7 @@ func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 // doubted is the evidence that a class may not have been on a CPU while the slow
 // requests waited, whatever it was over the recording.
 func (c *Case) doubted(class blame.ClassID) (e Evidence, doubt bool) {
-	if e, doubt := c.stolen(); doubt {
+	if e, doubt := c.Stolen(); doubt {
 		return e, true
 	}
 	f, doubt := c.Kept(class)
@@ -273,9 +273,9 @@ func (c *Case) doubted(class blame.ClassID) (e Evidence, doubt bool) {
 	}), true
 }
 
-// stolen is the evidence that the hypervisor may have had the CPUs while the slow
+// Stolen is the evidence that the hypervisor may have had the CPUs while the slow
 // requests waited.
-func (c *Case) stolen() (e Evidence, doubt bool) {
+func (c *Case) Stolen() (e Evidence, doubt bool) {
 	h := c.Host
 	if h == nil || !h.OwnCPUs() || h.Tail.Stolen() < max(StolenMin, 1.5*h.Rest.Stolen()) {
 		return e, false

@@ -212,7 +212,7 @@ func (c *Case) behindUnstopped(u *Unstopped, slow map[string]bool) []blame.KeyID
 // of the slow requests, or where these are too few, in all. Where samples do not
 // decide, the host's evidence does.
 func (c *Case) onCPUThrough(u *Unstopped) Evidence {
-	if e, doubt := c.stolen(); doubt {
+	if e, doubt := c.Stolen(); doubt {
 		return e
 	}
 	f := c.sampled(u.spans)

@@ -34,7 +34,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if c.A.Sites[site].Kind == blame.SiteBusy {
 		return busy(c, keys, site)
 	}
-	return &cause.Judgement{
+	j := &cause.Judgement{
 		Keys: keys, Where: c.PlaceOfKeys(keys),
 		Subject: fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site)),
 		Evidence: append([]cause.Evidence{
@@ -49,6 +49,11 @@ func judge(c *cause.Case) *cause.Judgement {
 			},
 		}, c.OtherEndpoint()...),
 	}
+	if e, doubt := c.Stolen(); doubt {
+		e.Text = fmt.Sprintf("the hypervisor took %s of the CPUs while the slow requests waited: how much of it the ends of timers were seen late is unknown", cause.Pct(e.Number))
+		j.Evidence = append(j.Evidence, e)
+	}
+	return j
 }
 
 // constant reports whether the middle half of the waits are equal within a tenth
