@@ -411,6 +411,28 @@ func (a *Attribution) section(release gotrace.StackID, site SiteID) string {
 	return found
 }
 
+// Section returns the frame in which the holder of a lock that a hop was a wait for held
+// it, on its stack when it released it: the innermost outside the standard library,
+// unless that is but a wrapper around the unlock. ok is false for other hops, and where
+// no function explains the wait.
+func (a *Attribution) Section(h Hop) (f gotrace.Frame, ok bool) {
+	if !a.lockLike(h) {
+		return f, false
+	}
+	release := a.Sites[h.WakerSite].Stack
+	frames := a.t.Stacks.Frames(release)
+	f, ok = request.AppFrame(frames)
+	if !ok || a.explains(release, h.Site, f.Func) {
+		return f, ok
+	}
+	in := a.section(release, h.Site)
+	i := slices.IndexFunc(frames, func(f gotrace.Frame) bool { return f.Func == in })
+	if i < 0 || !a.explains(release, h.Site, in) {
+		return f, false
+	}
+	return frames[i], true
+}
+
 // Bounds of what explains looks at.
 const (
 	maxExplained = 200 // releases

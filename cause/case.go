@@ -177,29 +177,43 @@ func (c *Case) PlaceOf(s blame.SiteID) *Place {
 // PlaceOfKeys returns where the largest of keys spent its time: on the leaf's
 // own stack, else where its last waker released, else where the request stood.
 func (c *Case) PlaceOfKeys(keys []blame.KeyID) *Place {
-	type triple struct{ leaf, waker, first blame.SiteID }
-	t, ns := TopBy(c, keys, func(k blame.Key) triple { return triple{k.Site, k.Last.WakerSite, k.First.Site} })
-	if ns <= 0 {
+	type triple struct {
+		leaf  blame.SiteID
+		last  blame.Hop
+		first blame.SiteID
+	}
+	t, ns := TopBy(c, keys, func(k blame.Key) triple { return triple{k.Site, k.Last, k.First.Site} })
+	switch {
+	case ns <= 0:
 		return nil
+	case c.PlaceOf(t.leaf) != nil:
+		return c.PlaceOf(t.leaf)
+	case c.placeOfRelease(t.last) != nil:
+		return c.placeOfRelease(t.last)
 	}
-	for _, s := range []blame.SiteID{t.leaf, t.waker, t.first} {
-		if p := c.PlaceOf(s); p != nil {
-			return p
-		}
+	return c.PlaceOf(t.first)
+}
+
+// placeOfRelease returns where the goroutine that ended a wait held what was waited for,
+// if that was a lock, else where it released it.
+func (c *Case) placeOfRelease(h blame.Hop) *Place {
+	if f, ok := c.A.Section(h); ok {
+		return &Place{Function: f.Func, File: f.File, Line: f.Line}
 	}
-	return nil
+	return c.PlaceOf(h.WakerSite)
 }
 
 // PlaceOfHolder returns where somebody who was waited for spent his time: the site of
 // a leaf, else where he gave back what he held, else where he waited himself; last is
 // the last hop before the leaf. It is nil if none has a place.
 func (c *Case) PlaceOfHolder(leaf blame.SiteID, last blame.Hop) *Place {
-	for _, s := range []blame.SiteID{leaf, last.WakerSite, last.Site} {
-		if p := c.PlaceOf(s); p != nil {
-			return p
-		}
+	switch {
+	case c.PlaceOf(leaf) != nil:
+		return c.PlaceOf(leaf)
+	case c.placeOfRelease(last) != nil:
+		return c.placeOfRelease(last)
 	}
-	return nil
+	return c.PlaceOf(last.Site)
 }
 
 // ClassName is the name of a class for a sentence.

@@ -11,8 +11,9 @@ import (
 // Dials is what requests wait for until a connection is made.
 type Dials struct {
 	*Root
-	// Requests is how many requests connect, Share their part of all.
-	Requests, Share float64
+	// Requests is how many requests connect, Share their part of all, There their part
+	// of those that connect or wait in the same function.
+	Requests, Share, There float64
 	// Peak is the largest number of requests that were open at a time: so many
 	// connections are enough, if each request needs one.
 	Peak int
@@ -46,6 +47,10 @@ func (c *Case) Dials() *Dials {
 		return d
 	}
 	d.Share, d.Requests = c.Reached(connects)
+	_, there := c.Reached(func(k blame.Key) bool {
+		return connects(k) || Waits(k) && c.standsIn(k, d.Where)
+	})
+	d.There = d.Requests / max(1, there)
 	type edge struct {
 		at timeline.Time
 		d  int
@@ -65,6 +70,17 @@ func (c *Case) Dials() *Dials {
 		d.Peak = max(d.Peak, open)
 	}
 	return d
+}
+
+// standsIn reports whether a request that spends time under a key stands in the function
+// of a place meanwhile.
+func (c *Case) standsIn(k blame.Key, p *Place) bool {
+	site := k.First.Site
+	if site == 0 {
+		site = k.Site
+	}
+	at := c.PlaceOf(site)
+	return p != nil && at != nil && at.Function == p.Function
 }
 
 // Opening is what only the first requests of connections spend.

@@ -67,11 +67,11 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		l.Open /= l.Open + total
 	}
 	l.Longest, l.OwnWork = c.LongestHold(l.Keys), c.OwnWork(leaf)
-	top, _ := TopBy(c, l.Keys, func(k blame.Key) blame.SiteID {
+	top, _ := TopBy(c, l.Keys, func(k blame.Key) blame.Hop {
 		_, h := c.Serial(k)
-		return h.WakerSite
+		return h
 	})
-	l.Holder = c.PlaceOf(top)
+	l.Holder = c.placeOfRelease(top)
 	return l
 }
 

@@ -54,6 +54,9 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	q := c.A.Queue(h.Site)
 	switch c.A.Sites[h.Site].Kind {
 	case blame.SitePool, blame.SitePermit:
+		if q.Children > ChildRatio { // connections that the pool makes for whoever asks: nothing is in use
+			return Child
+		}
 		return Pool
 	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock, blame.SiteOnce:
 		return Lock

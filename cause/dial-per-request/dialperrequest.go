@@ -23,8 +23,8 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// most is the part of all requests that must connect: with less, connections are
-// used again.
+// most is the part of the requests that wait there that must connect: with less,
+// connections are used again.
 const most = 0.5
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -33,8 +33,8 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	e := cause.Evidence{
-		Text:    fmt.Sprintf("%.0f requests connect, %s of all; never more than %d were open at a time", d.Requests, cause.Pct(d.Share), d.Peak),
-		Decides: true, Number: d.Share,
+		Text:    fmt.Sprintf("%.0f requests connect, %s of those that wait there; never more than %d were open at a time", d.Requests, cause.Pct(d.There), d.Peak),
+		Decides: true, Number: d.There,
 		Alike: []string{"slow-dependency"}, Record: "whether connections were used again: httptrace.GotConnInfo, or the pool's own statistics",
 	}
 	switch {
@@ -42,6 +42,8 @@ func judge(c *cause.Case) *cause.Judgement {
 		e.Holds = cause.Yes
 	case d.FirstUses():
 		e.Holds = cause.No
+	case d.There > most:
+		e.Holds = cause.Yes
 	}
 	punctual := c.Punctual("connecting", d.NS)
 	punctual.Decides = false // that they connect is certain; late threads only add to it

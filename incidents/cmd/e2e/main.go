@@ -196,7 +196,7 @@ func (c tally) err(least float64) error {
 }
 
 // attempts is how often a run is tried that is not what was planted.
-const attempts = 3
+const attempts = 5
 
 // undisturbed runs a case until the clients were on time and felt what was
 // planted, right or wrong: otherwise it is another case. It returns nil if that
@@ -208,6 +208,7 @@ func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, i in
 			return nil, err
 		}
 		if o.void != "" {
+			calm(ctx)
 			continue
 		}
 		if !o.good {

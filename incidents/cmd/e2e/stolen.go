@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"os"
 	"slices"
@@ -53,6 +54,31 @@ func (c cpuTimes) stolenSince(before cpuTimes) float64 {
 		return 0
 	}
 	return (c.stolen - before.stolen) / (c.all - before.all)
+}
+
+const (
+	// patience is how long a repeat waits for a calm machine at most, trialTime how long
+	// each look at it takes, and pause how long it leaves it alone between two.
+	patience, trialTime, pause = time.Minute, 500 * time.Millisecond, 3 * time.Second
+)
+
+// calm waits until the hypervisor takes hardly anything from a thread that computes:
+// from CPUs that nobody wants it takes nothing.
+func calm(ctx context.Context) {
+	for begun := time.Now(); time.Since(begun) < patience; {
+		before := cpus()
+		for look := time.Now(); time.Since(look) < trialTime; {
+			continue
+		}
+		if cpus().stolenSince(before) <= mostStolen {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // mostDisturbed is the part of what makes the tail late that may be something that
