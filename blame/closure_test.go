@@ -452,6 +452,55 @@ request /last g4 0ms-10ms
 	}
 }
 
+// A reader of a connection that many share waits again after each answer. What it
+// brought to others meanwhile makes the wait for one answer no more waits; what its own
+// goroutine asks again, does.
+func TestAWaitForOneAnswerAmongOthersIsOneWait(t *testing.T) {
+	const head = `procs 2
+stack call = runtime.selectgo < main.call < main.handle
+stack give = runtime.chansend1 < main.(*conn).reads
+stack reads = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.(*conn).reads
+stack write = syscall.write < internal/poll.(*FD).Write < net.(*netFD).Write < net.(*conn).Write < main.(*conn).reads
+stack root = main.handle
+stack away = runtime.chanrecv1 < main.other
+request /a g1 1ms-9ms
+0ms g4 waits at reads
+0ms g2 waits at away
+0ms p0 busy
+0ms p1 idle
+0ms p0 starts g1 as root
+1ms g1 runs on p0
+1ms g1 waits select at call
+1ms p0 idle
+3ms poller wakes g4
+3ms g4 runs on p0
+`
+	const tail = `3.2ms g4 waits network at reads
+3.2ms p0 idle
+5ms poller wakes g4
+5ms g4 runs on p0
+5ms g4 waits network at reads
+5ms p0 idle
+9ms poller wakes g4
+9ms g4 runs on p0
+9ms g4 wakes g1 at give
+9ms g4 waits network at reads
+9ms g1 runs on p0
+10ms end
+`
+	outside := func(script string) float64 {
+		_, a := attribute(t, script, "")
+		return a.Requests[0].Outside
+	}
+	if got := outside(head + "3ms g4 wakes g2 at give\n" + tail); got != 1 {
+		t.Errorf("answers to others: %v waits", got)
+	}
+	// 2 ms, then 1.8 ms and 4 ms after a write: two waits of 2 and 5.8 ms.
+	if got, want := outside(head+"3.1ms g4 calls at write\n3.2ms g4 returns\n"+tail), 7.9*7.9/(2*2+0.1*0.1+5.8*5.8); math.Abs(got-want) > 0.01 {
+		t.Errorf("it writes again: %v waits, want %v", got, want)
+	}
+}
+
 // A worker that serves a batch holds once for all in it, and each of them waited for
 // all of its work.
 func TestABatchIsOnePieceOfWork(t *testing.T) {
