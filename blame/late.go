@@ -68,6 +68,34 @@ func (a *Attribution) Waits(site SiteID) WaitStats {
 	return w
 }
 
+// Overlong describes those of the waits at a site that a timer ended that took at least
+// so many nanoseconds, and longer than constant timers there take: how many they are, and between which lengths, in
+// nanoseconds, half of the time of all of them lies. n is 0 where the timers at the site
+// are not constant.
+func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64) {
+	if !a.constant(site) {
+		return 0, 0, 0
+	}
+	usual := a.Waits(site).High
+	least = max(least, usual+max(usual/constantPart, constantLeast))
+	lengths := a.timerLengths(site)
+	lengths = lengths[sort.Search(len(lengths), func(i int) bool { return lengths[i] >= least }):]
+	var all, sum int64
+	for _, d := range lengths {
+		all += d
+	}
+	for _, d := range lengths {
+		if 4*sum <= all {
+			low = d
+		}
+		if 4*sum <= 3*all {
+			high = d
+		}
+		sum += d
+	}
+	return len(lengths), low, high
+}
+
 // timerLengths returns the lengths of the waits at a site that no goroutine
 // ended, in order.
 func (a *Attribution) timerLengths(site SiteID) []int64 {

@@ -61,6 +61,36 @@ func (c *Case) punctual(what string, ns, longest float64) Evidence {
 	}
 }
 
+// leastLong is how many waits that are longer than others tell whether they are alike,
+// and spread by which part of their length they differ, in the middle half of their
+// time, if they are not.
+const leastLong, spread = 4, 0.25
+
+// LateTimers doubts that waits longer than others at a site of timers, for which slow
+// requests waited ns nanoseconds longer, are meant to be:
+// who is told to wait for longer waits for about as long as others who are, but threads
+// that do not get a CPU see the end late by any time.
+func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
+	n, low, high := c.A.Overlong(site, int64(ns/2))
+	threads := c.LateWakeup()
+	if n < leastLong || float64(high-low) <= spread*float64(high) || threads < HealthyExcess {
+		return nil
+	}
+	e := Evidence{
+		Text: fmt.Sprintf("%d took longer than the others there, and took any time, half of it in waits of %s to %s; goroutines that were ready while a P was idle waited up to %s for their thread",
+			n, Ms(float64(low)), Ms(float64(high)), Ms(threads)),
+		Holds: Unknown, Decides: true, Number: float64(n),
+		Alike: []string{"host-contention"}, Record: recordKernel,
+	}
+	if c.Host == nil {
+		e.Record = RecordHost
+	}
+	if t := c.Throttling(); c.Host == nil || t != nil && t.Tail >= StoppedMin {
+		e.Alike = append(e.Alike, "quota-too-low", "gomaxprocs-over-quota")
+	}
+	return []Evidence{e}
+}
+
 // RunningOnCPU says, without the host's evidence, whether threads were on a CPU while
 // they ran: where they were not, the end of what is outside is seen late, too.
 func (c *Case) RunningOnCPU() []Evidence {

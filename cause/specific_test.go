@@ -63,6 +63,34 @@ func netwaits(ns int64, functions ...string) func(p *play) {
 	}
 }
 
+// sleeps lets every request sleep for a millisecond, and every nth for longer.
+func sleeps(longer func(i int) int64, n int) func(p *play, i int) {
+	return func(p *play, i int) {
+		d := ms
+		if i%n == n-1 {
+			d = longer(i)
+		}
+		p.leaves(serving, 0, "sleep", "time.Sleep", "main.pause", "main.serve")
+		p.pass(d)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}
+}
+
+// readies makes the goroutine that serves ready again, and its thread late, in every
+// fifth request.
+func readies(late int64) func(p *play, i int) {
+	return func(p *play, i int) {
+		if i%5 != 0 {
+			return
+		}
+		p.do(p.b.Yields(serving, "", p.stack("runtime.Gosched", "main.serve")))
+		p.do(p.b.Idle(0, gotrace.NoProc))
+		p.pass(late)
+		p.runs(serving, 0)
+	}
+}
+
 // then does one thing after the other, in every request.
 func then(all ...func(p *play, i int)) func(p *play, i int) {
 	return func(p *play, i int) {
@@ -215,6 +243,21 @@ var specific = []struct {
 		name:    "the request sleeps in a system call",
 		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, "syscall.Nanosleep", "main.pause", "main.serve"))},
 		finding: "timer-wait", where: "main.pause", not: []string{"slow-disk", "slow-cgo"},
+	},
+	{
+		name:    "some sleeps are longer, and threads are on time",
+		scene:   scene{procs: 2, in: then(sleeps(func(i int) int64 { return int64(10+i%30) * ms }, 10), readies(0))},
+		finding: "timer-wait", where: "main.pause",
+	},
+	{
+		name:  "some sleeps are longer, of any length, and threads are late",
+		scene: scene{procs: 2, in: then(sleeps(func(i int) int64 { return int64(10+i%30) * ms }, 10), readies(3*ms))},
+		alike: []string{"timer-wait", "host-contention", "quota-too-low", "gomaxprocs-over-quota"},
+	},
+	{
+		name:    "some sleeps are longer, all alike, and threads are late",
+		scene:   scene{procs: 2, in: then(sleeps(func(int) int64 { return 30 * ms }, 10), readies(3*ms))},
+		finding: "timer-wait", where: "main.pause",
 	},
 	{
 		name: "the request tries again and again to lock a database",
