@@ -129,6 +129,34 @@ func (c *Case) Sum(keys []blame.KeyID) float64 {
 	return ns
 }
 
+// Each returns, in nanoseconds, how much longer those of the slow requests that spend
+// time under keys do than typical ones: the mean over the slow requests, each counted by
+// how much that is.
+func (c *Case) Each(keys []blame.KeyID) float64 {
+	in := make(map[blame.KeyID]bool, len(keys))
+	for _, k := range keys {
+		in[k] = true
+	}
+	of := make([]float64, len(c.Tail))
+	var all float64
+	for i, r := range c.Tail {
+		for _, p := range c.A.Requests[r].Pieces {
+			if in[p.Key] {
+				of[i] += float64(p.NS)
+			}
+		}
+		all += of[i]
+	}
+	usual := max(0, all/float64(max(1, len(c.Tail)))-c.Sum(keys))
+	var sum, squares float64
+	for _, ns := range of {
+		d := max(0, ns-usual)
+		sum += d
+		squares += d * d
+	}
+	return squares / max(1, sum)
+}
+
 // Share returns the part of the excess under keys.
 func (c *Case) Share(keys []blame.KeyID) float64 {
 	if c.Excess <= 0 {

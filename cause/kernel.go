@@ -21,24 +21,24 @@ const recordOther = "the other side's own times, or "
 // longest of all.
 const wakesMin = 0.5
 
-// Punctual says whether threads got a CPU when they wanted one, while something
-// outside of the program, what, took ns nanoseconds: its end is seen late, too,
+// Punctual says whether threads got a CPU when they wanted one, while requests waited
+// under keys for something outside of the program, what: its end is seen late, too,
 // where they did not. A thread that is woken because a peer has answered waits no longer
 // for a CPU than one that is woken because a goroutine is ready.
-func (c *Case) Punctual(what string, ns float64) Evidence {
+func (c *Case) Punctual(what string, keys []blame.KeyID) Evidence {
 	if c.A.LateOften() >= wakesMin {
-		return c.punctual(what, ns, c.LateWakeup())
+		return c.punctual(what, c.Each(keys), c.LateWakeup())
 	}
-	return c.punctual(what, ns, math.Inf(1))
+	return c.punctual(what, c.Each(keys), math.Inf(1))
 }
 
 // PunctualInC says the same of calls into C, which may compute: then a CPU is taken from
 // them, too, not only given late.
-func (c *Case) PunctualInC(what string, ns float64) Evidence {
-	return c.punctual(what, ns, math.Inf(1))
+func (c *Case) PunctualInC(what string, keys []blame.KeyID) Evidence {
+	return c.punctual(what, c.Each(keys), math.Inf(1))
 }
 
-// punctual is Punctual where no single wait for a CPU was longer than longest, in
+// punctual is Punctual for what took ns nanoseconds, where no single wait for a CPU was longer than longest, in
 // nanoseconds.
 func (c *Case) punctual(what string, ns, longest float64) Evidence {
 	if c.Host != nil && c.Host.Scheduled {

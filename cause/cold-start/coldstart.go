@@ -82,7 +82,7 @@ func dials(c *cause.Case) *cause.Judgement {
 				Text:  fmt.Sprintf("%.0f requests connect, %s of all; up to %d were open at a time and needed a connection each", d.Requests, cause.Pct(d.Share), d.Peak),
 				Holds: cause.Of(d.Share <= few && d.FirstUses()), Decides: true, Number: d.Requests,
 			},
-			c.Punctual("connecting", d.NS),
+			c.Punctual("connecting", d.Keys),
 		},
 	}
 }

@@ -45,7 +45,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	case d.There > most:
 		e.Holds = cause.Yes
 	}
-	punctual := c.Punctual("connecting", d.NS)
+	punctual := c.Punctual("connecting", d.Keys)
 	punctual.Decides = false // that they connect is certain; late threads only add to it
 	return &cause.Judgement{
 		Keys: d.Keys, Where: d.Where, Via: d.Via,

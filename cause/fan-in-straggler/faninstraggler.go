@@ -92,7 +92,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.Alike = cause.OffCPUCauses
 		j.With(c.RunnerCPU(did.class))
 	} else {
-		j.With(c.Punctual("the last one", c.Sum(keys)))
+		j.With(c.Punctual("the last one", keys))
 	}
 	return j.With(c.OtherEndpoint()...)
 }

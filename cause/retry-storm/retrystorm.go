@@ -64,7 +64,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			Text:  fmt.Sprintf("time-outs and the pauses before the next calls take %s of slow requests' time", cause.Pct(r.Part)),
 			Holds: cause.Of(r.Part >= mostTime), Decides: true, Number: r.Part,
 		},
-		c.Punctual("the calls and the pauses", c.Sum(j.Keys)),
+		c.Punctual("the calls and the pauses", j.Keys),
 	}
 	if len(r.Pauses) > 0 {
 		j.Evidence = append(j.Evidence, cause.Evidence{

@@ -67,7 +67,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	evidence := []cause.Evidence{
 		ev,
 		{Text: fmt.Sprintf("%s of them are for the rest of the request, %s for room for the answer", cause.Pct(1-written), cause.Pct(written)), Holds: cause.Yes, Number: written},
-		c.Punctual("the client", waited),
+		c.Punctual("the client", keys),
 	}
 	evidence = append(evidence, c.RunningOnCPU()...)
 	return &cause.Judgement{

@@ -58,7 +58,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			Text:  fmt.Sprintf("%s of these waits are in %s", cause.Pct(most/max(network, 1)), c.SiteName(site)),
 			Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
 		},
-		told.Asked(c.Punctual("the peer", network)),
+		told.Asked(c.Punctual("the peer", keys)),
 	}
 	ev = append(ev, c.RunningOnCPU()...)
 	ev = append(ev, c.OtherEndpoint()...)

@@ -55,7 +55,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	default:
 		device.Alike = []string{"host-contention"}
 	}
-	punctual := c.Punctual("the calls", r.NS)
+	punctual := c.Punctual("the calls", r.Keys)
 	if noQuota := slices.Equal(punctual.Alike, []string{"host-contention"}); kind == blame.SiteSync && noQuota && device.Holds == cause.Yes {
 		// While a thread waits for a device it does not wait for a CPU.
 		punctual.Decides = device.Number < max(mostly, punctual.Number)

@@ -40,7 +40,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Text:  fmt.Sprintf("%s of the excess are waits for name lookups; %.0f requests look up names, %s of all", cause.Pct(c.Share(r.Keys)), n, cause.Pct(share)),
 				Holds: cause.Yes, Decides: true, Number: c.Share(r.Keys),
 			},
-			c.Punctual("the resolver", r.NS),
+			c.Punctual("the resolver", r.Keys),
 		},
 	}
 }

@@ -47,7 +47,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	return &cause.Judgement{
 		Keys: r.Keys, Where: r.Where, Via: r.Via,
 		Subject:  fmt.Sprintf("they "+what, cause.PlaceName(r.Where)),
-		Evidence: append(ev, c.Punctual("the writes", r.NS)),
+		Evidence: append(ev, c.Punctual("the writes", r.Keys)),
 	}
 }
 

@@ -59,7 +59,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		resent.Decides = d.By != cause.Connecting
 		j = j.With(resent)
 	}
-	return j.With(c.Punctual("the peer and the way to it", d.NS))
+	return j.With(c.Punctual("the peer and the way to it", d.Keys))
 }
 
 // before is what ends each of the delays, multiples what there are of them.
