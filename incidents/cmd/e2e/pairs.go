@@ -45,10 +45,10 @@ func (s *settings) removals(ctx context.Context, out io.Writer, t trial, sum *ta
 			return fmt.Errorf("%d attempts were disturbed", attempts)
 		}
 		incidents = append(incidents, with)
-		// What disturbs this run makes it later, and the rise smaller: if it always is,
-		// the last one counts.
+		// What disturbs this run makes it later, and the rise smaller: it is repeated only
+		// where that may be why it is too small, and if it always is, the last one counts.
 		var without *outcome
-		for n := 0; n < attempts && (without == nil || without.void != ""); n++ {
+		for n := 0; n < attempts && (without == nil || without.void != "" && with.client.p99 < t.rise*without.client.p99); n++ {
 			if n > 0 {
 				calm(ctx)
 			}

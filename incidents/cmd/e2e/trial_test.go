@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -110,5 +113,51 @@ func TestTheTallyFailsBelowThePartThatMustBeGood(t *testing.T) {
 	c = tally{results: map[score.Result]int{score.Honest: 1}, void: 1}
 	if c.err(1) == nil || c.err(0.9) != nil {
 		t.Error("a run that does not count must fail only where all diagnoses must be good")
+	}
+}
+
+// Rules and tables know the standard library and published libraries, and nothing of
+// the programs that they are tried on.
+func TestNoRuleNamesAProgramOfAnIncident(t *testing.T) {
+	programs := map[string]string{} // by the path of their module
+	for _, x := range all {
+		folder := x.source().folder
+		b, err := os.ReadFile(filepath.Join("../../hosts", folder, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range strings.Fields(string(b)) {
+			// host/owner/repository, or host/repository
+			if part := strings.Split(word, "/"); len(part) > 1 && strings.Contains(part[0], ".") && word != "github.com/prometheus/client_golang" &&
+				strings.Contains(strings.ToLower(strings.Join(part[1:min(3, len(part))], "/")), strings.TrimSuffix(folder, "d")) {
+				programs[word] = folder
+			}
+		}
+		if x.planted != nil && x.planted[0].Place != "" && !strings.HasPrefix(x.planted[0].Place, "main.") {
+			place := x.planted[0].Place
+			end := strings.LastIndexByte(place, '/')
+			programs[place[:end+1+strings.IndexByte(place[end+1:], '.')]] = folder
+		}
+	}
+	if len(programs) < len(all)/8 {
+		t.Fatalf("only %v", programs)
+	}
+	root := "../../.."
+	for _, part := range []string{"request", "blame", "cause"} {
+		err := filepath.WalkDir(filepath.Join(root, part), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			for program, folder := range programs {
+				if strings.Contains(string(b), program) {
+					t.Errorf("%s has %s, of the program %s", path, program, folder)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
