@@ -57,9 +57,10 @@ type Processors struct {
 	Class blame.ClassID
 	// Bursts is how many of its bursts stood in front of a request, on average.
 	Bursts float64
-	// Blind is the part of Claim that was poll-blind, not runnable.
-	Blind float64
-	Total float64
+	// Blind is the part of Claim that was poll-blind, Due that of timers that nobody ran:
+	// the rest was runnable.
+	Blind, Due float64
+	Total      float64
 }
 
 // Processors analyses, once per case, what the Ps executed while the tail waited.
@@ -109,9 +110,13 @@ func (c *Case) Processors() *Processors {
 		if isBlind(c.Key(id)) {
 			p.Blind += c.NS[id]
 		}
+		if c.Key(id).Flags&blame.Due != 0 {
+			p.Due += c.NS[id]
+		}
 	}
 	if sum > 0 {
 		p.Blind /= sum
+		p.Due /= sum
 	}
 	return p
 }
@@ -281,7 +286,7 @@ func (c *Case) Stolen() (e Evidence, doubt bool) {
 		return e, false
 	}
 	return Evidence{
-		Text:  fmt.Sprintf("the hypervisor took %s of the CPUs while the slow requests waited: whether what ran was on one is unknown", Pct(h.Tail.Stolen())),
+		Text:  fmt.Sprintf("the hypervisor took %s of the CPUs while the slow requests waited: what ran may have had none, and the end of a wait may have been seen late", Pct(h.Tail.Stolen())),
 		Holds: Unknown, Decides: true, Number: h.Tail.Stolen(),
 		Alike: []string{"host-contention"}, Record: recordKernel,
 	}, true

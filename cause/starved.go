@@ -2,11 +2,32 @@ package cause
 
 import "fmt"
 
+// Missed is what nobody did while all Ps were busy.
+type Missed uint8
+
+// What may be missed: to run what is ready, to look for replies, to run timers that are due.
+const (
+	Ready Missed = iota
+	Reply
+	Timer
+)
+
+// Missed is what most of the time in Claim was missed by.
+func (p *Processors) Missed() Missed {
+	switch {
+	case p.Blind > 0.5:
+		return Reply
+	case p.Due > 0.5:
+		return Timer
+	}
+	return Ready
+}
+
 // Starved judges one of the causes of full Ps: want is the group of classes that
-// must have held them. Time in which replies were in but nobody polled counts;
-// when it is the larger part, the finding is called netpoll-starvation and blind
-// must be set.
-func (c *Case) Starved(want Holder, blind bool) *Judgement {
+// must have held them, and missed what they kept others from. Time in which replies
+// were in but nobody polled counts, and time in which timers were due; when one of
+// them is the larger part, the finding is called netpoll-starvation or late-timer.
+func (c *Case) Starved(want Holder, missed Missed) *Judgement {
 	p := c.Processors()
 	if p.Winner == NoHolder || len(p.Claim) == 0 {
 		return nil
@@ -18,8 +39,11 @@ func (c *Case) Starved(want Holder, blind bool) *Judgement {
 	j.Evidence = c.HolderEvidence(p, want)
 	e := Evidence{
 		Text:    fmt.Sprintf("%s of it were network waits after the last poll: the replies may have been in", Pct(p.Blind)),
-		Holds:   Of((p.Blind > 0.5) == blind),
+		Holds:   Of(p.Missed() == missed),
 		Decides: true, Number: p.Blind,
+	}
+	if p.Due > p.Blind {
+		e.Text, e.Number = fmt.Sprintf("%s of it were waits for time to pass that were over, but nobody ran the timers", Pct(p.Due)), p.Due
 	}
 	j.Evidence = append(j.Evidence, e)
 	return j

@@ -182,6 +182,7 @@ var scenarios = []Scenario{
 	slowClient,            // galleries.go
 	galleriesVisit,        // galleries.go
 	acceptQueue,           // gates.go
+	lateTimer,             // newsletters.go
 	routesQuota,           // routes.go
 	routesCrowd,           // routes.go
 	paymentsExchange,      // payments.go
@@ -191,6 +192,7 @@ var scenarios = []Scenario{
 	toursAirline,          // tours.go
 	galleriesAppraiser,    // galleries.go
 	gatesRequest,          // gates.go
+	newslettersLarge,      // newsletters.go
 	ordersInParts,         // orders.go
 	ordersAtOnce,          // orders.go
 	observer,              // stations.go
@@ -205,6 +207,7 @@ var scenarios = []Scenario{
 	controlUploads,        // files.go
 	controlGalleries,      // galleries.go
 	controlGates,          // gates.go
+	controlNewsletters,    // newsletters.go
 }
 
 // All returns the scenarios, the default first. Changing the slice changes

@@ -24,6 +24,7 @@ import (
 	goroutineleak "github.com/whylate/whylate/cause/goroutine-leak"
 	growth "github.com/whylate/whylate/cause/growth"
 	hostcontention "github.com/whylate/whylate/cause/host-contention"
+	latetimer "github.com/whylate/whylate/cause/late-timer"
 	lockconvoy "github.com/whylate/whylate/cause/lock-convoy"
 	lockheldacrosswait "github.com/whylate/whylate/cause/lock-held-across-wait"
 	lockheldacrosswork "github.com/whylate/whylate/cause/lock-held-across-work"
@@ -74,6 +75,7 @@ func init() {
 	cause.Register(goroutineleak.Entry)
 	cause.Register(growth.Entry)
 	cause.Register(hostcontention.Entry)
+	cause.Register(latetimer.Entry)
 	cause.Register(lockconvoy.Entry)
 	cause.Register(lockheldacrosswait.Entry)
 	cause.Register(lockheldacrosswork.Entry)

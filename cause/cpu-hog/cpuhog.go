@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	What:       "A few goroutines compute for long and hold the Ps. Requests that are ready to run wait for a P.",
 	MustHold:   "all Ps busy while requests are ready; since the backlog began they executed one class with long bursts, which really was on a CPU",
 	MustNot:    "an idle P; threads kept from the CPU (then it is the host or the quota)",
-	LookAlikes: []string{"host-contention", "gc-workers", "goroutine-flood", "overload", "netpoll-starvation"},
+	LookAlikes: []string{"host-contention", "gc-workers", "goroutine-flood", "overload", "netpoll-starvation", "late-timer"},
 	Fix: []string{
 		"bound how many of them run at once to GOMAXPROCS-1, in chunks of at most 100 us",
 		"move the computation to a process of its own, or lower its threads' priority",
@@ -24,7 +24,7 @@ var Entry = &cause.Entry{
 }
 
 func judge(c *cause.Case) *cause.Judgement {
-	j := c.Starved(cause.Hog, false)
+	j := c.Starved(cause.Hog, cause.Ready)
 	if j != nil {
 		j.Subject = fmt.Sprintf("ready requests queue for a P behind %s, which computes for long", c.Culprit())
 	}

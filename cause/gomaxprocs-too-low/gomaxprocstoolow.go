@@ -36,7 +36,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			Holds: cause.No, Decides: true, Number: float64(c.GOMAXPROCS()),
 		}}}
 	}
-	j := c.Starved(cause.Own, false)
+	j := c.Starved(cause.Own, cause.Ready)
 	if j == nil {
 		return nil
 	}

@@ -28,7 +28,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if w != cause.Hog && w != cause.Flood && w != cause.Own {
 		return nil
 	}
-	j := c.Starved(w, true)
+	j := c.Starved(w, cause.Reply)
 	if j != nil {
 		j.Subject = fmt.Sprintf("replies waited unread while %s held all Ps: nobody polled the network", c.Culprit())
 	}

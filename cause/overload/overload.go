@@ -24,7 +24,7 @@ var Entry = &cause.Entry{
 }
 
 func judge(c *cause.Case) *cause.Judgement {
-	j := c.Starved(cause.Own, false)
+	j := c.Starved(cause.Own, cause.Ready)
 	if j == nil {
 		return nil
 	}
