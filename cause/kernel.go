@@ -42,6 +42,9 @@ func (c *Case) PunctualInC(what string, keys []blame.KeyID) Evidence {
 // nanoseconds.
 func (c *Case) punctual(what string, ns, longest float64) Evidence {
 	if c.Host != nil && c.Host.Scheduled {
+		if e, doubt := c.Stolen(); doubt {
+			return e
+		}
 		e := Evidence{Decides: true, Record: recordOther + recordKernel, Alike: []string{"host-contention"}}
 		d := min(c.Lateness(), c.Outside()*min(longest, c.Host.TailWait()))
 		e.Text = fmt.Sprintf("threads waited for a CPU for at most %s of a slow request's waits, %s took %s", Ms(d), what, Ms(ns))
@@ -66,19 +69,31 @@ func (c *Case) punctual(what string, ns, longest float64) Evidence {
 // time, if they are not.
 const leastLong, spread = 4, 0.25
 
+// quiet is the part of the CPUs that a hypervisor may take while nothing is late for it.
+const quiet = 0.02
+
 // LateTimers doubts that waits longer than others at a site of timers, for which slow
-// requests waited ns nanoseconds longer, are meant to be:
-// who is told to wait for longer waits for about as long as others who are, but threads
-// that do not get a CPU see the end late by any time.
+// requests waited ns nanoseconds longer, are meant to be: who is told to wait for longer
+// waits for about as long as others who are, but threads that do not get a CPU see the
+// end late by any time. So does a process that is all asleep when a hypervisor takes the
+// CPU: nobody is ready then. Only the host tells that it did not.
 func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
 	n, low, high := c.A.Overlong(site, int64(ns/2))
-	threads := c.LateWakeup()
-	if n < leastLong || float64(high-low) <= spread*float64(high) || threads < HealthyExcess {
+	if n < leastLong || float64(high-low) <= spread*float64(high) {
 		return nil
 	}
+	threads := c.LateWakeup()
+	kept := c.Host != nil && c.Host.Scheduled && c.Host.OwnCPUs() && c.Host.Tail.Stolen() <= quiet
+	if kept && threads < HealthyExcess && c.A.LateOften() >= wakesMin {
+		return nil
+	}
+	late := fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread", Ms(threads))
+	if c.Host != nil && c.Host.OwnCPUs() {
+		late += fmt.Sprintf(", and the hypervisor took %s of the CPUs", Pct(c.Host.Tail.Stolen()))
+	}
 	e := Evidence{
-		Text: fmt.Sprintf("%d took longer than the others there, and took any time, half of it in waits of %s to %s; goroutines that were ready while a P was idle waited up to %s for their thread",
-			n, Ms(float64(low)), Ms(float64(high)), Ms(threads)),
+		Text: fmt.Sprintf("%d took longer than the others there, and took any time, half of it in waits of %s to %s; %s",
+			n, Ms(float64(low)), Ms(float64(high)), late),
 		Holds: Unknown, Decides: true, Number: float64(n),
 		Alike: []string{"host-contention"}, Record: recordKernel,
 	}

@@ -77,6 +77,9 @@ func sleeps(longer func(i int) int64, n int) func(p *play, i int) {
 	}
 }
 
+// anyTime is a length that differs from request to request.
+func anyTime(i int) int64 { return int64(10+i%30) * ms }
+
 // readies makes the goroutine that serves ready again, and its thread late, in every
 // fifth request.
 func readies(late int64) func(p *play, i int) {
@@ -245,14 +248,21 @@ var specific = []struct {
 		finding: "timer-wait", where: "main.pause", not: []string{"slow-disk", "slow-cgo"},
 	},
 	{
-		name:    "some sleeps are longer, and threads are on time",
-		scene:   scene{procs: 2, in: then(sleeps(func(i int) int64 { return int64(10+i%30) * ms }, 10), readies(0))},
+		name:  "some sleeps are longer, of any length",
+		scene: scene{procs: 2, in: then(sleeps(anyTime, 10), readies(ms/20))},
+		alike: []string{"timer-wait", "host-contention", "quota-too-low", "gomaxprocs-over-quota"},
+	},
+	{
+		name:    "some sleeps are longer, of any length, on a host where threads are on time",
+		scene:   scene{procs: 2, in: then(sleeps(anyTime, 10), readies(ms/20))},
+		host:    seen(host.Static{}, calm, calm),
 		finding: "timer-wait", where: "main.pause",
 	},
 	{
 		name:  "some sleeps are longer, of any length, and threads are late",
-		scene: scene{procs: 2, in: then(sleeps(func(i int) int64 { return int64(10+i%30) * ms }, 10), readies(3*ms))},
-		alike: []string{"timer-wait", "host-contention", "quota-too-low", "gomaxprocs-over-quota"},
+		scene: scene{procs: 2, in: then(sleeps(anyTime, 10), readies(3*ms))},
+		host:  seen(host.Static{}, calm, calm),
+		alike: []string{"timer-wait", "host-contention"},
 	},
 	{
 		name:    "some sleeps are longer, all alike, and threads are late",

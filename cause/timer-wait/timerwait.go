@@ -50,7 +50,6 @@ func judge(c *cause.Case) *cause.Judgement {
 		}, c.OtherEndpoint()...),
 	}
 	if e, doubt := c.Stolen(); doubt {
-		e.Text = fmt.Sprintf("the hypervisor took %s of the CPUs while the slow requests waited: how much of it the ends of timers were seen late is unknown", cause.Pct(e.Number))
 		j.Evidence = append(j.Evidence, e)
 	}
 	j.Evidence = append(j.Evidence, c.LateTimers(site, c.Sum(keys))...)
