@@ -48,7 +48,7 @@ type Attribution struct {
 	networkHome  map[ClassID]bool
 	serves       map[string]bool
 	late         int64 // cache of LateWakeup, -1 when not computed
-	lateOften    float64
+	lateBins     []int64
 	// switches is how many waits for a P were for another thread, locked who is
 	// locked to one.
 	switches  int
@@ -67,8 +67,10 @@ type Attribution struct {
 	clockStacks, growthStacks map[gotrace.StackID]bool
 	// cycles are the mark phases by who started them.
 	cycles   [timeline.Starters][]timeline.Span
-	sections map[gotrace.StackID]string
-	blocking map[string]blocking
+	sections map[heldSection]string
+	// explaining is how much work is left for finding sections.
+	explaining int
+	blocking   map[string]blocking
 }
 
 // release is a wake-up of a waiter at a site: the waiter's segment says by whom.
@@ -100,7 +102,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
-		sections: map[gotrace.StackID]string{}, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
+		sections: map[heldSection]string{}, explaining: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 		growths: map[timeline.GID][]timeline.Time{}, growthStacks: map[gotrace.StackID]bool{},
 	}

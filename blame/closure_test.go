@@ -460,6 +460,7 @@ func TestAWaitForOneAnswerAmongOthersIsOneWait(t *testing.T) {
 stack call = runtime.selectgo < main.call < main.handle
 stack give = runtime.chansend1 < main.(*conn).reads
 stack reads = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.(*conn).reads
+stack got = syscall.read < internal/poll.(*FD).Read < net.(*conn).Read < main.(*conn).reads
 stack write = syscall.write < internal/poll.(*FD).Write < net.(*netFD).Write < net.(*conn).Write < main.(*conn).reads
 stack root = main.handle
 stack away = runtime.chanrecv1 < main.other
@@ -474,15 +475,21 @@ request /a g1 1ms-9ms
 1ms p0 idle
 3ms poller wakes g4
 3ms g4 runs on p0
+3ms g4 calls at got
+3ms g4 returns
 `
 	const tail = `3.2ms g4 waits network at reads
 3.2ms p0 idle
 5ms poller wakes g4
 5ms g4 runs on p0
+5ms g4 calls at got
+5ms g4 returns
 5ms g4 waits network at reads
 5ms p0 idle
 9ms poller wakes g4
 9ms g4 runs on p0
+9ms g4 calls at got
+9ms g4 returns
 9ms g4 wakes g1 at give
 9ms g4 waits network at reads
 9ms g1 runs on p0

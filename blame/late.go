@@ -18,11 +18,24 @@ func (a *Attribution) LateWakeup() float64 {
 	return float64(a.late)
 }
 
-// LateOften returns in which part of the tenths of a second a goroutine was runnable
-// while a P was idle at all: in how many of them LateWakeup has looked.
-func (a *Attribution) LateOften() float64 {
+// LateIn returns, in nanoseconds, the longest time that a goroutine was runnable while a P
+// was idle, in the tenths of a second that some spans touch, and in which part of these
+// there was one at all.
+func (a *Attribution) LateIn(spans []timeline.Span) (longest, often float64) {
 	a.findLate()
-	return a.lateOften
+	seen, all, next := 0, 0, timeline.Time(0)
+	for _, s := range spans {
+		from, to := max(next, (max(s.Start, a.t.Start)-a.t.Start)/lateBin), (min(s.End, a.t.End)-a.t.Start)/lateBin
+		for bin := from; bin <= to && int(bin) < len(a.lateBins); bin++ {
+			all++
+			if d := a.lateBins[bin]; d > 0 {
+				seen++
+				longest = max(longest, float64(d))
+			}
+		}
+		next = max(next, to+1)
+	}
+	return longest, float64(seen) / float64(max(1, all))
 }
 
 func (a *Attribution) findLate() {
@@ -45,10 +58,10 @@ func (a *Attribution) findLate() {
 			longest[bin] = max(longest[bin], d)
 		}
 	}
+	a.lateBins = longest
+	longest = slices.Clone(longest)
 	slices.Sort(longest)
 	a.late = longest[int(0.99*float64(len(longest)-1))]
-	none := sort.Search(len(longest), func(i int) bool { return longest[i] > 0 })
-	a.lateOften = 1 - float64(none)/float64(len(longest))
 }
 
 // WaitStats describes the waits at a site.

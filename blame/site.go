@@ -129,6 +129,33 @@ var sites = []struct {
 	{9, SiteSocket, "net.(*conn)."},
 }
 
+// pathCalls are system calls that only file systems answer, and that move little data, by
+// the lower-case names of the functions of package syscall, of internal/syscall/unix and
+// of golang.org/x/sys/unix that make them.
+// Source: these packages, for Linux (Go 1.22 to 1.26).
+var pathCalls = map[string]bool{
+	"access": true, "faccessat": true, "faccessat2": true, "open": true, "openat": true, "openat2": true, "creat": true,
+	"stat": true, "lstat": true, "fstat": true, "fstatat": true, "statx": true, "statfs": true, "fstatfs": true,
+	"mkdir": true, "mkdirat": true, "rmdir": true, "unlink": true, "unlinkat": true,
+	"rename": true, "renameat": true, "renameat2": true, "link": true, "linkat": true, "symlink": true, "symlinkat": true,
+	"readlink": true, "readlinkat": true,
+	"chmod": true, "fchmod": true, "fchmodat": true, "chown": true, "fchown": true, "lchown": true, "fchownat": true, "utimensat": true,
+	"truncate": true, "ftruncate": true, "fallocate": true, "fadvise": true,
+	"getxattr": true, "lgetxattr": true, "fgetxattr": true, "setxattr": true, "lsetxattr": true, "fsetxattr": true,
+	"listxattr": true, "llistxattr": true, "flistxattr": true, "removexattr": true, "lremovexattr": true, "fremovexattr": true,
+}
+
+// PathCall reports whether a function makes a system call that only file systems answer,
+// or an open, which may also wait for the other end of a named pipe.
+func PathCall(function string) bool {
+	for _, p := range []string{"syscall.", "internal/syscall/unix.", "golang.org/x/sys/unix."} {
+		if name, ok := strings.CutPrefix(function, p); ok {
+			return pathCalls[strings.ToLower(name)]
+		}
+	}
+	return false
+}
+
 // answering are prefixes of functions below which a server's library writes to the
 // client's socket, and does other things too: a file that it sends is read there.
 // Source: as of sites.
@@ -208,6 +235,9 @@ type Site struct {
 	// Once is set on stacks of a one-time initialisation: it runs there, or is
 	// waited for.
 	Once bool
+	// Path is set on stacks of system calls that only file systems answer, unlike a read
+	// or a write, which may be of a pipe, and that hardly compute.
+	Path bool
 	// Write is set on stacks of socket writes.
 	Write bool
 	// Client is set on stacks of libraries that call others.
@@ -287,6 +317,9 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		site.Kind = SiteInbound
 	}
 	site.Dial = site.Dial && site.Kind != SiteInbound
+	if site.Path = PathCall(site.Call); site.Path && site.Kind == SiteOther {
+		site.Kind = SiteFile
+	}
 	if !app {
 		for _, f := range frames {
 			if !runtimeFrame(f.Func) {
@@ -388,9 +421,12 @@ func (a *Attribution) on(s gotrace.StackID, function string) bool {
 // because somebody was preempted in it, two things tell: nobody ever waits for a lock
 // in it, and it leaves most of the time unexplained in which others waited.
 func (a *Attribution) section(release gotrace.StackID, site SiteID) string {
-	if f, ok := a.sections[release]; ok {
+	key := heldSection{release, site}
+	if f, ok := a.sections[key]; ok {
 		return f
 	}
+	at := func(s *timeline.Segment) bool { return s.WakerStack == release }
+	waiting := a.Sites[site].Stack
 	found, sure := "", false
 	frames := a.t.Stacks.Frames(release)
 	for !sure && len(frames) > 0 {
@@ -399,16 +435,22 @@ func (a *Attribution) section(release gotrace.StackID, site SiteID) string {
 			break
 		}
 		if x := a.blocking[f.Func]; found == "" && x.blocks {
-			found, sure = f.Func, x.locks || a.explains(release, site, f.Func)
-		} else if found != "" && x.locks && a.explains(release, site, f.Func) {
+			found, sure = f.Func, x.locks || a.explains(at, site, f.Func)
+		} else if found != "" && a.on(waiting, f.Func) && a.explains(at, site, f.Func) {
 			found, sure = f.Func, true
 		}
 		if i := slices.Index(frames, f); i >= 0 {
 			frames = frames[i+1:]
 		}
 	}
-	a.sections[release] = found
+	a.sections[key] = found
 	return found
+}
+
+// heldSection is a stack on which something was released for who waited at a site.
+type heldSection struct {
+	release gotrace.StackID
+	site    SiteID
 }
 
 // Section returns the frame in which the holder of a lock that a hop was a wait for held
@@ -421,13 +463,14 @@ func (a *Attribution) Section(h Hop) (f gotrace.Frame, ok bool) {
 	}
 	release := a.Sites[h.WakerSite].Stack
 	frames := a.t.Stacks.Frames(release)
+	at := func(s *timeline.Segment) bool { return a.siteOf(s.WakerStack) == h.WakerSite }
 	f, ok = request.AppFrame(frames)
-	if !ok || a.explains(release, h.Site, f.Func) {
+	if !ok || a.explains(at, h.Site, f.Func) {
 		return f, ok
 	}
 	in := a.section(release, h.Site)
 	i := slices.IndexFunc(frames, func(f gotrace.Frame) bool { return f.Func == in })
-	if i < 0 || !a.explains(release, h.Site, in) {
+	if i < 0 || !a.explains(at, h.Site, in) {
 		return f, false
 	}
 	return frames[i], true
@@ -435,19 +478,21 @@ func (a *Attribution) Section(h Hop) (f gotrace.Frame, ok bool) {
 
 // Bounds of what explains looks at.
 const (
-	maxExplained = 200 // releases
-	maxEntered   = 100 // pieces of a holder's life before each
+	maxExplained  = 200        // releases
+	maxEntered    = 100        // pieces of a holder's life before each
+	maxExplaining = 20_000_000 // of both, in all
 )
 
-// explains reports whether holders that release on a stack, for those who wait at a
+// explains reports whether holders that release somewhere, for those who wait at a
 // site, stood in a function for most of the time since the release before it, while
 // others waited: somebody held what they waited for.
-func (a *Attribution) explains(release gotrace.StackID, site SiteID, function string) bool {
+func (a *Attribution) explains(at func(*timeline.Segment) bool, site SiteID, function string) bool {
 	var held, waited timeline.Time
 	rs := a.releases[site]
-	for i, n := len(rs)-1, 0; i >= 0 && n < maxExplained; i-- {
+	for i, n := len(rs)-1, 0; i >= 0 && n < maxExplained && a.explaining > 0; i-- {
+		a.explaining--
 		s := &a.t.Gs[rs[i].g].Segs[rs[i].seg]
-		if s.WakerStack != release {
+		if !at(s) {
 			continue
 		}
 		n++
@@ -457,6 +502,7 @@ func (a *Attribution) explains(release gotrace.StackID, site SiteID, function st
 		}
 		since, me := from, &a.t.Gs[s.Waker]
 		for k, steps := me.SegmentAt(s.End)-1, 0; k >= 0 && me.Segs[k].End > from && steps < maxEntered; k, steps = k-1, steps+1 {
+			a.explaining--
 			if x := &me.Segs[k]; x.Stack != 0 && x.Kind != timeline.Running && !a.on(x.Stack, function) {
 				since = x.End
 				break
@@ -465,7 +511,7 @@ func (a *Attribution) explains(release gotrace.StackID, site SiteID, function st
 		held += s.End - since
 		waited += s.End - from
 	}
-	return 2*held >= waited
+	return waited > 0 && 2*held >= waited
 }
 
 // blocking is what goroutines do on whose stacks a function stands.
@@ -481,7 +527,7 @@ func (a *Attribution) findBlocking() {
 	for g := range a.t.Gs {
 		for i := range a.t.Gs[g].Segs {
 			s := &a.t.Gs[g].Segs[i]
-			lock := s.Kind == timeline.Waiting && s.Reason == timeline.ReasonSync
+			lock := s.Kind == timeline.Waiting && a.lockLike(Hop{Site: a.siteOf(s.Stack), Reason: s.Reason})
 			if x := &seen[s.Stack]; s.Stack == 0 || x.blocks && (x.locks || !lock) {
 				continue
 			} else {

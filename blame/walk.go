@@ -565,12 +565,15 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, 
 	}
 	if d := polled - from - w.passedOn(at, k.Site, from, polled); d > 0 {
 		w.add(at, k, d)
-		if w.asked.until > 0 && w.a.stitched.lastWrite(g, from) <= w.asked.until {
+		if w.asked.until > 0 && !w.a.Sites[k.Site].Connect && w.a.stitched.lastWrite(g, from) <= w.asked.until {
 			w.squares += 2 * w.asked.ns * float64(d) // one wait: a peer that sends on is not held up by who reads late
 		} else {
 			w.asked.ns = 0
 		}
 		w.asked = asked{polled, w.asked.ns + float64(d)}
+		if k.Flags&(TimedOut|Expired) != 0 { // nobody answered
+			w.asked = asked{}
+		}
 	}
 	if polled-from > w.peer.Length() && k.Flags&(Inbound|TimedOut) == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
 		w.peer = Stretch{g, k.Site, from, polled}

@@ -129,10 +129,10 @@ func (c *Case) Sum(keys []blame.KeyID) float64 {
 	return ns
 }
 
-// Each returns, in nanoseconds, how much longer those of the slow requests that spend
-// time under keys do than typical ones: the mean over the slow requests, each counted by
-// how much that is.
-func (c *Case) Each(keys []blame.KeyID) float64 {
+// carriers returns the slow requests that most of the excess under keys is in, and how
+// much longer they spend there than typical ones, in nanoseconds on average: those with
+// at least half of the mean over the slow requests, each counted by how much that is.
+func (c *Case) carriers(keys []blame.KeyID) (requests []int, ns float64) {
 	in := make(map[blame.KeyID]bool, len(keys))
 	for _, k := range keys {
 		in[k] = true
@@ -149,12 +149,18 @@ func (c *Case) Each(keys []blame.KeyID) float64 {
 	}
 	usual := max(0, all/float64(max(1, len(c.Tail)))-c.Sum(keys))
 	var sum, squares float64
-	for _, ns := range of {
-		d := max(0, ns-usual)
-		sum += d
-		squares += d * d
+	for i := range of {
+		of[i] = max(0, of[i]-usual)
+		sum += of[i]
+		squares += of[i] * of[i]
 	}
-	return squares / max(1, sum)
+	for i, d := range of {
+		if d > 0 && 2*d*sum >= squares {
+			requests = append(requests, c.Tail[i])
+			ns += d
+		}
+	}
+	return requests, ns / float64(max(1, len(requests)))
 }
 
 // Share returns the part of the excess under keys.
@@ -205,19 +211,24 @@ func (c *Case) PlaceOf(s blame.SiteID) *Place {
 // PlaceOfKeys returns where the largest of keys spent its time: on the leaf's
 // own stack, else where its last waker released, else where the request stood.
 func (c *Case) PlaceOfKeys(keys []blame.KeyID) *Place {
-	type triple struct {
-		leaf  blame.SiteID
-		last  blame.Hop
-		first blame.SiteID
-	}
-	t, ns := TopBy(c, keys, func(k blame.Key) triple { return triple{k.Site, k.Last, k.First.Site} })
-	switch {
-	case ns <= 0:
+	type triple struct{ leaf, waker, first blame.SiteID }
+	of := func(k blame.Key) triple { return triple{k.Site, k.Last.WakerSite, k.First.Site} }
+	t, ns := TopBy(c, keys, of)
+	if ns <= 0 {
 		return nil
-	case c.PlaceOf(t.leaf) != nil:
-		return c.PlaceOf(t.leaf)
-	case c.placeOfRelease(t.last) != nil:
-		return c.placeOfRelease(t.last)
+	}
+	if p := c.PlaceOf(t.leaf); p != nil {
+		return p
+	}
+	var last []blame.KeyID
+	for _, id := range keys {
+		if of(c.Key(id)) == t {
+			last = append(last, id)
+		}
+	}
+	h, _ := TopBy(c, last, func(k blame.Key) blame.Hop { return k.Last })
+	if p := c.placeOfRelease(h); p != nil {
+		return p
 	}
 	return c.PlaceOf(t.first)
 }
@@ -235,11 +246,11 @@ func (c *Case) placeOfRelease(h blame.Hop) *Place {
 // a leaf, else where he gave back what he held, else where he waited himself; last is
 // the last hop before the leaf. It is nil if none has a place.
 func (c *Case) PlaceOfHolder(leaf blame.SiteID, last blame.Hop) *Place {
-	switch {
-	case c.PlaceOf(leaf) != nil:
-		return c.PlaceOf(leaf)
-	case c.placeOfRelease(last) != nil:
-		return c.placeOfRelease(last)
+	if p := c.PlaceOf(leaf); p != nil {
+		return p
+	}
+	if p := c.placeOfRelease(last); p != nil {
+		return p
 	}
 	return c.PlaceOf(last.Site)
 }
@@ -323,11 +334,11 @@ func (c *Case) ClassPlace(class blame.ClassID) *Place {
 	return nil
 }
 
-// The on-CPU fraction. The CPU profile ticks every samplePeriod of a thread's CPU
+// The on-CPU fraction. The CPU profile ticks every SamplePeriod of a thread's CPU
 // time (runtime/pprof's fixed 100 Hz), so samples x period / running time tells
 // how much of its running time a goroutine's thread was on a CPU.
 const (
-	samplePeriod = 10e6
+	SamplePeriod = 10e6
 	// MinSamples is how many samples must be expected before the fraction says
 	// anything: at 50 its relative error is 14 %.
 	MinSamples = 50
@@ -349,7 +360,7 @@ func (c *Case) OnCPU(class blame.ClassID) Fraction {
 }
 
 func (c *Case) fraction(samples int, ran int64) Fraction {
-	f := Fraction{Expected: float64(ran) / samplePeriod}
+	f := Fraction{Expected: float64(ran) / SamplePeriod}
 	if len(c.A.Timeline().Samples) == 0 || f.Expected < MinSamples {
 		return f
 	}

@@ -95,7 +95,7 @@ func (l *Contended) asleep(c *Case, f Fraction) {
 	if t := c.Throttling(); t != nil && t.Tail >= StoppedMin {
 		return
 	}
-	ran := f.Expected * samplePeriod / float64(max(1, len(c.Tail)))
+	ran := f.Expected * SamplePeriod / float64(max(1, len(c.Tail)))
 	l.Asleep, l.Known = max(0, l.Off-c.Lateness()/max(ran, 1)), true
 }
 

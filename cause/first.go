@@ -12,7 +12,8 @@ import (
 type Dials struct {
 	*Root
 	// Requests is how many requests connect, Share their part of all, There their part
-	// of those that connect or wait in the same function.
+	// of those that connect or wait in the same function; 0 where they wait for the
+	// answers in another one.
 	Requests, Share, There float64
 	// Peak is the largest number of requests that were open at a time: so many
 	// connections are enough, if each request needs one.
@@ -50,7 +51,13 @@ func (c *Case) Dials() *Dials {
 	_, there := c.Reached(func(k blame.Key) bool {
 		return connects(k) || Waits(k) && c.standsIn(k, d.Where)
 	})
-	d.There = d.Requests / max(1, there)
+	// Where the answers are waited for elsewhere, who does not connect does so, too.
+	_, used := c.Reached(func(k blame.Key) bool {
+		return k.Kind == blame.Network && k.Flags&blame.Inbound == 0 && !connects(k) && c.standsIn(k, d.Where)
+	})
+	if 2*used >= d.Requests {
+		d.There = d.Requests / max(1, there)
+	}
 	type edge struct {
 		at timeline.Time
 		d  int

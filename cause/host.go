@@ -299,8 +299,11 @@ const (
 
 // Late returns how long a thread waited for a CPU during a slow request that took
 // tail nanoseconds: the mean over the threads that wanted one.
-func (h *HostView) Late(tail float64) float64 {
-	return h.Tail.DelayNS / max(1, h.Tail.WallNS, h.Tail.RunNS+h.Tail.DelayNS) * tail
+func (h *HostView) Late(tail float64) float64 { return late(h.Tail) * tail }
+
+// late is the part of a time in which the threads that wanted a CPU waited for one.
+func late(u host.Usage) float64 {
+	return u.DelayNS / max(1, u.WallNS, u.RunNS+u.DelayNS)
 }
 
 // Wait returns how long a thread waited for a CPU each time, in nanoseconds: the
@@ -340,14 +343,14 @@ func (h *HostView) TailWait() float64 {
 	return sum / max(1, delay)
 }
 
-// Outside is how many things outside of the program a slow request waits for, one
-// after the other: each of their ends may be seen late.
-func (c *Case) Outside() float64 {
+// outside is how many things outside of the program requests wait for, one after the
+// other: each of their ends may be seen late.
+func (c *Case) outside(requests []int) float64 {
 	var n float64
-	for _, i := range c.Tail {
+	for _, i := range requests {
 		n += c.A.Requests[i].Outside
 	}
-	return max(1, n/float64(max(1, len(c.Tail))))
+	return max(1, n/float64(max(1, len(requests))))
 }
 
 // OffCPU returns the pieces in which threads did not get a CPU when they wanted
@@ -432,6 +435,14 @@ func (c *Case) Lateness() float64 {
 		return 0
 	}
 	return c.Host.Late(c.mean(c.Tail))
+}
+
+// lateness is Lateness of some of the slow requests.
+func (c *Case) lateness(requests []int) float64 {
+	if len(requests) == len(c.Tail) {
+		return c.Lateness()
+	}
+	return late(c.Host.Over(hostSpans(c.spansOf(requests)))) * c.mean(requests)
 }
 
 // ThrottledEvidence says whether a quota stopped the process while the slow

@@ -16,7 +16,7 @@ const LateRatio = 0.25
 // recordOther is what may separate them instead, if it was not recorded.
 const recordOther = "the other side's own times, or "
 
-// wakesMin is in which part of the tenths of a second of a recording threads must have
+// wakesMin is in which part of the tenths of a second of some requests threads must have
 // been woken for a P that was idle, for the longest of these wake-ups to be about the
 // longest of all.
 const wakesMin = 0.5
@@ -26,37 +26,40 @@ const wakesMin = 0.5
 // where they did not. A thread that is woken because a peer has answered waits no longer
 // for a CPU than one that is woken because a goroutine is ready.
 func (c *Case) Punctual(what string, keys []blame.KeyID) Evidence {
-	if c.A.LateOften() >= wakesMin {
-		return c.punctual(what, c.Each(keys), c.LateWakeup())
+	return c.punctual(what, keys, true)
+}
+
+// PunctualWork says the same of calls that may compute, in C or in the kernel: then a CPU
+// is taken from them, too, not only given late.
+func (c *Case) PunctualWork(what string, keys []blame.KeyID) Evidence {
+	return c.punctual(what, keys, false)
+}
+
+// punctual is Punctual, for waits that end with a wake-up if woken is set. It looks at the
+// requests that most of the waiting is in.
+func (c *Case) punctual(what string, keys []blame.KeyID, woken bool) Evidence {
+	requests, ns := c.carriers(keys)
+	n := c.outside(requests)
+	longest, often := c.A.LateIn(c.spansOf(requests))
+	if !woken || often < wakesMin {
+		longest = math.Inf(1)
 	}
-	return c.punctual(what, c.Each(keys), math.Inf(1))
-}
-
-// PunctualInC says the same of calls into C, which may compute: then a CPU is taken from
-// them, too, not only given late.
-func (c *Case) PunctualInC(what string, keys []blame.KeyID) Evidence {
-	return c.punctual(what, c.Each(keys), math.Inf(1))
-}
-
-// punctual is Punctual for what took ns nanoseconds, where no single wait for a CPU was longer than longest, in
-// nanoseconds.
-func (c *Case) punctual(what string, ns, longest float64) Evidence {
 	if c.Host != nil && c.Host.Scheduled {
 		if e, doubt := c.Stolen(); doubt {
 			return e
 		}
 		e := Evidence{Decides: true, Record: recordOther + recordKernel, Alike: []string{"host-contention"}}
-		d := min(c.Lateness(), c.Outside()*min(longest, c.Host.TailWait()))
+		d := min(c.lateness(requests), n*min(longest, c.Host.TailWait()))
 		e.Text = fmt.Sprintf("threads waited for a CPU for at most %s of a slow request's waits, %s took %s", Ms(d), what, Ms(ns))
-		if t := c.Throttling(); t != nil && t.Tail*c.mean(c.Tail) > d {
-			d = t.Tail * c.mean(c.Tail)
+		if t := c.Throttling(); t != nil && t.Tail*c.mean(requests) > d {
+			d = t.Tail * c.mean(requests)
 			e.Text = fmt.Sprintf("a CPU quota stopped the process for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
 			e.Alike = []string{"quota-too-low"}
 		}
 		e.Holds, e.Number = unless(d > LateRatio*ns), d/max(ns, 1)
 		return e
 	}
-	late, n := c.LateWakeup(), c.Outside()
+	late := c.LateWakeup()
 	return Evidence{
 		Text:  fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread (99th percentile over tenths of a second), %s took %s in %.0f waits", Ms(late), what, Ms(ns), n),
 		Holds: unless(n*late > LateRatio*ns), Decides: true, Number: late / max(ns, 1),
@@ -79,12 +82,12 @@ const quiet = 0.02
 // CPU: nobody is ready then. Only the host tells that it did not.
 func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
 	n, low, high := c.A.Overlong(site, int64(ns/2))
-	if n < leastLong || float64(high-low) <= spread*float64(high) {
+	if n == 0 || n >= leastLong && float64(high-low) <= spread*float64(high) {
 		return nil
 	}
-	threads := c.LateWakeup()
+	threads, often := c.A.LateIn(c.tailSpans())
 	kept := c.Host != nil && c.Host.Scheduled && c.Host.OwnCPUs() && c.Host.Tail.Stolen() <= quiet
-	if kept && threads < HealthyExcess && c.A.LateOften() >= wakesMin {
+	if kept && threads < HealthyExcess && often >= wakesMin {
 		return nil
 	}
 	late := fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread", Ms(threads))

@@ -67,11 +67,19 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		l.Open /= l.Open + total
 	}
 	l.Longest, l.OwnWork = c.LongestHold(l.Keys), c.OwnWork(leaf)
-	top, _ := TopBy(c, l.Keys, func(k blame.Key) blame.Hop {
+	hop := func(k blame.Key) blame.Hop {
 		_, h := c.Serial(k)
 		return h
-	})
-	l.Holder = c.placeOfRelease(top)
+	}
+	top, _ := TopBy(c, l.Keys, func(k blame.Key) blame.SiteID { return hop(k).WakerSite })
+	var there []blame.KeyID
+	for _, id := range l.Keys {
+		if hop(c.Key(id)).WakerSite == top {
+			there = append(there, id)
+		}
+	}
+	h, _ := TopBy(c, there, hop)
+	l.Holder = c.placeOfRelease(h)
 	return l
 }
 

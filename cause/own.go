@@ -85,7 +85,7 @@ func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
 			n++
 		}
 	}
-	f.Expected = float64(ran) / samplePeriod
+	f.Expected = float64(ran) / SamplePeriod
 	if f.Expected < MinDoubt {
 		return f, false
 	}
@@ -107,8 +107,14 @@ func (c *Case) tailSpans() []timeline.Span {
 	if c.tail != nil {
 		return c.tail
 	}
+	c.tail = c.spansOf(c.Tail)
+	return c.tail
+}
+
+// spansOf returns when at least one of some requests was open, in order.
+func (c *Case) spansOf(requests []int) []timeline.Span {
 	var in []timeline.Span
-	for _, i := range c.Tail {
+	for _, i := range requests {
 		r := &c.A.Found().Requests[c.A.Requests[i].Request]
 		in = append(in, timeline.Span{Start: r.Start(), End: r.End()})
 	}
@@ -121,7 +127,6 @@ func (c *Case) tailSpans() []timeline.Span {
 		}
 		out = append(out, s)
 	}
-	c.tail = out
 	return out
 }
 

@@ -39,6 +39,10 @@ const (
 	ManyHolders = 1.5
 )
 
+// fewPeers is the part of the waits at a pool that others end by giving something back
+// below which everything there is made anew.
+const fewPeers = 0.1
+
 // HopKind classifies a hop by the library functions at its site and by who ends
 // the waits there.
 func (c *Case) HopKind(h blame.Hop) Serial {
@@ -53,10 +57,12 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	}
 	q := c.A.Queue(h.Site)
 	switch c.A.Sites[h.Site].Kind {
-	case blame.SitePool, blame.SitePermit:
-		if q.Children > ChildRatio { // connections that the pool makes for whoever asks: nothing is in use
+	case blame.SitePool:
+		if q.Children > ChildRatio && q.Peers < fewPeers { // connections that it makes for whoever asks
 			return Child
 		}
+		return Pool
+	case blame.SitePermit:
 		return Pool
 	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock, blame.SiteOnce:
 		return Lock

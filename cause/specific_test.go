@@ -23,6 +23,7 @@ var (
 	fsync     = []string{"syscall.Fsync", "internal/poll.(*FD).Fsync", "os.(*File).Sync"}
 	fileread  = []string{"syscall.pread", "internal/poll.(*FD).Pread", "os.(*File).ReadAt"}
 	resolve   = []string{"net.(*conn).Read", "net.dnsPacketRoundTrip", "net.(*Resolver).exchange"}
+	fileopen  = []string{"syscall.openat", "syscall.Open", "os.open", "os.openFileNolog", "os.OpenFile"}
 	connect   = []string{"internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.call", "main.serve"}
 	once      = []string{"sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}
 )
@@ -91,6 +92,14 @@ func readies(late int64) func(p *play, i int) {
 		p.do(p.b.Idle(0, gotrace.NoProc))
 		p.pass(late)
 		p.runs(serving, 0)
+	}
+}
+
+// profiled takes a CPU sample in every request.
+func profiled(do func(p *play, i int)) func(p *play, i int) {
+	return func(p *play, i int) {
+		p.b.Sample(serving, p.stack("main.serve"))
+		do(p, i)
 	}
 }
 
@@ -364,6 +373,37 @@ var specific = []struct {
 		not:   []string{"slow-disk", "sync-logging", "slow-cgo"},
 	},
 	{
+		name:    "opening a file on a file system that shows no wait for a device",
+		scene:   scene{procs: 2, in: profiled(every(10, calls(serving, 20*ms, with(fileopen, "main.load", "main.serve")...)))},
+		host:    seen(filed, calm, calm),
+		finding: "slow-disk", where: "main.load",
+	},
+	{
+		name:  "opening a file while threads wait for a CPU",
+		scene: scene{procs: 2, in: profiled(every(10, calls(serving, 20*ms, with(fileopen, "main.load", "main.serve")...)))},
+		host:  seen(filed, delayed, calm),
+		alike: []string{"slow-disk", "host-contention"},
+	},
+	{
+		name: "many quick questions about files, which the kernel computes",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			for i := range 40 {
+				calls(serving, ms, "syscall.fstatat", "syscall.Lstat", "os.Lstat", "main.list", "main.serve")(p)
+				if i%10 == 9 {
+					p.b.Sample(serving, p.stack("syscall.fstatat", "syscall.Lstat", "os.Lstat", "main.list", "main.serve"))
+				}
+			}
+		})},
+		host: seen(filed, calm, calm),
+		not:  []string{"slow-disk"},
+	},
+	{
+		name:    "a file's attributes are asked for without package os",
+		scene:   scene{procs: 2, in: profiled(every(10, calls(serving, 20*ms, "golang.org/x/sys/unix.Fgetxattr", "main.tags", "main.serve")))},
+		host:    seen(filed, calm, calm),
+		finding: "slow-disk", where: "main.tags",
+	},
+	{
 		name:  "some system call is no disk",
 		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, "syscall.wait4", "os.(*Process).Wait", "main.render", "main.serve"))},
 		not:   []string{"slow-disk", "sync-logging", "slow-cgo"},
@@ -443,9 +483,22 @@ var specific = []struct {
 		alike: []string{"dial-per-request", "slow-dependency"}, not: []string{"cold-start"},
 	},
 	{
-		name:    "every tenth request calls, and connects",
-		scene:   scene{procs: 2, in: every(10, netwaits(20*ms, connect...))},
+		name: "every tenth request calls, and connects",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			netwaits(20*ms, connect...)(p)
+			netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
+		})},
 		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
+	},
+	{
+		name: "every tenth request connects in another function than that which calls",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			if i%10 == 0 {
+				netwaits(20*ms, connect...)(p)
+			}
+			netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask")(p)
+		}},
+		alike: []string{"dial-per-request", "slow-dependency"}, not: []string{"cold-start"},
 	},
 	{
 		name: "one connection is made, and used again",

@@ -227,7 +227,7 @@ func (c *Case) onCPUThrough(u *Unstopped) Evidence {
 }
 
 // sampled is the on-CPU fraction of goroutines that ran on. A thread's CPU samples
-// lie samplePeriod of its CPU time apart, so that their number in one stop is known
+// lie SamplePeriod of its CPU time apart, so that their number in one stop is known
 // to one, and in n stops to sqrt(n), which is two standard deviations. The fraction
 // is known if it is that far from OnCPUMin.
 func (c *Case) sampled(spans []ranOn) (f Fraction) {
@@ -237,7 +237,7 @@ func (c *Case) sampled(spans []ranOn) (f Fraction) {
 		ran += r.to - r.from
 		seen += c.A.SamplesIn(r.g, r.from, r.to)
 	}
-	f.Expected = float64(ran) / samplePeriod
+	f.Expected = float64(ran) / SamplePeriod
 	f.Value = float64(seen) / max(f.Expected, 1)
 	away := math.Abs(float64(seen) - OnCPUMin*f.Expected)
 	f.Known = len(c.A.Timeline().Samples) > 0 && away >= math.Sqrt(float64(len(spans)))

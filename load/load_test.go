@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -428,5 +429,28 @@ func TestResultsAreJSON(t *testing.T) {
 	b, err := json.Marshal(Result{Latency: newDistribution([]int64{3})})
 	if err != nil || !bytes.Contains(b, []byte(`"latency":{"count":1,"mean_ns":3,"p50_ns":3`)) {
 		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func TestDoneIsToldOfEveryLatency(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	var latencies []int64
+	begun := time.Now()
+	res, err := Run(t.Context(), Config{
+		Targets: []Target{{URL: s.URL}}, Rate: 200, Duration: 300 * time.Millisecond,
+		Done: func(intended time.Time, lag, latency time.Duration) {
+			if intended.Before(begun) || lag < 0 || lag > latency {
+				t.Errorf("due %v after the beginning, %v late, latency %v", intended.Sub(begun), lag, latency)
+			}
+			latencies = append(latencies, int64(latency))
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(latencies)
+	if want := res.Latency.Sorted(); !slices.Equal(latencies, want) || len(want) == 0 {
+		t.Errorf("told of %d latencies, the result has %d", len(latencies), len(want))
 	}
 }

@@ -48,7 +48,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if on := c.ComputesInC(); on.Holds == cause.Yes { // what is on a CPU does not wait for one
 		ev = append(ev, on)
 	} else {
-		ev = append(ev, c.PunctualInC("the calls", r.Keys))
+		ev = append(ev, c.PunctualWork("the calls", r.Keys))
 	}
 	if b := c.Blocked(r.Keys); b.Holds != cause.Unknown {
 		b.Holds = cause.Yes // either way: it says what C does

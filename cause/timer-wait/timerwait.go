@@ -29,7 +29,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(keys) == 0 {
 		return nil
 	}
-	site, _ := cause.TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
+	site, ns := cause.TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
 	w := c.A.Waits(site)
 	if c.A.Sites[site].Kind == blame.SiteBusy {
 		return busy(c, keys, site)
@@ -52,7 +52,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if e, doubt := c.Stolen(); doubt {
 		j.Evidence = append(j.Evidence, e)
 	}
-	j.Evidence = append(j.Evidence, c.LateTimers(site, c.Sum(keys))...)
+	j.Evidence = append(j.Evidence, c.LateTimers(site, ns)...)
 	return j
 }
 

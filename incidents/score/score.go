@@ -88,6 +88,27 @@ func (t *Truth) planted(id string) *Planted {
 	return nil
 }
 
+// tie is by how much the shares of two planted causes may differ for both to be the
+// largest: three pairs of runs do not tell them apart.
+const tie = 0.1
+
+// largest returns the planted cause that a name is for if none was larger, else nil. Of
+// shares that were not measured the first is the largest.
+func (t *Truth) largest(id string) *Planted {
+	most := 0.0
+	for _, p := range t.Causes {
+		most = max(most, p.Share)
+	}
+	for i := range t.Causes {
+		if p := &t.Causes[i]; p.is(id) && (most == 0 && i == 0 || most > 0 && p.Share >= most-tie) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (t *Truth) isLargest(id string) bool { return t.largest(id) != nil }
+
 // Control reports whether nothing was planted.
 func (t *Truth) Control() bool { return len(t.Causes) == 0 }
 
@@ -99,7 +120,7 @@ type Result string
 // of something that is real beside it.
 const (
 	// Right: the verdict is cause, the first finding was planted and is the largest
-	// of what was, and every other finding is real.
+	// of what was, or as large, and every other finding is real.
 	Right Result = "right"
 	// Honest: inconclusive, and what is named first, or else the first set of
 	// look-alikes, has what was planted; nothing is named that is not real.
@@ -124,13 +145,13 @@ func Of(t *Truth, d *report.Diagnosis) Result {
 		return Silent
 	}
 	switch {
-	case len(d.Findings) > 0 && !t.Causes[0].is(d.Findings[0].Cause):
+	case len(d.Findings) > 0 && !t.isLargest(d.Findings[0].Cause):
 		return Wrong
 	case len(d.Findings) > 0 && d.Verdict == "cause":
 		return Right
 	case len(d.Findings) > 0:
 		return Honest
-	case d.Verdict == "inconclusive" && len(d.ConsistentWith) > 0 && slices.ContainsFunc(d.ConsistentWith[0].Causes, t.Causes[0].is):
+	case d.Verdict == "inconclusive" && len(d.ConsistentWith) > 0 && slices.ContainsFunc(d.ConsistentWith[0].Causes, t.isLargest):
 		return Honest
 	}
 	return Silent
@@ -161,23 +182,32 @@ func Ranked(d *report.Diagnosis) (ids []string) {
 // At reports whether the largest planted cause is among the first k of ids: its mean
 // over incidents is AC@k.
 func At(t *Truth, ids []string, k int) bool {
-	return slices.ContainsFunc(ids[:min(k, len(ids))], t.Causes[0].is)
+	return slices.ContainsFunc(ids[:min(k, len(ids))], t.isLargest)
 }
 
 // AtPlace reports whether the first finding, or without one the first set, is at the
-// planted place. known is false if none was planted.
+// planted place: that of the largest planted cause that it names, if it names one. known
+// is false if that has none.
 func AtPlace(t *Truth, d *report.Diagnosis) (right, known bool) {
-	if t.Control() || t.Causes[0].Place == "" {
+	if t.Control() {
 		return false, false
 	}
 	var where *cause.Place
+	var named []string
 	switch {
 	case len(d.Findings) > 0:
-		where = d.Findings[0].Where
+		where, named = d.Findings[0].Where, []string{d.Findings[0].Cause}
 	case len(d.ConsistentWith) > 0:
-		where = d.ConsistentWith[0].Where
+		where, named = d.ConsistentWith[0].Where, d.ConsistentWith[0].Causes
 	}
-	return where != nil && SamePlace(where.Function, t.Causes[0].Place), true
+	place := t.Causes[0].Place
+	for _, id := range named {
+		if p := t.largest(id); p != nil {
+			place = p.Place
+			break
+		}
+	}
+	return where != nil && SamePlace(where.Function, place), place != ""
 }
 
 // SamePlace reports whether two functions are the same but for type parameters and

@@ -31,6 +31,7 @@ func answers(verdict string, findings []cause.Finding, sets ...[]string) *report
 var (
 	disk      = &Truth{Causes: []Planted{{Cause: "slow-disk", Accept: []string{"page-faults"}, Place: "main.keep"}}, Beside: []string{"host-contention"}}
 	control   = &Truth{Beside: []string{"host-contention"}}
+	even      = &Truth{Causes: []Planted{{Cause: "slow-disk", Share: 0.5, Place: "main.keep"}, {Cause: "timer-wait", Share: 0.45}}}
 	composite = &Truth{Causes: []Planted{{Cause: "slow-disk", Share: 0.8}, {Cause: "timer-wait", Share: 0.2}}}
 )
 
@@ -59,6 +60,10 @@ func TestOf(t *testing.T) {
 		{"nothing", disk, answers("inconclusive", nil), Silent},
 		{"both, the larger first", composite, answers("cause", two("slow-disk", "timer-wait")), Right},
 		{"both, the smaller first", composite, answers("cause", two("timer-wait", "slow-disk")), Wrong},
+		{"two as large, either first", even, answers("cause", two("timer-wait", "slow-disk")), Right},
+		{"two as large, the other one alone", even, answers("cause", one("timer-wait")), Right},
+		{"two as large, and look-alikes of the other one", even, answers("inconclusive", nil, []string{"timer-wait", "host-contention"}), Honest},
+		{"two as large, and something else first", even, answers("cause", two("cpu-hog", "slow-disk")), Wrong},
 		{"a healthy control", control, answers("healthy", nil), Right},
 		{"a control with a name", control, answers("cause", one("slow-disk")), Wrong},
 		{"a noisy control", control, answers("cause", one("host-contention")), Silent},
@@ -106,6 +111,12 @@ func TestPlaces(t *testing.T) {
 	}
 	if right, known := AtPlace(disk, answers("cause", []cause.Finding{finding("slow-disk", 1, "")})); right || !known {
 		t.Error("no place is right")
+	}
+	if _, known := AtPlace(even, answers("cause", []cause.Finding{finding("timer-wait", 0.5, "main.nap")})); known {
+		t.Error("the place of the other one is known")
+	}
+	if right, known := AtPlace(even, answers("cause", []cause.Finding{finding("slow-disk", 0.5, "main.keep")})); !right || !known {
+		t.Error("the place of the first one is not right")
 	}
 	if _, known := AtPlace(composite, answers("healthy", nil)); known {
 		t.Error("a place is known that was not planted")

@@ -192,7 +192,7 @@ func Sum(all []*Incident) *Total {
 			if k == len(t.Baselines) {
 				t.Baselines = append(t.Baselines, BaselineTotal{Name: b.Name})
 			}
-			t.Baselines[k].AC1.add(i.Truth.Causes[0].is(b.Cause))
+			t.Baselines[k].AC1.add(i.Truth.isLargest(b.Cause))
 			if p := i.Truth.Causes[0].Place; p != "" {
 				t.Baselines[k].Place.add(SamePlace(b.Place, p))
 			}

@@ -65,7 +65,7 @@ func parse(args []string) (*settings, error) {
 	fs.StringVar(&s.truth, "truth", "", "`folder` of the confirmed truth files; -pairs writes them, and recordings get copies")
 	fs.IntVar(&s.times, "times", 1, "how often to run each case")
 	fs.IntVar(&s.pairs, "pairs", 0, "confirm what is planted by that many runs of each case with and without it")
-	fs.DurationVar(&s.duration, "for", 10*time.Second, "how long to record, or to measure")
+	fs.DurationVar(&s.duration, "for", 10*time.Second, "how long to record")
 	fs.StringVar(&s.only, "run", "", "only the cases with this `text` in their names, whose end is a $; several, separated by commas")
 	fs.BoolVar(&s.calm, "without", false, "run the cases without what is planted in them, as controls")
 	fs.BoolVar(&s.heldOut, "held-out", false, "run the held-out programs instead of those that rules are developed with")
@@ -202,13 +202,15 @@ const attempts = 5
 // planted, right or wrong: otherwise it is another case. It returns nil if that
 // never was so.
 func (s *settings) undisturbed(ctx context.Context, out io.Writer, t trial, i int, sum *tally) (*outcome, error) {
-	for range attempts {
+	for n := range attempts {
+		if n > 0 {
+			awaitCalm(ctx)
+		}
 		o, err := s.once(ctx, out, t, i, sum)
 		if err != nil {
 			return nil, err
 		}
 		if o.void != "" {
-			calm(ctx)
 			continue
 		}
 		if !o.good {

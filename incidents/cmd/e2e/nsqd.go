@@ -29,16 +29,14 @@ type nsqd struct {
 	fsync  []string // arguments of slowfs, which its files are on; nil without it
 }
 
-func (nsqd) source() source {
-	return source{folder: "nsqd", main: "tool"}
-}
+func (nsqd) source() source { return source{folder: "nsqd"} }
 
 func (n nsqd) start(ctx context.Context, rig rig) (_ *service, err error) {
-	addrs, err := addresses(3)
+	addrs, err := addresses(4)
 	if err != nil {
 		return nil, err
 	}
-	broker, admin, site := addrs[0], addrs[1], addrs[2]
+	broker, api, admin, site := addrs[0], "http://"+addrs[1], addrs[2], addrs[3]
 	url := "http://" + site + "/"
 	s := &service{pprof: "http://" + admin}
 	s.targets = []load.Target{{URL: url + topic, Weight: 1 - n.topics}}
@@ -55,20 +53,20 @@ func (n nsqd) start(ctx context.Context, rig rig) (_ *service, err error) {
 		return nil, err
 	}
 	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "nsqd"), []string{gomaxprocs}, append([]string{
-		"--tcp-address=" + broker, "--http-address=" + admin, "--https-address=", "--broadcast-address=127.0.0.1", "--data-path=" + disk,
+		"--tcp-address=" + broker, "--http-address=" + addrs[1], "--admin=" + admin, "--broadcast-address=127.0.0.1", "--data-path=" + disk,
 	}, n.args...)...)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.program.ready(ctx, s.pprof+"/ping"); err != nil {
+	if err := s.program.ready(ctx, api+"/ping"); err != nil {
 		return nil, err
 	}
-	if err := n.keep(ctx, s.pprof); err != nil {
+	if err := n.keep(ctx, api); err != nil {
 		return nil, err
 	}
 	args := []string{"-nsqd", broker, "-consume", topic, "-listen", site}
 	if n.sweeps {
-		args = append(args, "-post", s.pprof+"/debug/freememory", "-every", sweepEvery.String())
+		args = append(args, "-post", api+"/debug/freememory", "-every", sweepEvery.String())
 	}
 	front, err := s.start(rig.dir, filepath.Join(rig.bin, "nsqfront"), []string{"GOMAXPROCS=1"}, args...)
 	if err != nil {

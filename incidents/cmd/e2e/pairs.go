@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -48,13 +49,16 @@ func (s *settings) removals(ctx context.Context, out io.Writer, t trial, sum *ta
 		// What disturbs this run makes it later, and the rise smaller: it is repeated only
 		// where that may be why it is too small, and if it always is, the last one counts.
 		var without *outcome
-		for n := 0; n < attempts && (without == nil || without.void != "" && with.client.p99 < t.rise*without.client.p99); n++ {
+		for n := 0; n < attempts && (without == nil || without.void == "refused" || without.void != "" && with.client.p99 < t.rise*without.client.p99); n++ {
 			if n > 0 {
-				calm(ctx)
+				awaitCalm(ctx)
 			}
 			if without, err = s.once(ctx, out, t.calm(), i, sum); err != nil {
 				return err
 			}
+		}
+		if without.void == "refused" || without.client.p99 <= 0 {
+			return errors.New("without what is planted the program refuses the requests")
 		}
 		truth.Pairs = append(truth.Pairs, score.Pair{WithNS: int64(with.client.p99), WithoutNS: int64(without.client.p99)})
 		removed := ""

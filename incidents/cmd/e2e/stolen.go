@@ -60,17 +60,19 @@ const (
 	// patience is how long a repeat waits for a calm machine at most, trialTime how long
 	// each look at it takes, and pause how long it leaves it alone between two.
 	patience, trialTime, pause = time.Minute, 500 * time.Millisecond, 3 * time.Second
+	// leastCalm is how much of trialTime the hypervisor may take: one tick.
+	leastCalm = tick
 )
 
-// calm waits until the hypervisor takes hardly anything from a thread that computes:
+// awaitCalm waits until the hypervisor takes hardly anything from a thread that computes:
 // from CPUs that nobody wants it takes nothing.
-func calm(ctx context.Context) {
+func awaitCalm(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < patience; {
 		before := cpus()
 		for look := time.Now(); time.Since(look) < trialTime; {
 			continue
 		}
-		if cpus().stolenSince(before) <= mostStolen {
+		if time.Duration((cpus().stolen-before.stolen)*float64(tick)) <= leastCalm {
 			return
 		}
 		select {
@@ -88,7 +90,6 @@ const mostDisturbed = 0.1
 // A witness sees what the slowest requests owe to something that was not planted: to
 // clients that sent them late, and to a hypervisor that took CPUs meanwhile.
 type witness struct {
-	mu       sync.Mutex
 	answers  []answer
 	looks    []look
 	end      chan struct{}
@@ -139,10 +140,8 @@ func (w *witness) look() {
 	w.looks = append(w.looks, look{time.Now(), time.Duration(cpus().stolen * float64(tick))})
 }
 
-// done notes a request; it is a load.Config's Done.
+// done notes a request; it is a load.Config's Done, which is called once at a time.
 func (w *witness) done(intended time.Time, lag, latency time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.answers = append(w.answers, answer{intended, lag, latency})
 }
 
@@ -187,9 +186,10 @@ func (w *witness) since(begin time.Time) (l latencies) {
 	l.tail, l.typical = mean(tail), mean(answers[int(blame.TypicalLow*n):int(blame.TypicalHigh*n)])
 	var within, all, lag, excess float64
 	for _, a := range tail {
-		end := a.intended.Add(a.latency + notice)
-		all += float64(end.Sub(a.intended))
-		within += float64(w.stolenUntil(end) - w.stolenUntil(a.intended))
+		// Who comes while others who were held up are served is late for that, too.
+		begin, end := a.intended.Add(-a.latency), a.intended.Add(a.latency+notice)
+		all += float64(end.Sub(begin))
+		within += float64(w.stolenUntil(end) - w.stolenUntil(begin))
 		lag += float64(a.lag)
 		excess += float64(a.latency) - l.typical
 	}

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/whylate/whylate/incidents/score"
+	"github.com/whylate/whylate/load"
 	"github.com/whylate/whylate/report"
 )
 
@@ -158,6 +160,31 @@ func TestNoRuleNamesAProgramOfAnIncident(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func TestVoidRuns(t *testing.T) {
+	planted := trial{program: caddy{}, planted: one(score.Planted{Cause: "slow-disk"}, nil), lag: time.Hour, felt: 20 * time.Millisecond}
+	control := trial{program: caddy{}, lag: time.Hour}
+	for _, c := range []struct {
+		name   string
+		trial  trial
+		taken  float64 // of the machine
+		client latencies
+		want   string
+	}{
+		{"calm", planted, 0.01, latencies{p99: 40e6, stolen: 0.5}, ""},
+		{"stolen at other times", planted, 0.1, latencies{p99: 40e6, stolen: 0.05}, ""},
+		{"stolen from the slowest", planted, 0.1, latencies{p99: 40e6, stolen: 0.2}, "busy"},
+		{"not felt", planted, 0.01, latencies{p99: 10e6}, "mild"},
+		{"a calm control", control, 0.01, latencies{p99: 2e6, stolen: 0.5}, ""},
+		{"a control that is stolen from", control, 0.1, latencies{p99: 2e6}, "busy"},
+	} {
+		o := &outcome{client: c.client, seen: load.Result{Offered: 1, Endpoints: []load.EndpointResult{{Status: map[int]int{200: 1}}}}}
+		o.StolenShare = c.taken
+		if got, err := c.trial.void(&service{}, o); got != c.want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
 		}
 	}
 }

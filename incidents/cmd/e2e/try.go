@@ -25,7 +25,7 @@ const analyseTimeout = 2 * time.Minute
 type outcome struct {
 	report.Diagnosis
 	seen     load.Result   // from the warm-up to the end of the recording
-	client   latencies     // since the recording began
+	client   latencies     // of requests since whylate began
 	took     time.Duration // from the start of whylate to its last byte
 	result   score.Result
 	good     bool   // the result is
@@ -107,7 +107,7 @@ const mostStolen = 0.015
 func (t trial) void(svc *service, o *outcome) (string, error) {
 	small := mostDisturbed
 	if len(t.planted) == 0 {
-		small = 0 // then the tail is nothing else
+		small = -1 // then the tail is nothing else
 	}
 	switch {
 	case answered(o.seen) != nil:

@@ -3,9 +3,7 @@ module github.com/whylate/whylate/incidents/hosts/nsqd
 // The go line is nsqd's own: it decides the defaults of GODEBUG.
 go 1.17
 
-tool github.com/nsqio/nsq/apps/nsqd
-
-require github.com/nsqio/nsq v1.3.0 // indirect
+require github.com/nsqio/nsq v1.3.0
 
 require (
 	github.com/BurntSushi/toml v1.3.2 // indirect
