@@ -45,7 +45,7 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		}
 		in := d.c.of(s.Stack)
 		switch {
-		case home == keyFast && in.flags&serving == 0:
+		case home == keyFast && in.flags&serving == 0 && !d.cut(gr, s):
 			finish(s.Start) // the connection is closed, the worker waits for another one
 		case i == 0 && d.waitedBefore(gr, home):
 			begin(s.End, 1, true)
@@ -144,6 +144,17 @@ func (d *finder) connection(g timeline.GID, role int, home int32, answer func(*s
 		}
 		d.add(role, Request{Parts: d.parts(Part{g, a.start, a.end}), InFlight: a.open, ByNetwork: a.byNet}, e)
 	})
+}
+
+// deep is from how many frames on a stack may have been too deep to be recorded: the
+// runtime keeps 128 (traceStackSize), those of functions that it does not show among them.
+const deep = 100
+
+// cut reports whether the outermost functions are missing on a stack of a goroutine, as on
+// those of long chains of middleware: nothing is known of what stands there.
+func (d *finder) cut(gr *timeline.Goroutine, s *timeline.Segment) bool {
+	frames := d.t.Stacks.Frames(s.Stack)
+	return len(frames) >= deep && frames[len(frames)-1].Func != gr.Root
 }
 
 // minAtWork is how long a goroutine must be at it, without anything known about
