@@ -15,8 +15,8 @@ import (
 )
 
 // introduction is what stands above the tables of docs/benchmark.md. Its verbs are
-// the number of incidents, cases and programs, the version of Go, and the list of
-// programs.
+// the number of incidents, cases and programs, the version of Go, the number of CPUs,
+// the list of programs, and what is said of those that are held out.
 const introduction = `# How often is the named cause right?
 
 <!-- Written by incidents/cmd/bench -document; do not edit. -->
@@ -26,13 +26,11 @@ by what its case says in each of three pairs of runs with and without it, and th
 recordings were taken live by whylate itself, with %[4]s, on a machine with %[5]d CPUs that the program, what it calls, its clients and
 whylate share; runs in which other work, or the hypervisor, disturbed the clients do not count, whatever their answer.
 
-    incidents/e2e.sh -pairs 3 -for 10s          confirms what is planted, writes incidents/truth
-    incidents/e2e.sh -times 3 -for 10s          records and judges
-    incidents/e2e.sh -without -for 10s          the same programs without what is planted: controls
+    incidents/e2e.sh -pairs 3 -for 8s           records each case with and without what is planted, and writes incidents/truth
+    incidents/e2e.sh -times 3 -for 8s           more recordings, of controls too
     cd incidents && GOWORK=off go run ./cmd/bench -recorded ../.cache/e2e/incidents -document hosts >../docs/benchmark.md
 
-Rules were developed with one part of the programs. The other part is held out: its truth was committed before it was first
-diagnosed, and no rule was changed because of an answer there.
+Rules were developed with one part of the programs. %[7]s
 
 **right**: the verdict is cause, the first finding is the largest planted cause, and nothing is named that is not real. **honest**: undecided,
 and what was planted is among the look-alikes or was named without enough of the tail. **wrong**: something is named that is not real,
@@ -48,6 +46,7 @@ the largest state of the slow requests' own goroutines, and the top of the CPU p
 // introduce writes what stands above the tables.
 func introduce(out io.Writer, hosts string, all []*score.Incident) error {
 	cases, programs := map[string]bool{}, map[string]bool{}
+	heldOut := "The other part is held out, and was not diagnosed yet."
 	var list []string
 	for _, i := range all {
 		cases[i.Truth.Case] = true
@@ -62,21 +61,23 @@ func introduce(out io.Writer, hosts string, all []*score.Incident) error {
 		part := "development"
 		if i.Truth.HeldOut {
 			part = "held out"
+			heldOut = "The other part is held out: its truth was committed before it was first\ndiagnosed, and no rule was changed because of an answer there."
 		}
 		list = append(list, fmt.Sprintf("| %s | %s | %s |", i.Truth.Host, strings.Join(from, ", "), part))
 	}
 	slices.Sort(list)
-	_, err := fmt.Fprintf(out, introduction, len(all), len(cases), len(programs), runtime.Version(), runtime.NumCPU(), strings.Join(list, "\n"))
+	_, err := fmt.Fprintf(out, introduction, len(all), len(cases), len(programs), runtime.Version(), runtime.NumCPU(), strings.Join(list, "\n"), heldOut)
 	return err
 }
 
-// versions are the modules that a go.mod requires directly.
+// versions are the modules that a go.mod requires directly, or for a program that it
+// names as a tool.
 func versions(path string) (direct []string, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	in := false
+	in, tool := false, "none"
 	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
 		line := strings.TrimSpace(lines.Text())
 		switch {
@@ -85,12 +86,20 @@ func versions(path string) (direct []string, err error) {
 			continue
 		case line == ")":
 			in = false
+		case strings.HasPrefix(line, "tool "):
+			tool = strings.TrimPrefix(line, "tool ")
+			continue
 		case strings.HasPrefix(line, "require "):
 			line = strings.TrimPrefix(line, "require ")
 		case !in:
 			continue
 		}
-		if f := strings.Fields(line); len(f) == 2 && !strings.HasPrefix(f[0], "golang.org/x/") {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		ofTool := f[0] == tool || strings.HasPrefix(tool, f[0]+"/")
+		if ofTool || len(f) == 2 && !strings.HasPrefix(f[0], "golang.org/x/") {
 			direct = append(direct, "`"+f[0]+"` "+f[1])
 		}
 	}
