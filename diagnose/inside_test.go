@@ -15,7 +15,7 @@ func TestAServerInTheSameProcessIsNoDependency(t *testing.T) {
 		{"slow-disk", "net/http", "slow-dependency", "net/http"},
 		{"rwmutex-writer", "net/http", "slow-dependency", "net/http"},
 		{"timer-wait", "net/http", "slow-dependency", "net/http"},
-		{"slow-dependency", "net/http", "timer-wait", "grpc-go unary"}, // of calls that are fast enough
+		{"slow-dependency", "net/http", "slow-dependency", "net/http"}, // with the calls that stay inside
 	} {
 		t.Run(c.cause, func(t *testing.T) {
 			in, err := evidence.Open("../cause/"+c.cause+"/testdata/gateway.whylate", evidence.Options{})
@@ -23,6 +23,7 @@ func TestAServerInTheSameProcessIsNoDependency(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer in.Close()
+			var shares []float64
 			for _, o := range []struct {
 				guards          blame.Guards
 				finding, byRole string
@@ -35,8 +36,12 @@ func TestAServerInTheSameProcessIsNoDependency(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(d.Findings) == 0 || d.Findings[0].Cause != o.finding || d.Requests.FoundBy != o.byRole || d.Check.WorstNS != 0 {
-					t.Errorf("%+v: by %s, want %s by %s, %+v: %s", o.guards, d.Requests.FoundBy, o.finding, o.byRole, d.Check, d.Sentence)
+					t.Fatalf("%+v: by %s, want %s by %s, %+v: %s", o.guards, d.Requests.FoundBy, o.finding, o.byRole, d.Check, d.Sentence)
 				}
+				shares = append(shares, d.Findings[0].Share)
+			}
+			if c.without == c.cause && shares[1] < shares[0]+0.03 {
+				t.Errorf("share %.3f, and %.3f with the calls that stay inside", shares[0], shares[1])
 			}
 		})
 	}
