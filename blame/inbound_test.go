@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"runtime/trace"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,19 +31,24 @@ func (*later) Read([]byte) (int, error) {
 // What a live server waits for its own client is that, whatever the protocol: a pause
 // in the middle of a body, or before the answer is read.
 func TestALiveServersWaitsForItsClientAreKnown(t *testing.T) {
-	upload := func(t *testing.T, c *http.Client, url string) {
+	upload := func(t *testing.T, c *http.Client, url string, _ *atomic.Int64) {
 		resp, err := c.Post(url, "text/plain", halves())
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
 	}
-	visit := func(t *testing.T, c *http.Client, url string) {
+	visit := func(t *testing.T, c *http.Client, url string, written *atomic.Int64) {
 		resp, err := c.Get(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(25 * time.Millisecond)
+		// The client takes nothing until the server can send no more. How long the
+		// server needs to fill what lies between them depends on the machine.
+		for before := int64(-1); before != written.Load(); {
+			before = written.Load()
+			time.Sleep(25 * time.Millisecond)
+		}
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +57,7 @@ func TestALiveServersWaitsForItsClientAreKnown(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		http2 bool
-		do    func(*testing.T, *http.Client, string)
+		do    func(t *testing.T, c *http.Client, url string, written *atomic.Int64)
 	}{
 		{"a body over HTTP/1", false, upload},
 		{"a body over HTTP/2", true, upload},
@@ -59,11 +65,15 @@ func TestALiveServersWaitsForItsClientAreKnown(t *testing.T) {
 		{"an answer over HTTP/2", true, visit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			answer := make([]byte, 8<<20)
+			var written atomic.Int64
+			part := make([]byte, 64<<10)
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				io.Copy(io.Discard, r.Body)
 				if r.Method == http.MethodGet {
-					w.Write(answer)
+					for range 128 {
+						n, _ := w.Write(part)
+						written.Add(int64(n))
+					}
 				}
 			}))
 			s.EnableHTTP2 = c.http2
@@ -86,7 +96,7 @@ func TestALiveServersWaitsForItsClientAreKnown(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 20 {
-				c.do(t, client, s.URL)
+				c.do(t, client, s.URL, &written)
 			}
 			trace.Stop()
 			tl := read(t, &b)
