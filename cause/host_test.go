@@ -149,6 +149,8 @@ func TestTheHostDecides(t *testing.T) {
 		{"a peer that looks slow to threads that wait long for a CPU", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
 		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},
 		{"a slow peer, or late threads", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.6, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
+		{"a slow peer, or the hypervisor has the CPUs", 2, asks, with(func(m *machine) { m.stolen = 0.2 }), "", []string{"slow-dependency", "host-contention"}},
+		{"a slow peer, and the hypervisor has a part of the CPUs all the time", 2, asks, with(func(m *machine) { m.stolen, m.always = 0.2, true }), "slow-dependency", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := attributed(t, scene{procs: c.procs, cast: waitingHelper, in: c.in})

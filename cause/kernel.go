@@ -51,6 +51,10 @@ func (c *Case) punctual(what string, keys []blame.KeyID, woken bool) Evidence {
 		e := Evidence{Decides: true, Record: recordOther + recordKernel, Alike: []string{"host-contention"}}
 		d := min(c.lateness(requests), n*min(longest, c.Host.TailWait()))
 		e.Text = fmt.Sprintf("threads waited for a CPU for at most %s of a slow request's waits, %s took %s", Ms(d), what, Ms(ns))
+		if s := c.stolenFrom(requests); s > LateRatio/2*ns {
+			d += s
+			e.Text += fmt.Sprintf("; meanwhile the hypervisor took more CPU time than usual, %s", Ms(s))
+		}
 		if t := c.Throttling(); t != nil && t.Tail*c.mean(requests) > d {
 			d = t.Tail * c.mean(requests)
 			e.Text = fmt.Sprintf("a CPU quota stopped the process for %s of a slow request, %s took %s", Ms(d), what, Ms(ns))
@@ -65,6 +69,19 @@ func (c *Case) punctual(what string, keys []blame.KeyID, woken bool) Evidence {
 		Holds: unless(n*late > LateRatio*ns), Decides: true, Number: late / max(ns, 1),
 		Alike: []string{"host-contention"}, Record: RecordHost,
 	}
+}
+
+// stolenFrom is how much later some of the slow requests are, in nanoseconds, because a
+// hypervisor took CPUs meanwhile, beyond what it takes at other times: from this process
+// and from whom it waits for, if that is on the same machine. No thread is seen to wait
+// for a CPU then.
+func (c *Case) stolenFrom(requests []int) float64 {
+	if !c.Host.OwnCPUs() {
+		return 0
+	}
+	const sides = 2
+	u := c.Host.Over(hostSpans(c.spansOf(requests)))
+	return max(0, sides*(u.Stolen()-c.Host.Rest.Stolen())) * c.mean(requests)
 }
 
 // leastLong is how many waits that are longer than others tell whether they are alike,
