@@ -23,6 +23,7 @@ func Claims(a *blame.Attribution, p *blame.Population, contrast string) (*Case, 
 // The judge's own predicates.
 var (
 	Unmaterial = unmaterial
+	Slight     = slight
 )
 
 // IsHealthy is isHealthy of a recording that cost nothing.

@@ -442,6 +442,13 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})
 			continue
 		}
+		if o.holds == Yes && slight(share, t.Excess) {
+			o.holds = Unknown
+			o.j = o.j.With(Evidence{
+				Text:  fmt.Sprintf("it may be no more than %s of a slow request, by the interval of its share", Ms(max(0, share.Low*t.Excess))),
+				Holds: Unknown, Decides: true, Number: share.Low, Record: "longer, with more slow requests in it",
+			})
+		}
 		if o.holds == Yes {
 			v.Findings = append(v.Findings, finding(c, o, share, t))
 		} else {
@@ -633,6 +640,13 @@ func unmaterial(s blame.Share, excess float64, set Settings, holds Truth) string
 		}
 	}
 	return ""
+}
+
+// slight reports whether a share may be so little of the excess, in nanoseconds, that
+// nobody minds, although it is there: of small tails that consist of many things, which
+// one is larger than NamedExcess is chance.
+func slight(s blame.Share, excess float64) bool {
+	return s.HasInterval && s.Episodes >= Pattern && s.Low*excess < NamedExcess
 }
 
 // finding builds the report of an outcome that holds.

@@ -848,6 +848,27 @@ func TestWhatIsNotMaterial(t *testing.T) {
 	}
 }
 
+func TestWhatMayBeSlight(t *testing.T) {
+	fine := blame.Share{NS: 2e6, Share: 0.5, Low: 0.25, High: 0.75, HasInterval: true, Episodes: 10}
+	for _, c := range []struct {
+		name   string
+		change func(s *blame.Share)
+		excess float64
+		want   bool
+	}{
+		{"a millisecond at least", func(*blame.Share) {}, 4e6, false},
+		{"less, perhaps", func(*blame.Share) {}, 3.9e6, true},
+		{"no interval", func(s *blame.Share) { s.HasInterval = false }, 3.9e6, false},
+		{"one incident has no interval to speak of", func(s *blame.Share) { s.Episodes = cause.Pattern - 1 }, 3.9e6, false},
+	} {
+		s := fine
+		c.change(&s)
+		if got := cause.Slight(s, c.excess); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // What supports never decides; of what decides, no beats unknown beats yes.
 func TestThreeValuedEvidence(t *testing.T) {
 	truths := []cause.Truth{cause.No, cause.Unknown, cause.Yes}
