@@ -109,6 +109,13 @@ func (t *Truth) largest(id string) *Planted {
 
 func (t *Truth) isLargest(id string) bool { return t.largest(id) != nil }
 
+// WithoutSuffix ends the names of cases that are others without what is planted there.
+const WithoutSuffix = "-without"
+
+// Without reports whether it is a control that is nothing but an incident's program
+// without what was planted: that this is healthy was never meant.
+func (t *Truth) Without() bool { return t.Control() && strings.HasSuffix(t.Case, WithoutSuffix) }
+
 // Control reports whether nothing was planted.
 func (t *Truth) Control() bool { return len(t.Causes) == 0 }
 

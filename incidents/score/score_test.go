@@ -31,6 +31,7 @@ func answers(verdict string, findings []cause.Finding, sets ...[]string) *report
 var (
 	disk      = &Truth{Causes: []Planted{{Cause: "slow-disk", Accept: []string{"page-faults"}, Place: "main.keep"}}, Beside: []string{"host-contention"}}
 	control   = &Truth{Beside: []string{"host-contention"}}
+	without   = &Truth{Case: "etcd-disk" + WithoutSuffix}
 	even      = &Truth{Causes: []Planted{{Cause: "slow-disk", Share: 0.5, Place: "main.keep"}, {Cause: "timer-wait", Share: 0.45}}}
 	composite = &Truth{Causes: []Planted{{Cause: "slow-disk", Share: 0.8}, {Cause: "timer-wait", Share: 0.2}}}
 )
@@ -159,12 +160,14 @@ func TestSum(t *testing.T) {
 		New("d", composite, answers("cause", []cause.Finding{finding("slow-disk", 1, "")}), 4, guess),
 		New("e", control, answers("healthy", nil), 5, guess),
 		New("f", control, answers("cause", []cause.Finding{finding("cpu-hog", 1, "")}), 6, guess),
+		New("g", without, answers("inconclusive", nil), 6, guess),
 	}
 	x := Sum(all)
 	for name, c := range map[string][2]Ratio{
 		"right": {x.Right, {2, 4}}, "honest": {x.Honest, {1, 4}}, "wrong": {x.Wrong, {1, 4}}, "silent": {x.Silent, {0, 4}},
 		"AC@1": {x.AC1, {2, 4}}, "AC@3": {x.AC3, {3, 4}}, "place": {x.Place, {1, 3}},
-		"alarms": {x.Alarms, {1, 2}}, "healthy": {x.Healthy, {1, 2}}, "covered": {x.Covered, {0, 1}},
+		"alarms": {x.Alarms, {1, 2}}, "healthy": {x.Healthy, {1, 2}},
+		"alarms without": {x.WithoutAlarms, {0, 1}}, "healthy without": {x.WithoutHealthy, {0, 1}}, "covered": {x.Covered, {0, 1}},
 		"baseline": {x.Baselines[0].AC1, {4, 4}}, "baseline's place": {x.Baselines[0].Place, {3, 3}},
 	} {
 		if c[0] != c[1] {

@@ -140,9 +140,12 @@ type Total struct {
 	AC3   Ratio `json:"ac3"`
 	Place Ratio `json:"ac1_place"`
 	// Alarms: of the controls, those with a name that is not real there; Healthy: those
-	// that are called so.
-	Alarms  Ratio `json:"alarms"`
-	Healthy Ratio `json:"healthy"`
+	// that are called so. Without are the same of incidents' programs without what was
+	// planted there.
+	Alarms         Ratio `json:"alarms"`
+	Healthy        Ratio `json:"healthy"`
+	WithoutAlarms  Ratio `json:"without_alarms"`
+	WithoutHealthy Ratio `json:"without_healthy"`
 	// Covered: of the planted shares, those inside the found interval.
 	Covered Ratio `json:"covered"`
 	// Distance is the mean total variation over Composites incidents with several causes.
@@ -169,8 +172,12 @@ func Sum(all []*Incident) *Total {
 	for _, i := range all {
 		seconds = append(seconds, i.Seconds)
 		if i.Truth.Control() {
-			t.Alarms.add(i.Result == Wrong)
-			t.Healthy.add(i.Result == Right)
+			alarms, healthy := &t.Alarms, &t.Healthy
+			if i.Truth.Without() {
+				alarms, healthy = &t.WithoutAlarms, &t.WithoutHealthy
+			}
+			alarms.add(i.Result == Wrong)
+			healthy.add(i.Result == Right)
 			continue
 		}
 		t.Right.add(i.Result == Right)
@@ -277,6 +284,8 @@ func Markdown(w io.Writer, all []*Incident) error {
 		{"AC@1 by place", func(t *Total) Ratio { return t.Place }},
 		{"false alarms on controls", func(t *Total) Ratio { return t.Alarms }},
 		{"controls called healthy", func(t *Total) Ratio { return t.Healthy }},
+		{"false alarms on incidents' programs without what is planted", func(t *Total) Ratio { return t.WithoutAlarms }},
+		{"these called healthy", func(t *Total) Ratio { return t.WithoutHealthy }},
 		{"planted shares inside the interval", func(t *Total) Ratio { return t.Covered }},
 	} {
 		line(r.name, func(t *Total) string { return r.value(t).String() })

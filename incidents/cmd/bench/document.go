@@ -35,7 +35,7 @@ Rules were developed with one part of the programs. %[7]s
 **right**: the verdict is cause, the first finding is the largest planted cause, and nothing is named that is not real. **honest**: undecided,
 and what was planted is among the look-alikes or was named without enough of the tail. **wrong**: something is named that is not real,
 or something smaller first. **silent**: the rest. A control is right if it is called healthy, and a false alarm if a cause is named
-there; the contention of programs that share a machine is real everywhere. The baselines are what anybody can say of the same recordings:
+there, and so is the program of an incident without what is planted (NAME-without), although nobody saw to it that this is healthy; the contention of programs that share a machine is real everywhere. The baselines are what anybody can say of the same recordings:
 the largest state of the slow requests' own goroutines, and the top of the CPU profile during slow requests.
 
 | program | built from | |
