@@ -52,7 +52,9 @@ type settings struct {
 	least      float64       // of the diagnoses that count, those that must be good enough
 	limit      time.Duration // no run begins later; 0 is no limit
 
-	dir string // for files of the programs
+	// dir and memory are folders for files of the programs, on a disk and in memory;
+	// where there is none in memory both are the same.
+	dir, memory string
 }
 
 func parse(args []string) (*settings, error) {
@@ -108,6 +110,9 @@ func (s *settings) chosen() (some []trial) {
 	return some
 }
 
+// sharedMemory is where Linux has a file system in memory (shm_overview(7)).
+const sharedMemory = "/dev/shm"
+
 func run(ctx context.Context, args []string, out io.Writer) error {
 	s, err := parse(args)
 	if err != nil {
@@ -117,6 +122,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(s.dir)
+	if s.memory, err = os.MkdirTemp(sharedMemory, "e2e-"); err != nil {
+		s.memory = s.dir
+	}
+	defer os.RemoveAll(s.memory)
 	if s.keep == "" {
 		s.keep = s.dir
 	}

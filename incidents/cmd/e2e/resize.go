@@ -60,5 +60,11 @@ var resizeTrials = []trial{
 	resizeTrial("resize-compute", "compute", "main.picture.size", "slow-cgo"),
 	resizeTrial("resize-wait", "wait", "main.picture.size", "slow-cgo"),
 	resizeTrial("resize-disk", "keep", "main.shelf.keep", "slow-disk", "-delay", largeTime.String(), "-share", "1"),
-	resizeTrial("resize-pages", "look", "main.(*album).look", "page-faults"),
+	onDevice(resizeTrial("resize-pages", "look", "main.(*album).look", "page-faults")),
+}
+
+// onDevice puts the files of a trial where pages can come from.
+func onDevice(t trial) trial {
+	t.device = true
+	return t
 }

@@ -22,6 +22,9 @@ type trial struct {
 	// quota is the CPU quota of the program, as a multiple of what it uses without
 	// one and without being recorded; 0 without one.
 	quota float64
+	// device says that its files are on a disk. Else they are in memory, where that is
+	// possible: the disk is one more that all share, and is slow now and then by itself.
+	device bool
 	// neighbours is how many threads of another process compute all the time.
 	neighbours int
 	// lag is what the 99th percentile of the clients' own lateness does not exceed
@@ -77,7 +80,7 @@ func (t trial) calm() trial {
 	for _, p := range t.planted {
 		p.without(&t)
 	}
-	t.name, t.planted, t.felt, t.rise = t.name+"-without", nil, 0, 0
+	t.name, t.planted, t.felt, t.rise = t.name+score.WithoutSuffix, nil, 0, 0
 	return t
 }
 

@@ -44,7 +44,11 @@ func (o *outcome) sent() int {
 // under starts a trial's program, puts it under load and makes its host what the
 // trial says, and calls do meanwhile.
 func (s *settings) under(ctx context.Context, t trial, seed uint64, do func(*service, *clients) error) (err error) {
-	dir, err := os.MkdirTemp(s.dir, t.name+"-")
+	place := s.memory
+	if t.device {
+		place = s.dir
+	}
+	dir, err := os.MkdirTemp(place, t.name+"-")
 	if err != nil {
 		return err
 	}
