@@ -46,30 +46,17 @@ func (s *settings) removals(ctx context.Context, out io.Writer, t trial, sum *ta
 			return fmt.Errorf("%d attempts were disturbed", attempts)
 		}
 		incidents = append(incidents, with)
-		// What disturbs this run makes it later, and the rise smaller: it is repeated only
-		// where that may be why it is too small, and if it always is, the last one counts.
-		var without *outcome
-		for n := 0; n < attempts && (without == nil || without.void == "refused" || without.void != "" && with.client.p99 < t.rise*without.client.p99); n++ {
-			if n > 0 {
-				awaitCalm(ctx)
-			}
-			if without, err = s.once(ctx, out, t.calm(), i, sum); err != nil {
-				return err
-			}
-		}
-		if without.void == "refused" || without.client.p99 <= 0 {
-			return errors.New("without what is planted the program refuses the requests")
+		without, err := s.bare(ctx, out, t.calm(), i, sum, func(o *outcome) bool { return with.client.p99 >= t.rise*o.client.p99 })
+		if err != nil {
+			return err
 		}
 		truth.Pairs = append(truth.Pairs, score.Pair{WithNS: int64(with.client.p99), WithoutNS: int64(without.client.p99)})
 		removed := ""
 		for k := range t.planted {
 			less := without
 			if len(t.planted) > 1 {
-				if less, err = s.undisturbed(ctx, out, t.less(k), i, sum); err != nil {
+				if less, err = s.bare(ctx, out, t.less(k), i, sum, func(*outcome) bool { return false }); err != nil {
 					return err
-				}
-				if less == nil {
-					return fmt.Errorf("%d attempts were disturbed", attempts)
 				}
 			}
 			share := (with.client.tail - less.client.tail) / (with.client.tail - with.client.typical)
@@ -93,4 +80,32 @@ func (s *settings) removals(ctx context.Context, out io.Writer, t trial, sum *ta
 		}
 	}
 	return nil
+}
+
+// bare runs a trial without some of what was planted. What disturbs such a run makes it
+// later, and what is removed less: of runs that are all disturbed the one with the least
+// tail is nearest to the truth, and a disturbed one that is enough is not repeated.
+func (s *settings) bare(ctx context.Context, out io.Writer, t trial, i int, sum *tally, enough func(*outcome) bool) (best *outcome, err error) {
+	for n := range attempts {
+		if n > 0 {
+			awaitCalm(ctx)
+		}
+		o, err := s.once(ctx, out, t, i, sum)
+		if err != nil {
+			return nil, err
+		}
+		if o.void == "refused" || o.client.p99 <= 0 {
+			continue
+		}
+		if best == nil || o.void == "" || o.client.tail < best.client.tail {
+			best = o
+		}
+		if o.void == "" || enough(o) {
+			return o, nil
+		}
+	}
+	if best == nil {
+		return nil, errors.New("without what is planted the program refuses the requests")
+	}
+	return best, nil
 }
