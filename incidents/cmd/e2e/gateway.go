@@ -116,8 +116,24 @@ var gatewayTrials = slices.Concat(
 				func(t *trial) { t.program = gateway{inside: evenReplies, env: frequentGC} }),
 			rise: 3, beside: contention,
 		},
+		{
+			name: "gateway-disk-sleep", program: gateway{inside: replies(slowTime, half), fsync: []string{"-delay", fsyncTime.String(), "-share", half}},
+			rate: putRate, lag: busyLag, felt: slowTime / 2,
+			planted: []planted{
+				{
+					score.Planted{Cause: "slow-disk", Place: "main.(*stock).note"},
+					func(t *trial) {
+						g := t.program.(gateway)
+						g.fsync = noLateSyncs
+						t.program = g
+					},
+				},
+				sleeping(),
+			},
+			rise: 3, beside: contention,
+		},
 		sleepAndRemote("gateway-halves", slowTime, slowTime),
-		sleepAndRemote("gateway-parts", slowTime, slowTime/4),
+		sleepAndRemote("gateway-parts", 4*slowTime, slowTime),
 	},
 )
 
@@ -127,14 +143,7 @@ func sleepAndRemote(name string, own, other time.Duration) trial {
 	return trial{
 		name: name, program: gateway{inside: replies(own, half), peer: replies(other, half)}, rate: rate, lag: calmLag, felt: other / 2,
 		planted: []planted{
-			{
-				score.Planted{Cause: "timer-wait", Place: "main.(*stock).Check"},
-				func(t *trial) {
-					g := t.program.(gateway)
-					g.inside = evenReplies
-					t.program = g
-				},
-			},
+			sleeping(),
 			{
 				score.Planted{Cause: "slow-dependency", Place: "main.(*front).ServeHTTP"},
 				func(t *trial) {
@@ -145,5 +154,17 @@ func sleepAndRemote(name string, own, other time.Duration) trial {
 			},
 		},
 		rise: 1.5, beside: contention,
+	}
+}
+
+// sleeping is the part of a composite that is late in its own process.
+func sleeping() planted {
+	return planted{
+		score.Planted{Cause: "timer-wait", Place: "main.(*stock).Check"},
+		func(t *trial) {
+			g := t.program.(gateway)
+			g.inside = evenReplies
+			t.program = g
+		},
 	}
 }

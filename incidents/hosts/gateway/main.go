@@ -11,6 +11,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -32,7 +34,7 @@ func main() {
 	s := &stock{}
 	flag.DurationVar(&s.reply, "reply", 0, "time that every call takes")
 	flag.DurationVar(&s.slow, "slow", 0, "time that a share of the calls takes longer, or that the list is held")
-	flag.Float64Var(&s.share, "share", 0, "that share, 0 to 1, chosen at random")
+	flag.Float64Var(&s.share, "share", 0, "that share, 0 to 1: of each 1/share calls in a row one, at random")
 	journal := flag.String("journal", "", "`file` that every call is written to, and synced")
 	every := flag.Duration("refresh", 0, "mean time between refreshs of a list that every call reads; 0 is never")
 	flag.Parse()
@@ -98,6 +100,7 @@ type stock struct {
 	healthpb.UnimplementedHealthServer
 	reply, slow time.Duration
 	share       float64
+	calls       atomic.Uint64
 	journal     *os.File
 	mu          sync.RWMutex
 }
@@ -106,7 +109,7 @@ type stock struct {
 func (s *stock) Check(context.Context, *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	s.look()
 	d := s.reply
-	if rand.Float64() < s.share {
+	if s.drawn() {
 		d += s.slow
 	}
 	if d > 0 {
@@ -114,6 +117,20 @@ func (s *stock) Check(context.Context, *healthpb.HealthCheckRequest) (*healthpb.
 	}
 	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, s.note()
 }
+
+// drawn reports whether a call is of the share that is slow. Every run has as many of
+// them, so that runs with and without something differ by that only.
+func (s *stock) drawn() bool {
+	if s.share <= 0 {
+		return false
+	}
+	n := uint64(max(1, math.Round(1/s.share)))
+	i := s.calls.Add(1)
+	return i%n == rand.NewPCG(seed, i/n).Uint64()%n
+}
+
+// seed is another one in every process.
+var seed = rand.Uint64()
 
 // look reads the list.
 func (s *stock) look() {
