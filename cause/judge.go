@@ -19,11 +19,13 @@ import (
 const (
 	// A cause is named when its share reaches NamedShare, the lower bound of the
 	// share NamedLow, the interval is not wider than NamedWidth, and its excess
-	// reaches NamedExcess and NamedSLO of the SLO. That a share is above zero
+	// reaches NamedExcess and NamedSLO of the SLO; by the lower end of the interval
+	// too, unless it certainly is MostShare of the tail. That a share is above zero
 	// proves nothing: the tail is selected by its sum.
 	NamedShare, NamedLow, NamedWidth = 0.20, 0.10, 0.60
 	NamedExcess                      = 1e6
 	NamedSLO                         = 0.10
+	MostShare                        = 0.5
 	// SuspectShare is the smallest share for which look-alikes are reported.
 	SuspectShare = 0.10
 	// TestedShare is the smallest share for which an entry is tested at all.
@@ -432,6 +434,14 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		t = c.P.TailContrast(cols, len(names))
 		v.Tail, v.Mix, v.MixEndpoint = t, t.Mix.Share, t.MixEndpoint
 	}
+	// least is the share of the smallest cause that certainly matters: what is larger is
+	// named before it.
+	least := math.Inf(1)
+	for i, o := range outcomes {
+		if x := t.Columns[i]; o.holds == Yes && unmaterial(x, t.Excess, s, Yes) == "" && !slight(x, t.Excess, s) {
+			least = min(least, x.Share)
+		}
+	}
 	for i, o := range outcomes {
 		share := t.Columns[i]
 		if why := unmaterial(share, t.Excess, s, o.holds); why != "" {
@@ -442,11 +452,11 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})
 			continue
 		}
-		if o.holds == Yes && slight(share, t.Excess) {
+		if o.holds == Yes && !o.entry.Ours && slight(share, t.Excess, s) && !(least < share.Share) {
 			o.holds = Unknown
 			o.j = o.j.With(Evidence{
-				Text:  fmt.Sprintf("it may be no more than %s of a slow request, by the interval of its share", Ms(max(0, share.Low*t.Excess))),
-				Holds: Unknown, Decides: true, Number: share.Low, Record: "longer, with more slow requests in it",
+				Text:  fmt.Sprintf("by the interval of its share it may be no more than %s", Ms(share.Low*t.Excess)),
+				Holds: Unknown, Decides: true, Number: share.Low, Record: "longer, with more requests in it",
 			})
 		}
 		if o.holds == Yes {
@@ -645,8 +655,12 @@ func unmaterial(s blame.Share, excess float64, set Settings, holds Truth) string
 // slight reports whether a share may be so little of the excess, in nanoseconds, that
 // nobody minds, although it is there: of small tails that consist of many things, which
 // one is larger than NamedExcess is chance.
-func slight(s blame.Share, excess float64) bool {
-	return s.HasInterval && s.Episodes >= Pattern && s.Low*excess < NamedExcess
+func slight(s blame.Share, excess float64, set Settings) bool {
+	minded := NamedExcess
+	if set.SLO > 0 {
+		minded = min(minded, NamedSLO*float64(set.SLO))
+	}
+	return s.HasInterval && s.Episodes >= Pattern && s.Low < MostShare && s.Low*excess < minded
 }
 
 // finding builds the report of an outcome that holds.

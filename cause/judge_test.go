@@ -854,16 +854,20 @@ func TestWhatMayBeSlight(t *testing.T) {
 		name   string
 		change func(s *blame.Share)
 		excess float64
+		slo    int64
 		want   bool
 	}{
-		{"a millisecond at least", func(*blame.Share) {}, 4e6, false},
-		{"less, perhaps", func(*blame.Share) {}, 3.9e6, true},
-		{"no interval", func(s *blame.Share) { s.HasInterval = false }, 3.9e6, false},
-		{"one incident has no interval to speak of", func(s *blame.Share) { s.Episodes = cause.Pattern - 1 }, 3.9e6, false},
+		{"a millisecond at least", func(*blame.Share) {}, 4e6, 0, false},
+		{"less, perhaps", func(*blame.Share) {}, 3.9e6, 0, true},
+		{"less, of an objective that is small", func(*blame.Share) {}, 3.9e6, 2 * ms, false},
+		{"less, of a large objective", func(*blame.Share) {}, 3.9e6, 50 * ms, true},
+		{"certainly most of the tail", func(s *blame.Share) { s.Low = 0.5 }, 1.9e6, 0, false},
+		{"no interval", func(s *blame.Share) { s.HasInterval = false }, 3.9e6, 0, false},
+		{"one incident has no interval to speak of", func(s *blame.Share) { s.Episodes = cause.Pattern - 1 }, 3.9e6, 0, false},
 	} {
 		s := fine
 		c.change(&s)
-		if got := cause.Slight(s, c.excess); got != c.want {
+		if got := cause.Slight(s, c.excess, cause.Settings{SLO: c.slo}); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

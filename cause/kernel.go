@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -51,9 +52,9 @@ func (c *Case) punctual(what string, keys []blame.KeyID, woken bool) Evidence {
 		e := Evidence{Decides: true, Record: recordOther + recordKernel, Alike: []string{"host-contention"}}
 		d := min(c.lateness(requests), n*min(longest, c.Host.TailWait()))
 		e.Text = fmt.Sprintf("threads waited for a CPU for at most %s of a slow request's waits, %s took %s", Ms(d), what, Ms(ns))
-		if s := c.stolenFrom(requests); s > LateRatio/2*ns {
-			d += s
-			e.Text += fmt.Sprintf("; meanwhile the hypervisor took more CPU time than usual, %s", Ms(s))
+		if more := c.stolenMore(requests); more > quiet {
+			d += sides * more * ns
+			e.Text += fmt.Sprintf("; the hypervisor took %s of the CPUs then, beyond what it takes of those that are wanted at other times", Pct(more))
 		}
 		if t := c.Throttling(); t != nil && t.Tail*c.mean(requests) > d {
 			d = t.Tail * c.mean(requests)
@@ -71,17 +72,27 @@ func (c *Case) punctual(what string, keys []blame.KeyID, woken bool) Evidence {
 	}
 }
 
-// stolenFrom is how much later some of the slow requests are, in nanoseconds, because a
-// hypervisor took CPUs meanwhile, beyond what it takes at other times: from this process
-// and from whom it waits for, if that is on the same machine. No thread is seen to wait
-// for a CPU then.
-func (c *Case) stolenFrom(requests []int) float64 {
-	if !c.Host.OwnCPUs() {
+// sides is from how many threads a hypervisor takes what it takes of every CPU, of those
+// that a wait for somebody else on the same machine needs one after the other: who waits,
+// and who is waited for.
+const sides = 2
+
+// restMin is the part of the recording that the time without slow requests has to be, for
+// what happens in it to be usual.
+const restMin = 0.1
+
+// stolenMore is the part of the CPUs that a hypervisor took during some of the slow
+// requests beyond what is usual: it takes only from CPUs that are wanted, and so, the
+// more are. No thread is seen to wait for a CPU then.
+func (c *Case) stolenMore(requests []int) float64 {
+	h := c.Host
+	if !h.OwnCPUs() || h.Rest.WallNS < restMin*h.Whole.WallNS {
 		return 0
 	}
-	const sides = 2
-	u := c.Host.Over(hostSpans(c.spansOf(requests)))
-	return max(0, sides*(u.Stolen()-c.Host.Rest.Stolen())) * c.mean(requests)
+	u := h.Over(hostSpans(c.spansOf(requests)))
+	wanted := func(u host.Usage) float64 { return u.BusyNS + u.StealNS }
+	usual := h.Rest.StealNS / max(1, wanted(h.Rest))
+	return max(0, u.StealNS-usual*wanted(u)) / max(1, u.CPUNS())
 }
 
 // leastLong is how many waits that are longer than others tell whether they are alike,
