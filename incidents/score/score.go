@@ -164,9 +164,6 @@ func Of(t *Truth, d *report.Diagnosis) Result {
 	return Silent
 }
 
-// Alarm reports whether a diagnosis of a control names a cause that is not real there.
-func Alarm(t *Truth, d *report.Diagnosis) bool { return t.Control() && Of(t, d) == Wrong }
-
 // Ranked returns the causes of a diagnosis in its own order: the findings, then the
 // members of the sets of look-alikes.
 func Ranked(d *report.Diagnosis) (ids []string) {

@@ -285,7 +285,7 @@ func Markdown(w io.Writer, all []*Incident) error {
 		{"false alarms on controls", func(t *Total) Ratio { return t.Alarms }},
 		{"controls called healthy", func(t *Total) Ratio { return t.Healthy }},
 		{"false alarms on incidents' programs without what is planted", func(t *Total) Ratio { return t.WithoutAlarms }},
-		{"these called healthy", func(t *Total) Ratio { return t.WithoutHealthy }},
+		{"incidents' programs without what is planted, called healthy", func(t *Total) Ratio { return t.WithoutHealthy }},
 		{"planted shares inside the interval", func(t *Total) Ratio { return t.Covered }},
 	} {
 		line(r.name, func(t *Total) string { return r.value(t).String() })

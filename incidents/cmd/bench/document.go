@@ -24,7 +24,8 @@ const introduction = `# How often is the named cause right?
 %[1]d recordings of %[2]d cases on %[3]d programs, whose truth is known by removal: each planted cause made the clients' 99th percentile rise
 by what its case says in each of three pairs of runs with and without it, and the removed share is what went with it. The
 recordings were taken live by whylate itself, with %[4]s, on a machine with %[5]d CPUs that the program, what it calls, its clients and
-whylate share; runs in which other work, or the hypervisor, disturbed the clients do not count, whatever their answer.
+whylate share; runs in which other work, or the hypervisor, disturbed the clients do not count, whatever their answer; of programs without what is
+planted the least disturbed run counts if all were, which makes the removed shares smaller.
 
     incidents/e2e.sh -pairs 3 -for 8s           records each case with and without what is planted, and writes incidents/truth
     incidents/e2e.sh -times 3 -for 8s           more recordings, of controls too
@@ -35,7 +36,7 @@ Rules were developed with one part of the programs. %[7]s
 **right**: the verdict is cause, the first finding is the largest planted cause, and nothing is named that is not real. **honest**: undecided,
 and what was planted is among the look-alikes or was named without enough of the tail. **wrong**: something is named that is not real,
 or something smaller first. **silent**: the rest. A control is right if it is called healthy, and a false alarm if a cause is named
-there, and so is the program of an incident without what is planted (NAME-without), although nobody saw to it that this is healthy; the contention of programs that share a machine is real everywhere. The baselines are what anybody can say of the same recordings:
+there; the programs of incidents without what is planted (NAME-without) are counted apart, as nobody saw to it that they are healthy; the contention of programs that share a machine is real everywhere. The baselines are what anybody can say of the same recordings:
 the largest state of the slow requests' own goroutines, and the top of the CPU profile during slow requests.
 
 | program | built from | |

@@ -117,9 +117,10 @@ var gatewayTrials = slices.Concat(
 			rise: 3, beside: contention,
 		},
 		{
-			name: "gateway-disk-sleep", program: gateway{inside: replies(slowTime, half), fsync: []string{"-delay", fsyncTime.String(), "-share", half}},
+			name: "gateway-disk-sleep", program: gateway{inside: replies(4*slowTime, half), fsync: []string{"-delay", fsyncTime.String(), "-share", half}},
 			rate: putRate, lag: busyLag, felt: slowTime / 2,
 			planted: []planted{
+				sleeping(),
 				{
 					score.Planted{Cause: "slow-disk", Place: "main.(*stock).note"},
 					func(t *trial) {
@@ -128,7 +129,6 @@ var gatewayTrials = slices.Concat(
 						t.program = g
 					},
 				},
-				sleeping(),
 			},
 			rise: 3, beside: contention,
 		},

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -110,9 +111,6 @@ func (s *settings) chosen() (some []trial) {
 	return some
 }
 
-// sharedMemory is where Linux has a file system in memory (shm_overview(7)).
-const sharedMemory = "/dev/shm"
-
 func run(ctx context.Context, args []string, out io.Writer) error {
 	s, err := parse(args)
 	if err != nil {
@@ -122,9 +120,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(s.dir)
-	if s.memory, err = os.MkdirTemp(sharedMemory, "e2e-"); err != nil {
-		s.memory = s.dir
-	}
+	s.memory = cmp.Or(memoryFolder(), s.dir)
 	defer os.RemoveAll(s.memory)
 	if s.keep == "" {
 		s.keep = s.dir

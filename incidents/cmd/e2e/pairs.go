@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -83,8 +82,8 @@ func (s *settings) removals(ctx context.Context, out io.Writer, t trial, sum *ta
 }
 
 // bare runs a trial without some of what was planted. What disturbs such a run makes it
-// later, and what is removed less: of runs that are all disturbed the one with the least
-// tail is nearest to the truth, and a disturbed one that is enough is not repeated.
+// later, and what is removed less: one that is enough is not repeated, and of runs that
+// are all disturbed the one with the least tail is nearest to the truth.
 func (s *settings) bare(ctx context.Context, out io.Writer, t trial, i int, sum *tally, enough func(*outcome) bool) (best *outcome, err error) {
 	for n := range attempts {
 		if n > 0 {
@@ -94,18 +93,17 @@ func (s *settings) bare(ctx context.Context, out io.Writer, t trial, i int, sum 
 		if err != nil {
 			return nil, err
 		}
-		if o.void == "refused" || o.client.p99 <= 0 {
+		switch {
+		case o.void == "refused" || o.client.p99 <= 0:
 			continue
-		}
-		if best == nil || o.void == "" || o.client.tail < best.client.tail {
-			best = o
-		}
-		if o.void == "" || enough(o) {
+		case o.void != "busy" || enough(o):
 			return o, nil
+		case best == nil || o.client.tail < best.client.tail:
+			best = o
 		}
 	}
 	if best == nil {
-		return nil, errors.New("without what is planted the program refuses the requests")
+		return nil, fmt.Errorf("%s: the program refuses the requests", t.name)
 	}
 	return best, nil
 }

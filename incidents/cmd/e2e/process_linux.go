@@ -16,6 +16,23 @@ func endWithUs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
+// memory is where Linux has a file system in memory (shm_overview(7)), and roomy what a
+// program's files may need there: containers often have 64 MB.
+const memory, roomy = "/dev/shm", 2 << 30
+
+// memoryFolder makes a folder in memory; "" where that is missing or small.
+func memoryFolder() string {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memory, &fs); err != nil || fs.Bavail < roomy/uint64(max(1, fs.Bsize)) {
+		return ""
+	}
+	dir, err := os.MkdirTemp(memory, "e2e-")
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
 // closeOnExec marks every descriptor beyond the standard streams: Go marks what
 // it opens itself, but not what a shell or a supervisor left open for us.
 func closeOnExec() {

@@ -7,3 +7,5 @@ import "syscall"
 func endWithUs() *syscall.SysProcAttr { return nil }
 
 func closeOnExec() {}
+
+func memoryFolder() string { return "" }
