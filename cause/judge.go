@@ -44,6 +44,11 @@ const (
 	// A proxy in front of a peer that takes a millisecond has a ratio of 1.8 to
 	// 2.1 on an idle machine (incidents/hosts/caddy, steady), from timers alone.
 	HealthyTriple, HealthyRatio = 3.0, 1.3
+	// HealthyMany is the excess below which a tail is healthy although it is felt, if it
+	// consists of many things none of which surely takes NamedExcess: controls on two CPUs
+	// that clients and peers share have 2.5 to 4.9 ms of it, a part of each wait and each
+	// wake-up.
+	HealthyMany = 5e6
 	// WholeRatio is the p99/p50 below which every request counts as slow, and
 	// the tail's whole time is split instead of its excess, if the median request
 	// takes LevelWait or more.
@@ -163,6 +168,10 @@ type Verdict struct {
 	// to be named; onlyOwn is set if without it there is nothing to explain.
 	own     blame.Share
 	onlyOwn bool
+	// most is what the largest part of the tail's excess surely takes, in nanoseconds,
+	// whether it has a name or not; many is set if that is why it is healthy.
+	most float64
+	many bool
 }
 
 // LevelVerdict says how slow the median request is outside its own CPU.
@@ -314,6 +323,9 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if !healthy && isHealthy(p, s, hanging, v.own) {
 		healthy, v.onlyOwn = true, true
 	}
+	if !healthy && v.faint(s, hanging) {
+		healthy, v.many = true, true
+	}
 	mixed := v.Mix >= MixShare && (s.SLO == 0 || p99 <= s.SLO)
 	if healthy || mixed {
 		v.drop()
@@ -383,6 +395,12 @@ func felt(tail, typical float64) bool {
 		(excess >= HealthyMean || tail >= HealthyTriple*typical) && tail >= HealthyRatio*typical
 }
 
+// faint reports whether a tail is felt, but by many small things: none has a name.
+func (v *Verdict) faint(s Settings, hanging int) bool {
+	return s.SLO == 0 && hanging == 0 && len(v.Findings) == 0 && v.Unresolved <= UnresolvedShare && v.Mix < MixShare &&
+		v.Tail.Excess < HealthyMany && v.most < NamedExcess
+}
+
 // drop forgets the names in the tail: what there is to see is shown as leaves only.
 func (v *Verdict) drop() {
 	var findings []Finding
@@ -433,6 +451,9 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	} else {
 		t = c.P.TailContrast(cols, len(names))
 		v.Tail, v.Mix, v.MixEndpoint = t, t.Mix.Share, t.MixEndpoint
+		for _, x := range t.Columns {
+			v.most = max(v.most, surely(x, t.Excess))
+		}
 	}
 	// least is the share of the smallest cause that certainly matters: what is larger is
 	// named before it.
@@ -663,6 +684,15 @@ func slight(s blame.Share, excess float64, set Settings) bool {
 	return s.HasInterval && s.Episodes >= Pattern && s.Low < MostShare && s.Low*excess < minded
 }
 
+// surely is what a share of the excess is at least, in nanoseconds, as far as there is an
+// interval to speak of.
+func surely(s blame.Share, excess float64) float64 {
+	if s.HasInterval && s.Episodes >= Pattern {
+		return s.Low * excess
+	}
+	return s.NS
+}
+
 // finding builds the report of an outcome that holds.
 func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 	f := Finding{
@@ -841,6 +871,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		v.Sentence = fmt.Sprintf("Nothing to explain: p50 %s, p99 %s over %.0f requests.", Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
 		if s.SLO > 0 {
 			v.Sentence = fmt.Sprintf("Within the objective of %s: p50 %s, p99 %s over %.0f requests.", Ms(float64(s.SLO)), Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
+		}
+		if v.many {
+			v.Sentence += fmt.Sprintf(" Slow requests take %s longer by many things, none of which surely takes %s.", Ms(v.Tail.Excess), Ms(NamedExcess))
 		}
 		if v.onlyOwn {
 			v.Sentence += fmt.Sprintf(" The recording itself cost slow requests %s.", Ms(v.own.NS))

@@ -756,6 +756,47 @@ func TestHealthyTails(t *testing.T) {
 	}
 }
 
+// A tail that somebody feels a little, but each time for another reason, has no cause.
+func TestATailOfManySmallThingsIsHealthy(t *testing.T) {
+	waits := func(d int64, reason string, at ...string) func(*play) {
+		return func(p *play) {
+			p.leaves(serving, 0, reason, at...)
+			p.pass(d)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		}
+	}
+	things := func(d int64) []func(*play) {
+		return []func(*play){
+			waits(d, "network", reply...),
+			waits(d, "sleep", "time.Sleep", "main.pause", "main.serve"),
+			calls(serving, d, "main._Cfunc_pack", "main.encode", "main.serve"),
+			func(p *play) { p.computes(serving, 0, d, "main.count", "main.serve") },
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		things  []func(*play)
+		slo     int64
+		healthy bool
+	}{
+		{"many things", things(3 * ms), 0, true},
+		{"one thing", things(3 * ms)[:1], 0, false},
+		{"many things of which each is felt", things(9 * ms), 0, false},
+		{"many things, above the objective", things(3 * ms), 2 * ms, false},
+	} {
+		a := attributed(t, scene{procs: 2, in: func(p *play, i int) {
+			if i%10 == 9 {
+				c.things[i/10%len(c.things)](p)
+			}
+		}})
+		v := cause.Judge(a, cause.Settings{SLO: c.slo})
+		if (v.Verdict == "healthy") != c.healthy {
+			t.Errorf("%s: %s, %s", c.name, v.Verdict, v.Sentence)
+		}
+	}
+}
+
 // Another endpoint is no cause while the objective holds, or none is given;
 // above it, what takes that endpoint's time is named.
 func TestAnotherEndpointIsNoCause(t *testing.T) {
