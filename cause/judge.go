@@ -476,8 +476,8 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		if o.holds == Yes && !o.entry.Ours && slight(share, t.Excess, s) && !(least < share.Share) {
 			o.holds = Unknown
 			o.j = o.j.With(Evidence{
-				Text:  fmt.Sprintf("by the interval of its share it may be no more than %s", Ms(share.Low*t.Excess)),
-				Holds: Unknown, Decides: true, Number: share.Low, Record: "longer, with more requests in it",
+				Text:  fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(share, t.Excess))),
+				Holds: Unknown, Decides: true, Number: surely(share, t.Excess), Record: "longer, with more requests in it",
 			})
 		}
 		if o.holds == Yes {
@@ -681,16 +681,18 @@ func slight(s blame.Share, excess float64, set Settings) bool {
 	if set.SLO > 0 {
 		minded = min(minded, NamedSLO*float64(set.SLO))
 	}
-	return s.HasInterval && s.Episodes >= Pattern && s.Low < MostShare && s.Low*excess < minded
+	most := s.HasInterval && s.Episodes >= Pattern && s.Low >= MostShare
+	return !most && surely(s, excess) < minded
 }
 
-// surely is what a share of the excess is at least, in nanoseconds, as far as there is an
-// interval to speak of.
+// surely is what a share of the excess is at least, in nanoseconds. Of fewer episodes than
+// make a pattern there is no interval to speak of: chance alone makes them half as many
+// (the standard deviation of a count of 4 is 2).
 func surely(s blame.Share, excess float64) float64 {
 	if s.HasInterval && s.Episodes >= Pattern {
 		return s.Low * excess
 	}
-	return s.NS
+	return s.NS / 2
 }
 
 // finding builds the report of an outcome that holds.

@@ -904,7 +904,8 @@ func TestWhatMayBeSlight(t *testing.T) {
 		{"less, of a large objective", func(*blame.Share) {}, 3.9e6, 50 * ms, true},
 		{"certainly most of the tail", func(s *blame.Share) { s.Low = 0.5 }, 1.9e6, 0, false},
 		{"no interval", func(s *blame.Share) { s.HasInterval = false }, 3.9e6, 0, false},
-		{"one incident has no interval to speak of", func(s *blame.Share) { s.Episodes = cause.Pattern - 1 }, 3.9e6, 0, false},
+		{"few episodes", func(s *blame.Share) { s.Episodes = cause.Pattern - 1 }, 3.9e6, 0, false},
+		{"few episodes of little", func(s *blame.Share) { s.Episodes, s.NS, s.Low = cause.Pattern-1, 1.9e6, 0.9 }, 3.9e6, 0, true},
 	} {
 		s := fine
 		c.change(&s)
