@@ -37,12 +37,13 @@ const (
 	// MinRequests is how many finished requests a diagnosis needs.
 	MinRequests = 50
 	// Without an SLO the tail is healthy when its excess is below HealthyExcess,
-	// its mean below HealthyMean, its excess below HealthyMean with a ratio to
+	// its mean below HealthyMean, its excess below HealthyShort with a ratio to
 	// the typical band below HealthyTriple, or the ratio below HealthyRatio.
 	// Means of bands, never p99: rare long stops lie beyond p99.
-	HealthyExcess, HealthyMean = 1e6, 2e6
+	HealthyExcess, HealthyMean, HealthyShort = 1e6, 2e6, 3e6
 	// A proxy in front of a peer that takes a millisecond has a ratio of 1.8 to
-	// 2.1 on an idle machine (incidents/hosts/caddy, steady), from timers alone.
+	// 2.7 and an excess of up to 2.4 ms on a calm machine, from timers alone
+	// (incidents/hosts/caddy and dnsproxy, steady).
 	HealthyTriple, HealthyRatio = 3.0, 1.3
 	// HealthyMany is the excess below which a tail is healthy although it is felt, if it
 	// consists of many things none of which surely takes NamedExcess: controls on two CPUs
@@ -392,7 +393,7 @@ func isHealthy(p *blame.Population, s Settings, hanging int, own blame.Share) bo
 func felt(tail, typical float64) bool {
 	excess := tail - typical
 	return excess >= HealthyExcess && tail >= HealthyMean &&
-		(excess >= HealthyMean || tail >= HealthyTriple*typical) && tail >= HealthyRatio*typical
+		(excess >= HealthyShort || tail >= HealthyTriple*typical) && tail >= HealthyRatio*typical
 }
 
 // faint reports whether a tail is felt, but by many small things: none has a name.
