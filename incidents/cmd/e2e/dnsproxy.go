@@ -84,14 +84,14 @@ var (
 	fourTimes = []string{"-reply", (4 * replyTime).String()}
 )
 
-var dnsproxyTrials = []trial{
+var dnsproxyTrials = slices.Concat(graded(func(l level) trial {
+	return trial{
+		name: "dnsproxy-upstream", program: dnsproxy{network: "udp", peer: replies(l.slow, slowShare)}, rate: rate, lag: busyLag, beside: contention,
+		planted: one(score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = dnsproxy{network: "udp", peer: evenReplies} }),
+	}
+}), []trial{
 	{name: "dnsproxy-steady", program: dnsproxy{network: "udp", peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
 	{name: "dnsproxy-tcp-steady", program: dnsproxy{network: "tcp", peer: evenReplies}, rate: rate, lag: calmLag, beside: contention},
-	{
-		name: "dnsproxy-upstream", program: dnsproxy{network: "udp", peer: lateReplies}, rate: rate, lag: busyLag, felt: slowTime / 2,
-		planted: one(score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = dnsproxy{network: "udp", peer: evenReplies} }),
-		rise:    3, beside: contention,
-	},
 	{
 		name: "dnsproxy-tcp-upstream", program: dnsproxy{network: "tcp", peer: lateReplies}, rate: rate, lag: busyLag, felt: slowTime / 2,
 		planted: one(score.Planted{Cause: "slow-dependency"}, func(t *trial) { t.program = dnsproxy{network: "tcp", peer: evenReplies} }),
@@ -111,4 +111,4 @@ var dnsproxyTrials = []trial{
 	},
 	limited(trial{name: "dnsproxy-quota", program: dnsproxy{network: "udp", peer: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5, blind: true}),
 	crowded(trial{name: "dnsproxy-crowd", program: dnsproxy{network: "udp", peer: evenReplies}, rate: rate, felt: 8 * time.Millisecond, rise: 3, blind: true}),
-}
+})
