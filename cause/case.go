@@ -132,7 +132,8 @@ func (c *Case) Sum(keys []blame.KeyID) float64 {
 // carriers returns the slow requests that most of the excess under keys is in, and how
 // much longer they spend there than typical ones, in nanoseconds on average: those with
 // at least half of the mean over the slow requests, each counted by how much that is.
-func (c *Case) carriers(keys []blame.KeyID) (requests []int, ns float64) {
+// uneven is by which part of it that differs, in the middle half of them.
+func (c *Case) carriers(keys []blame.KeyID) (requests []int, ns, uneven float64) {
 	in := make(map[blame.KeyID]bool, len(keys))
 	for _, k := range keys {
 		in[k] = true
@@ -154,13 +155,20 @@ func (c *Case) carriers(keys []blame.KeyID) (requests []int, ns float64) {
 		sum += of[i]
 		squares += of[i] * of[i]
 	}
+	var longer []float64
 	for i, d := range of {
 		if d > 0 && 2*d*sum >= squares {
 			requests = append(requests, c.Tail[i])
+			longer = append(longer, d)
 			ns += d
 		}
 	}
-	return requests, ns / float64(max(1, len(requests)))
+	uneven = 1
+	if n := len(longer); n >= leastLong {
+		sort.Float64s(longer)
+		uneven = 1 - longer[n/4]/longer[n*3/4]
+	}
+	return requests, ns / float64(max(1, len(requests))), uneven
 }
 
 // Share returns the part of the excess under keys.

@@ -43,7 +43,7 @@ func waitsFor(client ...string) func(*play, int) {
 	stack := slices.Concat([]string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read"}, client, []string{"main.call", "main.serve"})
 	return every(10, func(p *play) {
 		p.leaves(serving, 0, "network", stack...)
-		p.pass(20 * ms)
+		p.pass(p.vary(20 * ms))
 		p.wakes(0, serving)
 		p.runs(serving, 0)
 	})

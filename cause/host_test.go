@@ -104,9 +104,15 @@ func TestTheHostDecides(t *testing.T) {
 	computes := every(10, func(p *play) { p.computes(serving, 0, 40*ms) })
 	holds := every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, 15*ms, "main.refresh", "main.loop") }))
 	inC := every(10, calls(serving, 20*ms, "main._Cfunc_pack", "main.encode", "main.serve"))
-	asks := every(10, func(p *play) {
+	same := every(10, func(p *play) {
 		p.leaves(serving, 0, "network", reply...)
 		p.pass(20 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	})
+	asks := every(10, func(p *play) {
+		p.leaves(serving, 0, "network", reply...)
+		p.pass(p.vary(20 * ms))
 		p.wakes(0, serving)
 		p.runs(serving, 0)
 	})
@@ -146,9 +152,11 @@ func TestTheHostDecides(t *testing.T) {
 		{"C waits for something, or for a CPU", 2, inC, with(func(m *machine) { m.own, m.more, m.delayed = 0.1, 0.3, 0.8 }), "", []string{"slow-cgo", "host-contention"}},
 		{"C computes, or the hypervisor has its CPU", 2, inC, with(func(m *machine) { m.own, m.more, m.delayed, m.stolen = 0.1, 1, 0.8, 0.3 }), "", []string{"slow-cgo", "host-contention"}},
 		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
-		{"a peer that looks slow to threads that wait long for a CPU", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
+		{"a peer that looks slow to threads that wait long for a CPU", 2, same, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
 		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},
 		{"a slow peer, or late threads", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.6, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
+		{"a peer that takes the same time each time, and threads late for less than half of it", 2, same, with(func(m *machine) { m.delayed, m.own = 0.6, 0.25 }), "slow-dependency", nil},
+		{"always the same time, and threads late for most of it", 2, same, with(func(m *machine) { m.delayed, m.own = 0.7, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
 		{"a slow peer, or the hypervisor has the CPUs", 2, asks, with(func(m *machine) { m.stolen = 0.2 }), "", []string{"slow-dependency", "host-contention"}},
 		{"a slow peer, and the hypervisor has a part of the CPUs all the time", 2, asks, with(func(m *machine) { m.stolen, m.always = 0.2, true }), "slow-dependency", nil},
 	} {
@@ -177,12 +185,12 @@ func TestLookAlikesOfAFindingDoNotSpeakAgainstIt(t *testing.T) {
 		verdict      string
 	}{
 		{30 * ms, 35 * ms, "cause"},
-		{30 * ms, 66 * ms, "inconclusive"},
+		{30 * ms, 58 * ms, "inconclusive"},
 	} {
 		a := attributed(t, scene{procs: 2, in: every(10, func(p *play) {
 			p.pass(c.silent)
 			p.leaves(serving, 0, "network", reply...)
-			p.pass(c.asks)
+			p.pass(p.vary(c.asks))
 			p.wakes(0, serving)
 			p.runs(serving, 0)
 		})})

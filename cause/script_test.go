@@ -45,6 +45,10 @@ func (p *play) pass(ns int64) {
 	p.do(p.b.At(p.now))
 }
 
+// vary is a time or a quarter of it more or less, another one in each slow request of seven
+// in a row.
+func (p *play) vary(ns int64) int64 { return ns + (p.now/ms%7-3)*ns/12 }
+
 func (p *play) stack(functions ...string) gotrace.StackID {
 	if len(functions) == 0 {
 		return 0

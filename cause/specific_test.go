@@ -246,8 +246,10 @@ var specific = []struct {
 		finding: "slow-disk", where: "main.commit",
 	},
 	{
-		name:  "the request syncs a file, and threads wait for a CPU",
-		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, with(fsync, "main.commit", "main.serve")...))},
+		name: "the request syncs a file, and threads wait for a CPU",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			calls(serving, p.vary(20*ms), with(fsync, "main.commit", "main.serve")...)(p)
+		})},
 		host:  seen(filed, delayed, calm),
 		alike: []string{"slow-disk", "host-contention"},
 	},
