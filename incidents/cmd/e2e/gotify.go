@@ -154,6 +154,6 @@ var gotifyTrials = []trial{
 		planted: one(score.Planted{Cause: "expensive-request"}, func(t *trial) { t.program = gotify{} }),
 		rise:    3, beside: contention,
 	},
-	crowded(trial{name: "gotify-crowd", program: gotify{}, rate: gotifyRate, rise: 3}),
+	crowded(trial{name: "gotify-crowd", program: gotify{}, rate: gotifyRate, rise: 1.5}),
 	limited(trial{name: "gotify-quota", program: gotify{}, rate: gotifyRate, bursts: load.Bursts{Size: 30}, rise: 1.5}),
 }

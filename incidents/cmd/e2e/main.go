@@ -137,7 +137,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out, heading, "case", "result", "verdict", "found", "share", "p99", "client", "lag", "stolen", "requests", "sent", "s")
+	fmt.Fprintf(out, heading, "case", "result", "verdict", "found", "share", "p99", "client", "lag", "stolen", "others", "requests", "sent", "s")
 	if s.pairs > 0 {
 		return s.confirm(ctx, out, some)
 	}
@@ -285,8 +285,8 @@ func (s *settings) truthFile(name string) string {
 }
 
 const (
-	heading = "%-20s %-7s %-12s %-48s %5s %8s %8s %6s %6s %8s %6s %5s\n"
-	line    = "%-20s %-7s %-12s %-48s %5s %8.1f %8.1f %6.1f %6s %8d %6d %5.1f\n"
+	heading = "%-20s %-7s %-12s %-48s %5s %8s %8s %6s %6s %6s %8s %6s %5s\n"
+	line    = "%-20s %-7s %-12s %-48s %5s %8.1f %8.1f %6.1f %6s %6s %8d %6d %5.1f\n"
 )
 
 func (o *outcome) print(out io.Writer, t trial) {
@@ -297,7 +297,7 @@ func (o *outcome) print(out io.Writer, t trial) {
 	names, share := found(&o.Diagnosis)
 	fmt.Fprintf(out, line, t.name, result, o.Verdict, names, share,
 		ms(o.Requests.P99NS), o.client.p99/1e6, ms(int64(o.seen.SendLag.Quantile(0.99))),
-		fmt.Sprintf("%.1f%%", 100*o.StolenShare), o.Requests.Count, o.sent(), o.took.Seconds())
+		fmt.Sprintf("%.1f%%", 100*o.StolenShare), fmt.Sprintf("%.1f%%", 100*o.others), o.Requests.Count, o.sent(), o.took.Seconds())
 }
 
 // found names what a diagnosis says, look-alikes in braces, and the share of the

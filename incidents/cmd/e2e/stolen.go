@@ -60,19 +60,19 @@ const (
 	// patience is how long a repeat waits for a calm machine at most, trialTime how long
 	// each look at it takes, and pause how long it leaves it alone between two.
 	patience, trialTime, pause = time.Minute, 500 * time.Millisecond, 3 * time.Second
-	// leastCalm is how much of trialTime the hypervisor may take: one tick.
+	// leastCalm is how much of trialTime the hypervisor and others may take: one tick.
 	leastCalm = tick
 )
 
-// awaitCalm waits until the hypervisor takes hardly anything from a thread that computes:
-// from CPUs that nobody wants it takes nothing.
+// awaitCalm waits until nobody else computes and the hypervisor takes hardly anything from
+// a thread that does: from CPUs that nobody wants it takes nothing.
 func awaitCalm(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < patience; {
-		before := cpus()
+		before, had := cpus(), othersTime()
 		for look := time.Now(); time.Since(look) < trialTime; {
 			continue
 		}
-		if time.Duration((cpus().stolen-before.stolen)*float64(tick)) <= leastCalm {
+		if time.Duration((cpus().stolen-before.stolen)*float64(tick))+othersTime()-had <= leastCalm {
 			return
 		}
 		select {

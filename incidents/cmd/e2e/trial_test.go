@@ -171,18 +171,21 @@ func TestVoidRuns(t *testing.T) {
 		name   string
 		trial  trial
 		taken  float64 // of the machine
+		others float64
 		client latencies
 		want   string
 	}{
-		{"calm", planted, 0.01, latencies{p99: 40e6, stolen: 0.5}, ""},
-		{"stolen at other times", planted, 0.1, latencies{p99: 40e6, stolen: 0.05}, ""},
-		{"stolen from the slowest", planted, 0.1, latencies{p99: 40e6, stolen: 0.2}, "busy"},
-		{"not felt", planted, 0.01, latencies{p99: 10e6}, "mild"},
-		{"a calm control", control, 0.01, latencies{p99: 2e6, stolen: 0.5}, ""},
-		{"a control that is stolen from", control, 0.1, latencies{p99: 2e6}, "busy"},
+		{"calm", planted, 0.01, 0, latencies{p99: 40e6, stolen: 0.5}, ""},
+		{"stolen at other times", planted, 0.1, 0, latencies{p99: 40e6, stolen: 0.05}, ""},
+		{"stolen from the slowest", planted, 0.1, 0, latencies{p99: 40e6, stolen: 0.2}, "busy"},
+		{"not felt", planted, 0.01, 0, latencies{p99: 10e6}, "mild"},
+		{"a calm control", control, 0.01, 0.04, latencies{p99: 2e6, stolen: 0.5}, ""},
+		{"a control that is stolen from", control, 0.1, 0, latencies{p99: 2e6}, "busy"},
+		{"others compute, of whom the clients feel nothing", planted, 0.01, 0.3, latencies{p99: 40e6}, "busy"},
+		{"a control beside which others compute", control, 0.01, 0.3, latencies{p99: 2e6}, "busy"},
 	} {
 		o := &outcome{client: c.client, seen: load.Result{Offered: 1, Endpoints: []load.EndpointResult{{Status: map[int]int{200: 1}}}}}
-		o.StolenShare = c.taken
+		o.StolenShare, o.others = c.taken, c.others
 		if got, err := c.trial.void(&service{}, o); got != c.want || err != nil {
 			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
 		}

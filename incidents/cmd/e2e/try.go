@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type outcome struct {
 	report.Diagnosis
 	seen     load.Result   // from the warm-up to the end of the recording
 	client   latencies     // of requests since whylate began
+	others   float64       // part of the CPUs' time that others had meanwhile
 	took     time.Duration // from the start of whylate to its last byte
 	result   score.Result
 	good     bool   // the result is
@@ -76,8 +78,9 @@ func (s *settings) under(ctx context.Context, t trial, seed uint64, do func(*ser
 func (s *settings) try(ctx context.Context, t trial, i int) (*outcome, error) {
 	o := &outcome{incident: filepath.Join(s.keep, fmt.Sprintf("%s-%d.whylate", t.name, i+1))}
 	err := s.under(ctx, t, uint64(i), func(svc *service, c *clients) error {
-		begun := time.Now()
+		begun, before := time.Now(), othersTime()
 		err := s.diagnose(ctx, t, svc.pprof, o, func() {
+			o.others = float64(othersTime()-before) / float64(time.Since(begun)*time.Duration(runtime.NumCPU()))
 			c.end()
 			svc.relieve()
 		})
@@ -117,7 +120,8 @@ func (t trial) void(svc *service, o *outcome) (string, error) {
 	case answered(o.seen) != nil:
 		return "refused", nil
 	case o.seen.SendLag.Quantile(0.99) > t.lag && o.client.late > small,
-		o.StolenShare > mostStolen && o.client.stolen > small:
+		o.StolenShare > mostStolen && o.client.stolen > small,
+		o.others > mostOthers:
 		return "busy", nil
 	case o.client.p99 < float64(t.felt):
 		return "mild", nil
