@@ -387,21 +387,26 @@ func (c *Case) OnCPUAll() Fraction {
 
 // OnCPUOf returns the on-CPU fraction of requests in their own running time.
 func (c *Case) OnCPUOf(requests []int) Fraction {
+	ran, n := c.ran(requests)
+	return c.fraction(n, ran)
+}
+
+// ran returns how long requests ran in their own goroutines, in nanoseconds, all of them
+// together, and the number of their CPU samples.
+func (c *Case) ran(requests []int) (ns int64, samples int) {
 	t := c.A.Timeline()
-	var ran int64
-	n := 0
 	for _, i := range requests {
 		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
 			me := &t.Gs[p.G]
 			for s := me.SegmentAt(p.Start + 1); s < len(me.Segs) && me.Segs[s].Start < p.End; s++ {
 				if me.Segs[s].Kind == timeline.Running {
-					ran += int64(min(me.Segs[s].End, p.End) - max(me.Segs[s].Start, p.Start))
+					ns += int64(min(me.Segs[s].End, p.End) - max(me.Segs[s].Start, p.Start))
 				}
 			}
-			n += c.A.SamplesIn(p.G, p.Start, p.End)
+			samples += c.A.SamplesIn(p.G, p.Start, p.End)
 		}
 	}
-	return c.fraction(n, ran)
+	return ns, samples
 }
 
 // Ms formats nanoseconds as milliseconds for evidence.

@@ -383,7 +383,7 @@ func (c *Case) OffCPU() []blame.KeyID {
 		}
 		work, calls, peers = max(0, work), max(0, calls), max(0, peers)
 		f := c.OnCPUOf(c.Tail)
-		delayed := c.Host.Delayed() >= offShare && !(f.Known && f.Value >= OnCPUMin)
+		delayed := c.Host.Delayed() >= offShare && !(f.Known && f.Value >= OnCPUMin) && !c.computedLonger()
 		ran = ran || delayed && waited >= offShare*work
 		called = delayed && waited-work >= offShare*calls
 		// A thread that waits for a CPU polls no network: the end of a peer's wait

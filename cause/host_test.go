@@ -102,6 +102,13 @@ func TestTheHostDecides(t *testing.T) {
 		return m
 	}
 	computes := every(10, func(p *play) { p.computes(serving, 0, 40*ms) })
+	// on a CPU for a part of 64 ms, as the samples tell
+	partly := func(on int64) func(*play, int) {
+		return every(10, func(p *play) {
+			p.computes(serving, 0, on, "main.scale", "main.serve")
+			p.computes(serving, 0, 64*ms-on)
+		})
+	}
 	holds := every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, 15*ms, "main.refresh", "main.loop") }))
 	inC := every(10, calls(serving, 20*ms, "main._Cfunc_pack", "main.encode", "main.serve"))
 	same := every(10, func(p *play) {
@@ -143,6 +150,11 @@ func TestTheHostDecides(t *testing.T) {
 		{"silent, and nobody waited for a CPU", 2, silent, with(func(m *machine) {}), "", []string{"host-contention", "page-faults"}},
 		{"computes on a CPU", 2, computes, busy, "expensive-request", nil},
 		{"computes, or waits for a CPU", 2, computes, with(func(m *machine) { m.delayed = 0.45 }), "", []string{"expensive-request"}},
+		{"computes longer, and waits for a CPU for less time than that", 2, partly(40 * ms), with(func(m *machine) { m.delayed, m.own = 0.45, 0.5 }), "expensive-request", nil},
+		{"waits for a CPU for longer than it computes longer", 2, partly(20 * ms), with(func(m *machine) { m.delayed, m.own = 0.45, 0.5 }), "", []string{"expensive-request", "host-contention"}},
+		{"waits for a CPU for most of the time, and computes the rest", 2, partly(20 * ms), with(func(m *machine) { m.delayed, m.own = 0.7, 0.3 }), "host-contention", nil},
+		{"computes longer, or a hypervisor has its CPU", 2, partly(40 * ms), with(func(m *machine) { m.delayed, m.own, m.stolen = 0.45, 0.5, 0.4 }), "", []string{"expensive-request", "host-contention"}},
+		{"computes longer, and a quota stops it", 2, partly(40 * ms), with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.95, 0.4 }), "", []string{"expensive-request", "quota-too-low"}},
 		{"the holder of a lock computes", 2, holds, busy, "lock-held-across-work", nil},
 		{"the holder of a lock computes, or the hypervisor has its CPU", 2, holds, with(func(m *machine) { m.stolen = 0.4 }), "", []string{"lock-held-across-work", "host-contention"}},
 		{"the holder of a lock computes, and the hypervisor has a part of the CPUs all the time", 2, holds, with(func(m *machine) { m.stolen, m.always = 0.4, true }), "lock-held-across-work", nil},

@@ -11,8 +11,8 @@ import (
 var Entry = &cause.Entry{
 	ID: "expensive-request", Title: "expensive request", Rank: 620, Layer: cause.Code,
 	What:       "The request itself burns CPU: a rare or large input, an expensive path.",
-	MustHold:   "slow requests run much longer in their own code than typical ones, and were on a CPU",
-	MustNot:    "their threads kept from the CPU meanwhile",
+	MustHold:   "slow requests run much longer in their own code than typical ones, and were on a CPU; or computed longer, by their CPU samples, for most of that time",
+	MustNot:    "their threads kept from the CPU for most of it",
 	LookAlikes: []string{"quota-too-low", "host-contention", "page-faults", "slow-clock", "growth"},
 	Fix: []string{
 		"a better algorithm in the named function, or a limit on the input",
@@ -45,7 +45,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			Holds:   cause.Of(tail > growth*typical || c.P.Whole || c.Winner() == cause.Heavy),
 			Decides: true, Number: tail / max(typical, 1),
 		},
-		c.CPUEvidence("the slow requests' code", c.OnCPUOf(c.Tail)),
+		c.ComputedEvidence(),
 	}
 	ev = append(ev, c.OtherEndpoint()...)
 	name := "their own code"

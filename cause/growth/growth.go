@@ -30,7 +30,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	keys := c.Free(func(k blame.Key) bool { return k.Flags&blame.Growth != 0 && c.OwnCode(k) })
 	copies, part := c.Copies(), c.GrowthPart()
-	onCPU := c.CPUEvidence("the slow requests' code", c.OnCPUOf(c.Tail))
+	onCPU := c.ComputedEvidence()
 	if p := c.Processors(); p.Winner == cause.Heavy { // others wait for a P behind the expensive ones
 		if of := c.CopiesOf(p.Class); of.Part >= cause.GrowthMin {
 			keys = append(keys, p.Claim...)
