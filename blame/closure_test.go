@@ -74,6 +74,9 @@ func everything(t *testing.T, a *Attribution) {
 	for site := range a.Sites {
 		a.Queue(SiteID(site))
 		a.Waits(SiteID(site))
+		if n := a.Turns(SiteID(site)); n.Decided > n.Waits || n.Decided > 0 && n.Holders < 1 {
+			t.Errorf("%+v", n)
+		}
 	}
 	a.LateWakeup()
 	all := make([]int, len(a.Requests))
@@ -449,6 +452,49 @@ request /last g4 0ms-10ms
 	}
 	if q == nil || q.Hold != 3e6 {
 		t.Errorf("usual hold: %+v", q)
+	}
+}
+
+// Of n items each is given back n ms after it was taken, to whoever waits for longest.
+func TestHoldersAreCountedByWhoLetsInWhom(t *testing.T) {
+	for items := 1; items <= 3; items++ {
+		var s strings.Builder
+		s.WriteString(`procs 2
+stack take = runtime.selectgo < main.take < main.handle
+stack again = runtime.selectgo < main.take < main.prepare < main.handle
+stack give = runtime.chansend1 < main.give < main.handle
+stack use = time.Sleep < main.use < main.handle
+stack root = main.handle
+request /first g10 0ms-20ms
+0ms p0 busy
+`)
+		const waiters = 12
+		for g := 1; g <= items+waiters; g++ {
+			fmt.Fprintf(&s, "0ms p0 starts g%d as root\n", 9+g)
+		}
+		for g := 1; g <= items+waiters; g++ {
+			at := [...]string{"select at take", "select at again"}[g%2]
+			if g <= items {
+				at = "sleep at use"
+			}
+			fmt.Fprintf(&s, "0ms g%d runs on p0\n0ms g%d waits %s\n", 9+g, 9+g, at)
+		}
+		for i := 1; i <= waiters; i++ {
+			fmt.Fprintf(&s, "%[1]dms p0 wakes g%[2]d\n%[1]dms g%[2]d runs on p0\n%[1]dms g%[2]d wakes g%[3]d at give\n%[1]dms g%[2]d ends\n%[1]dms g%[3]d runs on p0\n%[1]dms g%[3]d waits sleep at use\n", i, 9+i, 9+i+items)
+		}
+		s.WriteString("20ms end\n")
+		_, a := attribute(t, s.String(), "")
+		for id := range a.Sites {
+			if a.Sites[id].Func != "main.take" {
+				continue
+			}
+			got := a.Turns(SiteID(id))
+			// The first ones got theirs without a wait: as long as they hold, fewer are known.
+			least := float64(items) - 0.5*float64(items-1)
+			if got.Waits != waiters || got.Decided != waiters-1 || got.Holders > float64(items) || got.Holders < least {
+				t.Errorf("%d items: %+v", items, got)
+			}
+		}
 	}
 }
 

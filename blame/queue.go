@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/gotrace"
@@ -229,6 +230,84 @@ func (a *Attribution) holds(site SiteID, q *Queue) {
 	if any > 0 {
 		q.Holders = float64(held) / float64(any)
 	}
+}
+
+// Turns say how many hold at a time what is waited for at a site.
+type Turns struct {
+	// Waits are those there, and wherever else it is waited for the same, that a
+	// goroutine ended. Decided are those among them whose ends say who holds then:
+	// somebody who was let in, and lets in another one later. As long as there is always
+	// somebody who waits, nobody gives anything back unseen.
+	Waits, Decided int
+	// Holders is how many do so at a time, on average. Of a lock it is one; of a pool,
+	// after a while, as many as it has items.
+	Holders float64
+}
+
+// Turns returns how many hold at a time what is waited for at a site. It goes through
+// all waits of its kind.
+func (a *Attribution) Turns(site SiteID) (t Turns) {
+	places := a.sameQueue(site)
+	var rs []release
+	for s := range places {
+		rs = append(rs, a.releases[s]...)
+	}
+	sort.Slice(rs, func(i, j int) bool { return rs[i].at < rs[j].at || rs[i].at == rs[j].at && rs[i].g < rs[j].g })
+	t.Waits = len(rs)
+	change := make([]int, len(rs))  // of how many hold, from the end of each wait on
+	letIn := map[timeline.GID]int{} // and has not been seen to give back, by index
+	for i, r := range rs {
+		s := &a.t.Gs[r.g].Segs[r.seg]
+		if i == 0 || s.Start >= rs[i-1].at { // nobody waited for a while
+			clear(letIn)
+		} else if a.waitsAt(rs[i-1], places, r.at) {
+			delete(letIn, rs[i-1].g)
+		}
+		if since, ok := letIn[s.Waker]; ok {
+			change[since]++
+			change[i]--
+			delete(letIn, s.Waker)
+		}
+		letIn[r.g] = i
+	}
+	n, sum := 0, 0
+	for _, d := range change {
+		if n += d; n > 0 {
+			t.Decided++
+			sum += n
+		}
+	}
+	t.Holders = float64(sum) / float64(max(1, t.Decided))
+	return t
+}
+
+// waitsAt reports whether who was released waits again at one of some places before an
+// instant: then it was let in in vain.
+func (a *Attribution) waitsAt(r release, places map[SiteID]bool, until timeline.Time) bool {
+	segs := a.t.Gs[r.g].Segs
+	for i := int(r.seg) + 1; i < len(segs) && segs[i].Start < until; i++ {
+		if s := &segs[i]; s.Kind == timeline.Waiting && s.Stack != 0 && places[a.siteOf(s.Stack)] {
+			return true
+		}
+	}
+	return false
+}
+
+// sameQueue returns the sites at which waits are ended from the same places as at one.
+func (a *Attribution) sameQueue(site SiteID) map[SiteID]bool {
+	ends := func(r release) SiteID { return a.siteOf(a.t.Gs[r.g].Segs[r.seg].WakerStack) }
+	from := map[SiteID]bool{}
+	for _, r := range a.releases[site] {
+		from[ends(r)] = true
+	}
+	delete(from, 0)
+	same := map[SiteID]bool{site: true}
+	for s, rs := range a.releases {
+		if slices.ContainsFunc(rs, func(r release) bool { return from[ends(r)] }) {
+			same[SiteID(s)] = true
+		}
+	}
+	return same
 }
 
 // passed returns since when g may have held what it released at a site at the

@@ -76,12 +76,24 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 			Holds:   cause.Of(known || q.Peers > cause.PeerRatio || q.Wakers > 1),
 			Decides: true, Number: q.Peers,
 		},
-		{
-			Text:  fmt.Sprintf("%.1f holders at a time", q.Holders),
-			Holds: cause.Of(known || q.Holders >= cause.ManyHolders), Decides: !known && q.Holders > 0, Number: q.Holders,
-		},
+		several(c, l, q, known),
 		holds(c, l, float64(q.Hold)),
 	}
+}
+
+// leastTurns is the part of the waits that must have been for those who wait there to
+// wait for each other: where each waits for its own, others mean nothing.
+const leastTurns = 0.25
+
+// several says whether several hold at a time: by who lets in whom, where that tells, else
+// by the mean number of holds that are known.
+func several(c *cause.Case, l *cause.Locks, q *blame.Queue, known bool) cause.Evidence {
+	text, n, decides := fmt.Sprintf("%.1f holders at a time", q.Holders), q.Holders, q.Holders > 0
+	if t := c.A.Turns(l.Site); t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits) {
+		n, decides = t.Holders, true
+		text = fmt.Sprintf("%.1f hold at a time, by who lets in whom in %d waits behind others", n, t.Decided)
+	}
+	return cause.Evidence{Text: text, Holds: cause.Of(known || n >= cause.ManyHolders), Decides: !known && decides, Number: n}
 }
 
 // holds says whether the tail's holds are as long as usual; unknown where none
