@@ -16,7 +16,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "memory-limit-thrash", Title: "memory limit spiral", Rank: 203, Layer: cause.GC,
 	What:       "What the process holds is close to its memory limit (GOMEMLIMIT). The garbage collector has no room left: one cycle begins as soon as the other has ended, and requests pay for all of them.",
-	MustHold:   "cycles back to back in the slow requests, hardly any room between what is alive and the heap's goal, and a memory limit that makes it so",
+	MustHold:   "hardly any room between what is alive and the heap's goal, a memory limit that makes it so, and cycles back to back in the slow requests, unless the room is so little that the limit makes most of them",
 	MustNot:    "a heap that may grow by a quarter or more",
 	LookAlikes: []string{"gc-workers", "gc-assist", "goroutine-leak", "growth"},
 	Fix: []string{
@@ -32,6 +32,11 @@ const (
 	// tight is the room, as a part of what is alive, below which the heap has none:
 	// nobody sets a GOGC of less than 25.
 	tight = 0.25
+	// strangled is the room below which there are so many more cycles than with any GOGC
+	// in use that those in slow requests are the limit's, one after the other or not: twenty
+	// times as many as with GOGC=100. A service that allocates only now and then does not
+	// run them back to back.
+	strangled = 0.05
 	// bound is the part of the room that GOGC would give below which something else
 	// sets the goal. GOGC also counts stacks and globals, which only adds to it.
 	bound = 0.9
@@ -61,6 +66,8 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil // too few cycles, or the trace does not tell their sizes
 	}
 	alloc, where := c.AllocationEvidence()
+	often, set := backToBack(cycles), limit(c, cycles, room)
+	often.Decides = room >= strangled || set.Holds != cause.Yes
 	return &cause.Judgement{
 		Keys: keys, Where: where,
 		Subject: "the garbage collector runs without end, because the heap has no room below the memory limit",
@@ -69,7 +76,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Text:  fmt.Sprintf("between two cycles the heap may grow by %s of what is alive", cause.Pct(room)),
 				Holds: cause.Of(room < tight), Decides: true, Number: room,
 			},
-			backToBack(cycles), limit(c, cycles, room),
+			often, set,
 			{Text: g.Split(c), Holds: cause.Yes, Number: c.Share(keys)},
 			alloc,
 		},
