@@ -260,3 +260,18 @@ func TestTheRecordingsOwnCostIsNotTheServices(t *testing.T) {
 		}
 	}
 }
+
+// What it cost in a few stretches may be less than that: it is told, but not named.
+func TestTheRecordingsOwnCostInAFewStretchesIsNotNamed(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 1, cast: worker, in: func(p *play, i int) {
+		if i%120 == 119 {
+			cycle(p, 8*ms, heapSizes{}, byTracer)
+		}
+		if i%20 == 19 {
+			slow(1600*ms/1000).in(p, 0)
+		}
+	}}), cause.Settings{})
+	if v.Verdict != "healthy" || len(v.Findings) > 0 || !strings.Contains(v.Sentence, "The recording itself cost slow requests 1.2") {
+		t.Errorf("%s, %+v: %s", v.Verdict, v.Findings, v.Sentence)
+	}
+}

@@ -466,20 +466,23 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	}
 	for i, o := range outcomes {
 		share := t.Columns[i]
-		if why := unmaterial(share, t.Excess, s, o.holds); why != "" {
+		why := unmaterial(share, t.Excess, s, o.holds)
+		if why == "" && o.holds == Yes && slight(share, t.Excess, s) && !(least < share.Share) {
+			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(share, t.Excess)))
+			if o.entry.Ours {
+				why = doubt // it is told, but nothing to act on
+			} else {
+				o.holds = Unknown
+				o.j = o.j.With(Evidence{Text: doubt, Holds: Unknown, Decides: true, Number: surely(share, t.Excess), Record: "longer, with more requests in it"})
+			}
+		}
+		if why != "" {
 			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare, Number: share.Share})
 			if o.entry.Ours && c.Contrast == TailContrast {
 				v.own = share
 			}
 			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})
 			continue
-		}
-		if o.holds == Yes && !o.entry.Ours && slight(share, t.Excess, s) && !(least < share.Share) {
-			o.holds = Unknown
-			o.j = o.j.With(Evidence{
-				Text:  fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(share, t.Excess))),
-				Holds: Unknown, Decides: true, Number: surely(share, t.Excess), Record: "longer, with more requests in it",
-			})
 		}
 		if o.holds == Yes {
 			v.Findings = append(v.Findings, finding(c, o, share, t))
