@@ -3,6 +3,7 @@ package blame
 import (
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/whylate/whylate/timeline"
 )
@@ -212,6 +213,18 @@ func (a *Attribution) NetworkHome(class ClassID) bool {
 func (a *Attribution) Serves(class ClassID) bool {
 	a.findHomes()
 	return a.serves[a.Classes[class].Root] || a.networkHome[class]
+}
+
+// Connects reports whether the goroutines of a class are born to connect to a peer: what
+// they compute is for that.
+func (a *Attribution) Connects(class ClassID) bool {
+	root := a.Classes[class].Root
+	for _, row := range sites {
+		if row.kind == SiteDial && strings.HasPrefix(root, row.prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // answeredRatio is how many waits of requests a class must end for each time that

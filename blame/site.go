@@ -75,6 +75,8 @@ var sites = []struct {
 	{0, SiteDNS, "net.cgoLookup"},
 	{1, SiteDial, "net.(*Dialer).Dial"},
 	{1, SiteDial, "net/http.(*Transport).dialConn"},
+	{1, SiteDial, "net/http.(*Transport).startDialConn"},
+	{1, SiteDial, "net/http.(*persistConn).addTLS"},
 	{1, SiteDial, "crypto/tls.(*Conn).Handshake"},
 	{1, SiteDial, "github.com/jackc/pgx/v5/pgconn.Connect"},
 	{1, SiteDial, "github.com/lib/pq.(*Connector).Connect"},

@@ -28,8 +28,13 @@ const Redials = 2
 // FirstUses reports whether there are no more dials than connections needed.
 func (d *Dials) FirstUses() bool { return d.Requests <= float64(Redials*d.Peak) }
 
+// MostDial is the part of the requests, of all or of those that wait for the same, that
+// must connect for connections not to be used again.
+const MostDial = 0.5
+
 // Dials sums up connecting: waits for it and the handshake's own work, but not what
-// a lost segment takes.
+// a lost segment takes. Where most requests connect, they also wait for a P behind
+// each other's handshakes.
 func (c *Case) Dials() *Dials {
 	lost := c.Delayed(Connecting).Hold()
 	connects := func(k blame.Key) bool {
@@ -57,6 +62,11 @@ func (c *Case) Dials() *Dials {
 	})
 	if 2*used >= d.Requests {
 		d.There = d.Requests / max(1, there)
+	}
+	if d.Share > MostDial || d.There > MostDial {
+		behind := c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind && c.A.Connects(k.Class) })
+		d.Keys = append(d.Keys, without(behind, d.Keys)...)
+		d.NS = c.Sum(d.Keys)
 	}
 	type edge struct {
 		at timeline.Time

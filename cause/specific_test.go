@@ -64,6 +64,20 @@ func netwaits(ns int64, functions ...string) func(p *play) {
 	}
 }
 
+// handshaking lets every request connect, and every tenth wait for the only P meanwhile,
+// which a goroutine with that root function has.
+func handshaking(root string) scene {
+	home := []string{"runtime.selectgo", root}
+	return scene{procs: 1, cast: func(p *play) { p.waits(helper, "", home...) }, in: then(everyTime(netwaits(ms/2, connect...)), every(10, func(p *play) {
+		p.wakes(0, helper)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.call", "main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 20*ms, "math/big.nat.expNN", root)
+		p.waits(helper, "select", home...)
+		p.runs(serving, 0)
+	}))}
+}
+
 // sleeps lets every request sleep for a millisecond, and every nth for longer.
 func sleeps(longer func(i int) int64, n int) func(p *play, i int) {
 	return func(p *play, i int) {
@@ -472,6 +486,16 @@ var specific = []struct {
 		name:    "every request connects",
 		scene:   scene{procs: 2, in: then(everyTime(netwaits(ms/2, connect...)), every(10, netwaits(20*ms, connect...)))},
 		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
+	},
+	{
+		name:    "every request connects, and some wait for a P behind the handshakes of others",
+		scene:   handshaking("net/http.(*persistConn).addTLS.func2"),
+		finding: "dial-per-request", not: []string{"cpu-hog", "netpoll-starvation"},
+	},
+	{
+		name:    "every request connects, and some wait for a P behind a computation",
+		scene:   handshaking("main.loop"),
+		finding: "cpu-hog", not: []string{"dial-per-request"},
 	},
 	{
 		name: "every tenth request that calls connects",

@@ -23,10 +23,6 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// most is the part of the requests that wait there that must connect: with less,
-// connections are used again.
-const most = 0.5
-
 func judge(c *cause.Case) *cause.Judgement {
 	d := c.Dials()
 	if len(d.Keys) == 0 {
@@ -38,11 +34,11 @@ func judge(c *cause.Case) *cause.Judgement {
 		Alike: []string{"slow-dependency"}, Record: "whether connections were used again: httptrace.GotConnInfo, or the pool's own statistics",
 	}
 	switch {
-	case d.Share > most:
+	case d.Share > cause.MostDial:
 		e.Holds = cause.Yes
 	case d.FirstUses():
 		e.Holds = cause.No
-	case d.There > most:
+	case d.There > cause.MostDial:
 		e.Holds = cause.Yes
 	}
 	punctual := c.Punctual("connecting", d.Keys)
@@ -53,7 +49,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Evidence: []cause.Evidence{
 			e,
 			{
-				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes", cause.Pct(c.Share(d.Keys))),
+				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes, and queueing for a P behind those of other requests", cause.Pct(c.Share(d.Keys))),
 				Holds: cause.Yes, Number: c.Share(d.Keys),
 			},
 			punctual,

@@ -26,14 +26,26 @@ const caddyfile = `{
 
 http://:%s {
 	bind 127.0.0.1
-	reverse_proxy %s
+	reverse_proxy %s%s
 }
 `
+
+// encrypted is how Caddy calls a peer over TLS, on one connection after another or on
+// those that it has.
+const encrypted = ` {
+		transport http {
+			tls
+			tls_insecure_skip_verify
+			versions 1.1
+			keepalive %s
+		}
+	}`
 
 // caddy is a Caddy in front of a peer.
 type caddy struct {
 	beside bool     // with goroutines of ours in the same process
 	peer   []string // arguments of the server that it calls
+	keep   string   // how long it keeps connections to that, over TLS; without if it is empty
 	env    []string
 }
 
@@ -56,11 +68,14 @@ func (c caddy) start(ctx context.Context, rig rig) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.peer.ready(ctx, "http://"+upstream+"/"); err != nil {
+	transport := ""
+	if c.keep != "" {
+		transport = fmt.Sprintf(encrypted, c.keep)
+	} else if err := s.peer.ready(ctx, "http://"+upstream+"/"); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(rig.dir, "Caddyfile")
-	if err := os.WriteFile(config, fmt.Appendf(nil, caddyfile, admin, site[strings.LastIndexByte(site, ':')+1:], upstream), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, caddyfile, admin, site[strings.LastIndexByte(site, ':')+1:], upstream, transport), 0o600); err != nil {
 		return nil, err
 	}
 	binary := "caddy"
@@ -110,6 +125,11 @@ var caddyTrials = slices.Concat(
 				}},
 			},
 			rise: 3, beside: contention,
+		},
+		{
+			name: "caddy-dial", program: caddy{peer: overTLS, keep: "off"}, rate: handshakeRate, lag: busyLag,
+			planted: one(score.Planted{Cause: "dial-per-request"}, func(t *trial) { t.program = caddy{peer: overTLS, keep: "1m"} }),
+			rise:    1.5, beside: contention,
 		},
 		limited(trial{name: "caddy-quota", program: caddy{peer: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5, blind: true}),
 		{
