@@ -244,6 +244,13 @@ func (c *Case) Throttling() (worst *Throttling) {
 	return worst
 }
 
+// Stopped reports whether a quota stopped the process for most of the slow requests' time,
+// and more than at other times: whatever ran or waited then did so for that.
+func (c *Case) Stopped() bool {
+	t := c.Throttling()
+	return t != nil && t.Tail >= offShare && t.Tail >= 1.5*t.Rest
+}
+
 // stopped returns the part of the time in which a group was stopped. The kernel
 // counts it for every CPU; each throttled period is at most one stop.
 func stopped(u *host.Usage, i int, g host.Group) float64 {
@@ -293,7 +300,8 @@ const (
 	offShare = 0.5
 	// allShare is the part of all that slow requests did and waited for outside of
 	// the process which threads must have waited for a CPU, for waits for peers to
-	// be nothing else.
+	// be nothing else; and the part of the slow requests' time in which a quota must
+	// have stopped the process, for waits for holders that are unknown to be nothing else.
 	allShare = 0.8
 )
 
@@ -359,16 +367,18 @@ func (c *Case) outside(requests []int) float64 {
 // that evidence covers most of them: all of them if a quota stopped the process
 // for most of the slow requests' time; those that a CPU has to do if threads
 // waited for one for most of that time; those in the kernel if that leaves no
-// room for anything else that they could have waited for. Waits for another thread
+// room for anything else that they could have waited for; waits for holders that are
+// unknown if a quota stopped everybody for nearly all of that time. Waits for another thread
 // because somebody is locked to one are not among them, unless that got no CPU.
 func (c *Case) OffCPU() []blame.KeyID {
 	all := c.Silent() >= silentShare
-	var ran, called, asked, late bool
+	var ran, called, asked, late, whoever bool
 	if c.Host != nil {
 		late = c.PromptSwitches().Holds != Yes
 		t := c.Throttling()
-		all = all || t != nil && t.Tail >= offShare && t.Tail >= 1.5*t.Rest
+		all = all || c.Stopped()
 		ran = t != nil && t.Tail >= offShare
+		whoever = c.Stopped() && t.Tail >= allShare
 		waited := c.Host.Late(c.mean(c.Tail))
 		work, calls, peers := 0.0, 0.0, 0.0
 		for id, ns := range c.NS {
@@ -395,7 +405,9 @@ func (c *Case) OffCPU() []blame.KeyID {
 	}
 	return c.Free(func(k blame.Key) bool {
 		switch {
-		case k.Kind == blame.Unresolved || k.Kind == blame.UnknownHolder:
+		case k.Kind == blame.UnknownHolder: // it was stopped, too
+			return whoever
+		case k.Kind == blame.Unresolved:
 			return false
 		case all || k.Flags&blame.Silent != 0:
 			return true

@@ -8,6 +8,7 @@ import (
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 )
 
 // machine is what the host's evidence says: parts of the time of slow requests.
@@ -186,6 +187,57 @@ func TestTheHostDecides(t *testing.T) {
 				t.Errorf("consistent with %+v, want %v: %s", v.Consistent, c.alike, v.Sentence)
 			}
 		})
+	}
+}
+
+// A quota stops everybody: also who holds what requests wait for, and the recording's own
+// goroutines.
+func TestAQuotaStopsWhoeverIsInTheWay(t *testing.T) {
+	unknown := scene{procs: 2, cast: func(p *play) {
+		p.waits(helper, "", idle...)
+		p.waits(other, "", idle...)
+	}, in: func(p *play, i int) {
+		if i%10 != 9 {
+			return
+		}
+		by := []gotrace.GoID{helper, other}[i/10%2] // so that neither held it all the time
+		p.leaves(serving, 0, "sync", mutex...)
+		p.pass(58 * ms)
+		p.wakes(0, by)
+		p.runs(by, 0)
+		p.pass(2 * ms)
+		p.wakes(by, serving, unlock...)
+		p.waits(by, "select", idle...)
+		p.runs(serving, 0)
+	}}
+	recorded := scene{procs: 1, cast: func(p *play) { p.waits(helper, "", advances...) }, in: every(10, func(p *play) {
+		p.wakes(0, helper)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 40*ms, "runtime.traceAdvance", advances[1])
+		p.waits(helper, "system goroutine wait", advances...)
+		p.runs(serving, 0)
+	})}
+	for _, c := range []struct {
+		name    string
+		scene   scene
+		stopped float64
+		finding string
+	}{
+		{"who held it is unknown, and stopped nearly all of the time", unknown, 0.9, "quota-too-low"},
+		{"who held it is unknown, and stopped for most of the time", unknown, 0.6, ""},
+		{"the recording has the Ps, and is stopped", recorded, 0.8, "quota-too-low"},
+		{"the recording has the Ps", recorded, 0, "observer"},
+	} {
+		a := attributed(t, c.scene)
+		v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.4, idle: 0.4, quota: 0.5, use: 0.97, stopped: c.stopped})})
+		got := ""
+		if len(v.Findings) > 0 {
+			got = v.Findings[0].Cause
+		}
+		if got != c.finding {
+			t.Errorf("%s: found %q, want %q: %s", c.name, got, c.finding, v.Sentence)
+		}
 	}
 }
 

@@ -29,6 +29,9 @@ var Entry = &cause.Entry{
 }
 
 func judge(c *cause.Case) *cause.Judgement {
+	if c.Stopped() { // then the recording's goroutines only have the Ps while nobody runs
+		return nil
+	}
 	own := stops(c)
 	mine := func(s *timeline.Span) bool { return own[s.Name] }
 	mostly := c.StopShare(mine) > 0.5 // who waits for a P after a stop waits for what stopped most
