@@ -68,11 +68,11 @@ const (
 // a thread that does: from CPUs that nobody wants it takes nothing.
 func awaitCalm(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < patience; {
-		before, had := cpus(), othersTime()
+		before, were := cpus(), strangers()
 		for look := time.Now(); time.Since(look) < trialTime; {
 			continue
 		}
-		if time.Duration((cpus().stolen-before.stolen)*float64(tick))+othersTime()-had <= leastCalm {
+		if time.Duration((cpus().stolen-before.stolen)*float64(tick))+since(strangers(), were) <= leastCalm {
 			return
 		}
 		select {

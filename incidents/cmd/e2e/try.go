@@ -78,9 +78,9 @@ func (s *settings) under(ctx context.Context, t trial, seed uint64, do func(*ser
 func (s *settings) try(ctx context.Context, t trial, i int) (*outcome, error) {
 	o := &outcome{incident: filepath.Join(s.keep, fmt.Sprintf("%s-%d.whylate", t.name, i+1))}
 	err := s.under(ctx, t, uint64(i), func(svc *service, c *clients) error {
-		begun, before := time.Now(), othersTime()
+		begun, before := time.Now(), strangers()
 		err := s.diagnose(ctx, t, svc.pprof, o, func() {
-			o.others = float64(othersTime()-before) / float64(time.Since(begun)*time.Duration(runtime.NumCPU()))
+			o.others = float64(since(strangers(), before)) / float64(time.Since(begun)*time.Duration(runtime.NumCPU()))
 			c.end()
 			svc.relieve()
 		})
