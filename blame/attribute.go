@@ -47,6 +47,7 @@ type Attribution struct {
 	callers      []int // of the roles, nil before they are asked for
 	networkHome  map[ClassID]bool
 	serves       map[string]bool
+	connects     map[ClassID]bool
 	late         int64 // cache of LateWakeup, -1 when not computed
 	lateBins     []int64
 	// switches is how many waits for a P were for another thread, locked who is

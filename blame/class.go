@@ -215,10 +215,49 @@ func (a *Attribution) Serves(class ClassID) bool {
 	return a.serves[a.Classes[class].Root] || a.networkHome[class]
 }
 
-// Connects reports whether the goroutines of a class are born to connect to a peer: what
-// they compute is for that.
+// Connects reports whether the goroutines of a class are born to connect to a peer, most
+// of them for requests: what they compute is for that.
 func (a *Attribution) Connects(class ClassID) bool {
-	root := a.Classes[class].Root
+	if is, known := a.connects[class]; known {
+		return is
+	}
+	if a.connects == nil {
+		a.connects = map[ClassID]bool{}
+	}
+	born, members := 0, 0
+	if a.dials(a.Classes[class].Root) {
+		for _, g := range a.Members(class) {
+			if members++; a.bornForRequest(g) {
+				born++
+			}
+		}
+	}
+	a.connects[class] = members > 0 && 2*born >= members
+	return a.connects[class]
+}
+
+// maxBirths bounds how far back the births of a goroutine are followed to a request: a
+// handshake is begun by a dial, a dial by a request, or by a dial that has ended.
+const maxBirths = 8
+
+// bornForRequest reports whether g, or who gave birth to it, was born of a goroutine
+// that carried a request then.
+func (a *Attribution) bornForRequest(g timeline.GID) bool {
+	for range maxBirths {
+		me := &a.t.Gs[g]
+		if !me.Born || me.Creator == timeline.NoG {
+			return false
+		}
+		if a.f.Entry(me.Creator) && a.f.RequestAt(me.Creator, me.Start()) >= 0 {
+			return true
+		}
+		g = me.Creator
+	}
+	return false
+}
+
+// dials reports whether a function only connects.
+func (a *Attribution) dials(root string) bool {
 	for _, row := range sites {
 		if row.kind == SiteDial && strings.HasPrefix(root, row.prefix) {
 			return true

@@ -498,6 +498,38 @@ request /first g10 0ms-20ms
 	}
 }
 
+// Where waits never last, hardly any holder is known: there are no fewer for that.
+func TestFewHoldersAreKnownOfShortQueues(t *testing.T) {
+	var s strings.Builder
+	s.WriteString(`procs 2
+stack take = runtime.selectgo < main.take < main.handle
+stack give = runtime.chansend1 < main.give < main.handle
+stack use = time.Sleep < main.use < main.handle
+stack root = main.handle
+request /first g10 0ms-5ms
+0ms p0 busy
+`)
+	// Two have one item each and three wait: let in are two of these, by turns, and the third.
+	for g := 10; g < 15; g++ {
+		fmt.Fprintf(&s, "0ms p0 starts g%d as root\n", g)
+	}
+	for g := 10; g < 15; g++ {
+		fmt.Fprintf(&s, "0ms g%d runs on p0\n0ms g%d waits %s\n", g, g, map[bool]string{true: "sleep at use", false: "select at take"}[g < 12])
+	}
+	for i, by := range []int{10, 11, 12} {
+		fmt.Fprintf(&s, "%[1]dms p0 wakes g%[2]d\n%[1]dms g%[2]d runs on p0\n%[1]dms g%[2]d wakes g%[3]d at give\n%[1]dms g%[2]d ends\n%[1]dms g%[3]d runs on p0\n%[1]dms g%[3]d waits sleep at use\n", i+1, by, 12+i)
+	}
+	s.WriteString("5ms end\n")
+	_, a := attribute(t, s.String(), "")
+	for id := range a.Sites {
+		if a.Sites[id].Func == "main.take" {
+			if got := a.Turns(SiteID(id)); got.Waits != 3 || got.Decided != 2 || got.Holders != 1 {
+				t.Errorf("%+v", got)
+			}
+		}
+	}
+}
+
 // A reader of a connection that many share waits again after each answer. What it
 // brought to others meanwhile makes the wait for one answer no more waits; what its own
 // goroutine asks again, does.

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -239,8 +240,8 @@ type Turns struct {
 	// somebody who was let in, and lets in another one later. As long as there is always
 	// somebody who waits, nobody gives anything back unseen.
 	Waits, Decided int
-	// Holders is how many do so at a time, on average. Of a lock it is one; of a pool,
-	// after a while, as many as it has items.
+	// Holders is how many do so at a time, on average, at least. Of a lock it is one; of a
+	// pool it grows to as many as it has items while somebody waits without a break.
 	Holders float64
 }
 
@@ -252,7 +253,9 @@ func (a *Attribution) Turns(site SiteID) (t Turns) {
 	for s := range places {
 		rs = append(rs, a.releases[s]...)
 	}
-	sort.Slice(rs, func(i, j int) bool { return rs[i].at < rs[j].at || rs[i].at == rs[j].at && rs[i].g < rs[j].g })
+	slices.SortFunc(rs, func(x, y release) int {
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.g, y.g), cmp.Compare(x.seg, y.seg))
+	})
 	t.Waits = len(rs)
 	change := make([]int, len(rs))  // of how many hold, from the end of each wait on
 	letIn := map[timeline.GID]int{} // and has not been seen to give back, by index

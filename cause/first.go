@@ -15,6 +15,8 @@ type Dials struct {
 	// of those that connect or wait in the same function; 0 where they wait for the
 	// answers in another one.
 	Requests, Share, There float64
+	// Queueing is how much of NS is waiting for a P behind handshakes.
+	Queueing float64
 	// Peak is the largest number of requests that were open at a time: so many
 	// connections are enough, if each request needs one.
 	Peak int
@@ -33,8 +35,8 @@ func (d *Dials) FirstUses() bool { return d.Requests <= float64(Redials*d.Peak) 
 const MostDial = 0.5
 
 // Dials sums up connecting: waits for it and the handshake's own work, but not what
-// a lost segment takes. Where most requests connect, they also wait for a P behind
-// each other's handshakes.
+// a lost segment takes. Where connections are not used again, requests also wait for a P behind
+// each other's handshakes, and behind requests that these keep waiting.
 func (c *Case) Dials() *Dials {
 	lost := c.Delayed(Connecting).Hold()
 	connects := func(k blame.Key) bool {
@@ -65,6 +67,10 @@ func (c *Case) Dials() *Dials {
 	}
 	if d.Share > MostDial || d.There > MostDial {
 		behind := c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind && c.A.Connects(k.Class) })
+		if p := c.Processors(); p.Winner == Hog && c.A.Connects(p.Class) {
+			behind = append(behind, without(c.stillFree(p.Claim), behind)...)
+		}
+		d.Queueing = c.Sum(behind)
 		d.Keys = append(d.Keys, without(behind, d.Keys)...)
 		d.NS = c.Sum(d.Keys)
 	}

@@ -65,17 +65,32 @@ func netwaits(ns int64, functions ...string) func(p *play) {
 }
 
 // handshaking lets every request connect, and every tenth wait for the only P meanwhile,
-// which a goroutine with that root function has.
-func handshaking(root string) scene {
+// which a goroutine with that root function has: one that it started, or one that was
+// always there.
+func handshaking(root string, own bool) scene {
 	home := []string{"runtime.selectgo", root}
-	return scene{procs: 1, cast: func(p *play) { p.waits(helper, "", home...) }, in: then(everyTime(netwaits(ms/2, connect...)), every(10, func(p *play) {
-		p.wakes(0, helper)
+	return scene{procs: 1, cast: func(p *play) { p.waits(helper, "", home...) }, in: func(p *play, i int) {
+		netwaits(ms/2, connect...)(p)
+		if i%10 != 9 {
+			return
+		}
+		g := helper
+		if own {
+			g = gotrace.GoID(1000 + i)
+			p.do(p.b.Starts(serving, gotrace.NoProc, g, p.stack("main.call", "main.serve"), p.stack(root)))
+		} else {
+			p.wakes(0, g)
+		}
 		p.do(p.b.Yields(serving, "preempted", p.stack("main.call", "main.serve")))
-		p.runs(helper, 0)
-		p.computes(helper, 0, 20*ms, "math/big.nat.expNN", root)
-		p.waits(helper, "select", home...)
+		p.runs(g, 0)
+		p.computes(g, 0, 20*ms, "math/big.nat.expNN", root)
+		if own {
+			p.do(p.b.Ends(g))
+		} else {
+			p.waits(g, "select", home...)
+		}
 		p.runs(serving, 0)
-	}))}
+	}}
 }
 
 // sleeps lets every request sleep for a millisecond, and every nth for longer.
@@ -489,12 +504,17 @@ var specific = []struct {
 	},
 	{
 		name:    "every request connects, and some wait for a P behind the handshakes of others",
-		scene:   handshaking("net/http.(*persistConn).addTLS.func2"),
+		scene:   handshaking("net/http.(*persistConn).addTLS.func2", true),
 		finding: "dial-per-request", not: []string{"cpu-hog", "netpoll-starvation"},
 	},
 	{
 		name:    "every request connects, and some wait for a P behind a computation",
-		scene:   handshaking("main.loop"),
+		scene:   handshaking("main.loop", true),
+		finding: "cpu-hog", not: []string{"dial-per-request"},
+	},
+	{
+		name:    "every request connects, and some wait for a P behind handshakes that are no request's",
+		scene:   handshaking("net/http.(*persistConn).addTLS.func2", false),
 		finding: "cpu-hog", not: []string{"dial-per-request"},
 	},
 	{

@@ -11,7 +11,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "dial-per-request", Title: "dial per request", Rank: 302, Layer: cause.Client,
 	What:       "Connections to a peer are not used again: most requests that call there connect anew, with TCP's and TLS's round trips and the handshake's computation.",
-	MustHold:   "waits that connecting or a handshake fills or ends, in more than half of all requests, or of those that wait for answers in the same function",
+	MustHold:   "waits that connecting or a handshake fills or ends, in more than half of all requests, or of those that wait for answers in the same function; then also waits for a P behind the handshakes of others",
 	MustNot:    "only first uses of connections; name lookups",
 	LookAlikes: []string{"slow-dependency", "slow-dns", "cold-start", "pool-exhausted", "host-contention"},
 	Fix: []string{
@@ -49,7 +49,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Evidence: []cause.Evidence{
 			e,
 			{
-				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes, and queueing for a P behind those of other requests", cause.Pct(c.Share(d.Keys))),
+				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes, %s of it waits for a P behind those of other requests", cause.Pct(c.Share(d.Keys)), cause.Pct(d.Queueing/max(d.NS, 1))),
 				Holds: cause.Yes, Number: c.Share(d.Keys),
 			},
 			punctual,
