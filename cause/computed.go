@@ -7,7 +7,8 @@ import (
 
 // ComputedMin is the part of the time for which slow requests ran longer than typical ones
 // that they must have computed longer, for what they computed to be why: whoever
-// waits for a CPU beside it does so because there is more to compute.
+// waits for a CPU beside it does so because there is more to compute. Without it half of
+// the excess or more is gone.
 const ComputedMin = 0.5
 
 // slowed is how many times as long the same code may take on a CPU of which others use the
@@ -23,8 +24,8 @@ type Computed struct {
 	Tail, Typical float64
 	// Longer is the part of the time for which slow requests ran longer that they computed
 	// longer: one standard deviation of the numbers of samples below their difference. It
-	// is 0 if samples are too few or missing, or if slow requests ran for less than slowed
-	// times as long.
+	// is 0 if samples are too few or missing, or if slow requests ran or computed for less
+	// than slowed times as long.
 	Longer float64
 }
 
@@ -39,6 +40,9 @@ func (c *Case) Computed() (m Computed) {
 		return m
 	}
 	chance := SamplePeriod * math.Sqrt(float64(n)/(tail*tail)+float64(max(1, few))/(typical*typical))
+	if m.Tail-chance <= slowed*m.Typical {
+		return m
+	}
 	m.Longer = max(0, m.Tail-m.Typical-chance) / (most - least)
 	return m
 }
@@ -72,4 +76,10 @@ func (c *Case) computedLonger() bool {
 		return false
 	}
 	return c.Computed().Longer >= ComputedMin
+}
+
+// computedFor is computedLonger where slow requests computed for so many nanoseconds longer.
+func (c *Case) computedFor(ns float64) bool {
+	m := c.Computed()
+	return m.Tail-m.Typical >= ns && c.computedLonger()
 }

@@ -227,7 +227,7 @@ func (c *Case) Throttling() (worst *Throttling) {
 		t := &Throttling{
 			Group: g, Quota: float64(g.QuotaUS) / float64(g.PeriodUS),
 			Periods: whole.Periods, Throttled: whole.Throttled,
-			Tail: stopped(&c.Host.Tail, i, g), Rest: stopped(&c.Host.Rest, i, g),
+			Tail: stopped(&c.Host.Tail, i, g, c.Host.CPUs()), Rest: stopped(&c.Host.Rest, i, g, c.Host.CPUs()),
 		}
 		used := whole.UsageNS
 		if used == 0 { // CPU accounting is in another hierarchy: the process's own use, a lower bound
@@ -252,9 +252,10 @@ func (c *Case) Stopped() bool {
 }
 
 // stopped returns the part of the time in which a group was stopped. The kernel
-// counts it for every CPU; each throttled period is at most one stop.
-func stopped(u *host.Usage, i int, g host.Group) float64 {
-	longest := u.Groups[i].Throttled * float64(g.PeriodUS) * 1e3
+// counts it for every CPU; each throttled period is at most one stop, which begins when
+// the quota is used up, by all CPUs at best.
+func stopped(u *host.Usage, i int, g host.Group, cpus int) float64 {
+	longest := u.Groups[i].Throttled * max(0, float64(g.PeriodUS)-float64(g.QuotaUS)/float64(max(1, cpus))) * 1e3
 	return min(1, min(u.Groups[i].ThrottledNS, longest)/max(1, u.WallNS))
 }
 
@@ -300,9 +301,12 @@ const (
 	offShare = 0.5
 	// allShare is the part of all that slow requests did and waited for outside of
 	// the process which threads must have waited for a CPU, for waits for peers to
-	// be nothing else; and the part of the slow requests' time in which a quota must
-	// have stopped the process, for waits for holders that are unknown to be nothing else.
+	// be nothing else.
 	allShare = 0.8
+	// everybody is the part of the slow requests' time in which a quota must have
+	// stopped the process, for waits for holders that are unknown to be nothing else:
+	// what remains is too little to be another cause.
+	everybody = 1 - NamedShare
 )
 
 // Late returns how long a thread waited for a CPU during a slow request that took
@@ -378,7 +382,7 @@ func (c *Case) OffCPU() []blame.KeyID {
 		t := c.Throttling()
 		all = all || c.Stopped()
 		ran = t != nil && t.Tail >= offShare
-		whoever = c.Stopped() && t.Tail >= allShare
+		whoever = c.Stopped() && t.Tail >= everybody
 		waited := c.Host.Late(c.mean(c.Tail))
 		work, calls, peers := 0.0, 0.0, 0.0
 		for id, ns := range c.NS {
@@ -393,7 +397,7 @@ func (c *Case) OffCPU() []blame.KeyID {
 		}
 		work, calls, peers = max(0, work), max(0, calls), max(0, peers)
 		f := c.OnCPUOf(c.Tail)
-		delayed := c.Host.Delayed() >= offShare && !(f.Known && f.Value >= OnCPUMin) && !c.computedLonger()
+		delayed := c.Host.Delayed() >= offShare && !(f.Known && f.Value >= OnCPUMin) && !c.computedFor(offShare*work)
 		ran = ran || delayed && waited >= offShare*work
 		called = delayed && waited-work >= offShare*calls
 		// A thread that waits for a CPU polls no network: the end of a peer's wait

@@ -210,14 +210,18 @@ func TestAQuotaStopsWhoeverIsInTheWay(t *testing.T) {
 		p.waits(by, "select", idle...)
 		p.runs(serving, 0)
 	}}
-	recorded := scene{procs: 1, cast: func(p *play) { p.waits(helper, "", advances...) }, in: every(10, func(p *play) {
-		p.wakes(0, helper)
-		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
-		p.runs(helper, 0)
-		p.computes(helper, 0, 40*ms, "runtime.traceAdvance", advances[1])
-		p.waits(helper, "system goroutine wait", advances...)
-		p.runs(serving, 0)
-	})}
+	recorded := func(computes ...string) scene {
+		return scene{procs: 1, cast: func(p *play) { p.waits(helper, "", advances...) }, in: every(10, func(p *play) {
+			p.computes(serving, 0, 10*ms, "main.scale", "main.serve")
+			p.wakes(0, helper)
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.runs(helper, 0)
+			p.computes(helper, 0, 40*ms, computes...)
+			p.waits(helper, "system goroutine wait", advances...)
+			p.runs(serving, 0)
+		})}
+	}
+	lists := []string{"runtime.traceAdvance", advances[1]}
 	for _, c := range []struct {
 		name    string
 		scene   scene
@@ -226,8 +230,9 @@ func TestAQuotaStopsWhoeverIsInTheWay(t *testing.T) {
 	}{
 		{"who held it is unknown, and stopped nearly all of the time", unknown, 0.9, "quota-too-low"},
 		{"who held it is unknown, and stopped for most of the time", unknown, 0.6, ""},
-		{"the recording has the Ps, and is stopped", recorded, 0.8, "quota-too-low"},
-		{"the recording has the Ps", recorded, 0, "observer"},
+		{"the recording has the Ps, and is stopped", recorded(), 0.8, "quota-too-low"},
+		{"the recording has the Ps, and uses the quota up", recorded(lists...), 0.8, "observer"},
+		{"the recording has the Ps", recorded(lists...), 0, "observer"},
 	} {
 		a := attributed(t, c.scene)
 		v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.4, idle: 0.4, quota: 0.5, use: 0.97, stopped: c.stopped})})

@@ -169,6 +169,10 @@ type Verdict struct {
 	// to be named; onlyOwn is set if without it there is nothing to explain.
 	own     blame.Share
 	onlyOwn bool
+	// ownAtLeast is own, or what it surely is where that is in doubt; told is then its share,
+	// which is explained although it is not named.
+	ownAtLeast blame.Share
+	told       float64
 	// most is what the largest part of the tail's excess surely takes, in nanoseconds,
 	// whether it has a name or not; many is set if that is why it is healthy.
 	most float64
@@ -321,7 +325,7 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		v.Mix, v.MixEndpoint, v.OtherEndpoint = 0, endpoint, mix
 	}
 	p.Whole = false
-	if !healthy && isHealthy(p, s, hanging, v.own) {
+	if !healthy && isHealthy(p, s, hanging, v.ownAtLeast) {
 		healthy, v.onlyOwn = true, true
 	}
 	if !healthy && v.faint(s, hanging) {
@@ -332,7 +336,7 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		v.drop()
 	}
 	v.level(a, p, s)
-	if v.Level != nil && isHealthy(p, Settings{}, hanging, v.own) {
+	if v.Level != nil && isHealthy(p, Settings{}, hanging, v.ownAtLeast) {
 		v.drop() // slow and fast requests do not differ: all are slow
 	}
 	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
@@ -469,8 +473,11 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		why := unmaterial(share, t.Excess, s, o.holds)
 		if why == "" && o.holds == Yes && slight(share, t.Excess, s) && !(least < share.Share) {
 			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(share, t.Excess)))
-			if o.entry.Ours {
-				why = doubt // it is told, but nothing to act on
+			if o.entry.Ours { // it is told, but nothing to act on
+				why = doubt
+				if c.Contrast == TailContrast {
+					v.told = share.Share
+				}
 			} else {
 				o.holds = Unknown
 				o.j = o.j.With(Evidence{Text: doubt, Holds: Unknown, Decides: true, Number: surely(share, t.Excess), Record: "longer, with more requests in it"})
@@ -479,7 +486,10 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		if why != "" {
 			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare, Number: share.Share})
 			if o.entry.Ours && c.Contrast == TailContrast {
-				v.own = share
+				v.own, v.ownAtLeast = share, share
+				if v.told > 0 {
+					v.ownAtLeast.NS = surely(share, t.Excess)
+				}
 			}
 			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})
 			continue
@@ -830,6 +840,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		}
 		tailFindings = append(tailFindings, f)
 		explained += f.Share
+	}
+	if len(tailFindings) > 0 {
+		explained += v.told
 	}
 	suspects := 0.0
 	var tailSuspects, levelSuspects []Consistent

@@ -238,6 +238,22 @@ func (c *Case) SampledOn(requests []int, on func(function string) bool) (part fl
 	return float64(hits) / float64(max(samples, 1)), samples
 }
 
+// SampledBy returns the part of the CPU samples in the slow requests' time, of whatever
+// goroutine, of goroutines whose root function by accepts, and how many samples there are.
+func (c *Case) SampledBy(by func(root string) bool) (part float64, samples int) {
+	tail := c.tailSpans()
+	hits := 0
+	for _, s := range c.A.Timeline().Samples {
+		if timeline.Overlap(tail, s.Time-1, s.Time) == 0 {
+			continue
+		}
+		if samples++; by(c.A.Root(s.G)) {
+			hits++
+		}
+	}
+	return float64(hits) / float64(max(samples, 1)), samples
+}
+
 // Outputs says what the process's standard output and error are, "" if unknown.
 func (c *Case) Outputs() string {
 	if c.Host == nil {

@@ -15,7 +15,7 @@ import (
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
 	ID: "memory-limit-thrash", Title: "memory limit spiral", Rank: 203, Layer: cause.GC,
-	What:       "What the process holds is close to its memory limit (GOMEMLIMIT). The garbage collector has no room left: one cycle begins as soon as the other has ended, and requests pay for all of them.",
+	What:       "What the process holds is close to its memory limit (GOMEMLIMIT). The garbage collector has no room left: one cycle begins as soon as the other has ended, or as soon as anything is allocated, and requests pay for all of them.",
 	MustHold:   "hardly any room between what is alive and the heap's goal, a memory limit that makes it so, and cycles back to back in the slow requests, unless the room is so little that the limit makes most of them",
 	MustNot:    "a heap that may grow by a quarter or more",
 	LookAlikes: []string{"gc-workers", "gc-assist", "goroutine-leak", "growth"},
@@ -67,10 +67,14 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	alloc, where := c.AllocationEvidence()
 	often, set := backToBack(cycles), limit(c, cycles, room)
-	often.Decides = room >= strangled || set.Holds != cause.Yes
+	often.Decides = len(cycles) < minCycles || room >= strangled || set.Holds != cause.Yes
+	subject := "the garbage collector runs without end, because the heap has no room below the memory limit"
+	if often.Holds != cause.Yes {
+		subject = "the garbage collector runs as soon as anything is allocated, because the heap has no room below the memory limit"
+	}
 	return &cause.Judgement{
 		Keys: keys, Where: where,
-		Subject: "the garbage collector runs without end, because the heap has no room below the memory limit",
+		Subject: subject,
 		Evidence: []cause.Evidence{
 			{
 				Text:  fmt.Sprintf("between two cycles the heap may grow by %s of what is alive", cause.Pct(room)),

@@ -17,7 +17,7 @@ var Entry = &cause.Entry{
 	ID: "observer", Title: "observer", Rank: 100, Layer: cause.Host, Ours: true,
 	What:       "The recording itself made these requests late: beginning a trace stops the world, and once a second the tracer lists every goroutine, which takes a P and, where there are very many, makes the garbage collector run.",
 	MustHold:   "the slow requests lie in the trace's own stops, behind its own goroutines, in GC cycles that the tracer's allocations began, or behind requests that piled up meanwhile; for a profile, at the instants at which whylate asked for it",
-	MustNot:    "profiles and stops that somebody else asked for: they are what the service lives with",
+	MustNot:    "profiles and stops that somebody else asked for: they are what the service lives with; a CPU quota that stopped the process, and that others used up",
 	LookAlikes: []string{"stop-the-world", "gc-workers", "gc-assist", "cpu-hog"},
 	Fix: []string{
 		"nothing in the service: believe what is left without this share",
@@ -28,10 +28,11 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
+// usesUp is the part of the CPU time in slow requests from which on the recording may be
+// who used up a quota: with less it only had the Ps while nobody ran.
+const usesUp = 0.1
+
 func judge(c *cause.Case) *cause.Judgement {
-	if c.Stopped() { // then the recording's goroutines only have the Ps while nobody runs
-		return nil
-	}
 	own := stops(c)
 	mine := func(s *timeline.Span) bool { return own[s.Name] }
 	mostly := c.StopShare(mine) > 0.5 // who waits for a P after a stop waits for what stopped most
@@ -57,6 +58,13 @@ func judge(c *cause.Case) *cause.Judgement {
 				share(stopped), share(behind), share(collected), share(queued)),
 			Holds: cause.Of(c.Sum(keys) > 0), Decides: true, Number: c.Share(keys),
 		}},
+	}
+	if c.Stopped() {
+		part, n := c.SampledBy(records)
+		j.Evidence = append(j.Evidence, cause.Evidence{
+			Text:  fmt.Sprintf("a CPU quota stopped the process for most of the slow requests' time, and %s of %d CPU samples in it are the recording's", cause.Pct(part), n),
+			Holds: cause.Of(n < cause.MinDoubt || part >= usesUp), Decides: true, Number: part,
+		})
 	}
 	if len(collected) > 0 {
 		t := c.A.Timeline()
