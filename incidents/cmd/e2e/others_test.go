@@ -2,8 +2,6 @@ package main
 
 import (
 	"maps"
-	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -53,29 +51,5 @@ func TestWhatTasksHaveUsedBetween(t *testing.T) {
 		if got := since(c.now, before); got != c.want*tick {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want*tick)
 		}
-	}
-}
-
-func TestWhatWeStartIsNotOfOthers(t *testing.T) {
-	if len(tasks()) == 0 {
-		t.Skip("no /proc here")
-	}
-	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}()
-	all := tasks()
-	if all[cmd.Process.Pid].parent != os.Getpid() {
-		t.Fatalf("%+v of %d", all[cmd.Process.Pid], os.Getpid())
-	}
-	if left := others(all, os.Getpid()); left[cmd.Process.Pid] != (task{}) {
-		t.Errorf("it is: %+v", left[cmd.Process.Pid])
-	}
-	if left := others(all, cmd.Process.Pid); left[os.Getpid()] == (task{}) {
-		t.Error("of it, we are not")
 	}
 }
