@@ -13,7 +13,11 @@ func (v *vault) sign(pieces int) error {
 	answers := syscall.NsecToTimespec(int64(100 * time.Microsecond))
 	for range pieces {
 		wait := answers
-		if err := syscall.Nanosleep(&wait, nil); err != nil {
+		err := syscall.Nanosleep(&wait, &wait)
+		for err == syscall.EINTR { // the runtime's signals end it early
+			err = syscall.Nanosleep(&wait, &wait)
+		}
+		if err != nil {
 			return os.NewSyscallError("nanosleep", err)
 		}
 	}
