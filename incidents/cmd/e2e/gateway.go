@@ -18,6 +18,7 @@ type gateway struct {
 	peer   []string // of the other one; nil without one
 	fsync  []string // arguments of slowfs, which its journal is on; nil without a journal
 	env    []string
+	log    []string // arguments of drain, which reads its log; nil without a log
 }
 
 func (gateway) source() source { return source{folder: "gateway"} }
@@ -47,6 +48,13 @@ func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 			return nil, err
 		}
 		args = append(args, "-journal", filepath.Join(disk, "journal"))
+	}
+	if g.log != nil {
+		pipe, err := s.logPipe(ctx, rig, g.log)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "-log", pipe)
 	}
 	if g.peer != nil {
 		called = append(called, far)
@@ -135,6 +143,7 @@ var gatewayTrials = slices.Concat(
 		sleepAndRemote("gateway-halves", slowTime, slowTime),
 		sleepAndRemote("gateway-parts", 4*slowTime, slowTime),
 	},
+	gatewayPairs,
 )
 
 // sleepAndRemote is late for two reasons in different requests: in its own process

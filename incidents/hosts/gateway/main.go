@@ -11,6 +11,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -35,9 +36,19 @@ func main() {
 	flag.DurationVar(&s.reply, "reply", 0, "time that every call takes")
 	flag.DurationVar(&s.slow, "slow", 0, "time that a share of the calls takes longer, or that the list is held")
 	flag.Float64Var(&s.share, "share", 0, "that share, 0 to 1: of each 1/share calls in a row one, at random")
+	lines := flag.String("log", "", "`file` that a line about every call is written to")
 	journal := flag.String("journal", "", "`file` that every call is written to, and synced")
 	every := flag.Duration("refresh", 0, "mean time between refreshs of a list that every call reads; 0 is never")
+	s.side.flags()
 	flag.Parse()
+	if *lines != "" {
+		out, err := os.OpenFile(*lines, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		s.log = log.New(out, "", log.LstdFlags)
+	}
 	if err := run(*listen, *serve, *call, *journal, *every, s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -51,6 +62,7 @@ func run(listen, serve, call, journal string, every time.Duration, s *stock) err
 			return err
 		}
 	}
+	s.side.begin(s)
 	if every > 0 {
 		go s.refresh(every)
 	}
@@ -102,21 +114,40 @@ type stock struct {
 	share       float64
 	calls       atomic.Uint64
 	journal     *os.File
+	log         *log.Logger // nil without
 	mu          sync.RWMutex
+	own         sync.Mutex // instead, where readers do not share it
+	side        side
 }
 
 // Check answers a call.
-func (s *stock) Check(context.Context, *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+func (s *stock) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	s.look()
+	if err := s.side.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.side.leave()
+	s.side.within()
 	d := s.reply
-	if s.drawn() {
+	if !s.side.desk && !s.side.booked && s.drawn() {
 		d += s.slow
 	}
 	if d > 0 {
 		time.Sleep(d)
 	}
+	s.tell()
 	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, s.note()
 }
+
+// tell writes a line to the log, as long as those of others.
+func (s *stock) tell() {
+	if s.log != nil {
+		s.log.Print("level=info method=Check code=OK ", line)
+	}
+}
+
+// line is what is the same in every line.
+var line = strings.Repeat("label=value ", 60)
 
 // drawn reports whether a call is of the share that is slow. Every run has as many of
 // them, so that runs with and without something differ by that only.
@@ -134,6 +165,11 @@ var seed = rand.Uint64()
 
 // look reads the list.
 func (s *stock) look() {
+	if s.side.plain {
+		s.own.Lock()
+		defer s.own.Unlock()
+		return
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 }
@@ -147,6 +183,12 @@ func (s *stock) refresh(every time.Duration) {
 }
 
 func (s *stock) renew() {
+	if s.side.plain {
+		s.own.Lock()
+		defer s.own.Unlock()
+		time.Sleep(s.slow)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	time.Sleep(s.slow)
