@@ -12,12 +12,12 @@ import (
 // calls or beside them, and without it.
 var gatewayPairs = []trial{
 	beside("gateway-desk", "main.(*stock).settle", rate, "single-worker", nil, nil, "-desk", "-slow", "20ms", "-share", "0.015"),
-	beside("gateway-book", "main.(*side).book", rate, "back-pressure", nil, nil, "-book", "-slow", "60ms", "-share", "0.005"),
+	beside("gateway-book", "main.(*stock).settle", rate, "back-pressure", nil, nil, "-book", "-slow", "60ms", "-share", "0.005"),
 	beside("gateway-plain", "main.(*stock).renew", rate, "lock-held-across-wait", nil, nil, "-plain", "-slow", slowTime.String(), "-refresh", (refreshRest * slowTime).String()),
 	bursting(beside("gateway-permits", "", rate/2, "pool-exhausted", nil, nil, "-permits", "4"), 15),
 	bursting(beside("gateway-hold", "main.(*side).reserve", rate/2, "lock-convoy", nil, nil, "-hold", "500us"), 40),
-	beside("gateway-rooms", "main.(*side).follow", rate, "goroutine-flood", []string{"netpoll-starvation"}, nil, "-rooms", "3000", "-beat", "400ms", "-each", "20us"),
-	beside("gateway-plans", "main.(*side).plan", rate, "cpu-hog", []string{"netpoll-starvation"}, nil, "-jobs", "4", "-job", "20ms", "-pause", "100ms"),
+	beside("gateway-rooms", "main.compute", rate, "goroutine-flood", []string{"netpoll-starvation"}, nil, "-rooms", "3000", "-beat", "400ms", "-each", "20us"),
+	beside("gateway-plans", "main.compute", rate, "cpu-hog", []string{"netpoll-starvation"}, nil, "-jobs", "4", "-job", "20ms", "-pause", "100ms"),
 	beside("gateway-list", "", rate, "stop-the-world", nil, []string{"-users", "20000"}, "-list", "300ms"),
 	beside("gateway-bind", "", rate, "slow-to-stop", nil, []string{"-pages", "134217728", "-room"}, "-bind", "250ms"),
 	beside("gateway-tidy", "", rate, "forced-gc", nil, []string{"-posts", "2000000"}, "-tidy", "350ms"),
