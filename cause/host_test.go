@@ -124,6 +124,12 @@ func TestTheHostDecides(t *testing.T) {
 		p.wakes(0, serving)
 		p.runs(serving, 0)
 	})
+	naps := every(10, func(p *play) {
+		p.leaves(serving, 0, "sleep", "time.Sleep", "main.pause", "main.serve")
+		p.pass(p.vary(20 * ms))
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	})
 	for _, c := range []struct {
 		name    string
 		procs   int
@@ -164,6 +170,9 @@ func TestTheHostDecides(t *testing.T) {
 		{"C computes, while other threads wait long for a CPU", 2, inC, with(func(m *machine) { m.own, m.more, m.delayed = 0.1, 1, 0.8 }), "slow-cgo", nil},
 		{"C waits for something, or for a CPU", 2, inC, with(func(m *machine) { m.own, m.more, m.delayed = 0.1, 0.3, 0.8 }), "", []string{"slow-cgo", "host-contention"}},
 		{"C computes, or the hypervisor has its CPU", 2, inC, with(func(m *machine) { m.own, m.more, m.delayed, m.stolen = 0.1, 1, 0.8, 0.3 }), "", []string{"slow-cgo", "host-contention"}},
+		{"some sleep for longer", 2, naps, busy, "timer-wait", nil},
+		{"some sleep for longer, while threads wait for a CPU for half of that", 2, naps, with(func(m *machine) { m.delayed, m.own = 0.5, 0.6 }), "timer-wait", nil},
+		{"some sleep for longer, or threads wait for a CPU as long", 2, naps, with(func(m *machine) { m.delayed, m.own = 0.99, 0.6 }), "", []string{"timer-wait", "host-contention"}},
 		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
 		{"a peer that looks slow to threads that wait long for a CPU", 2, same, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
 		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},

@@ -112,6 +112,57 @@ func (c *Case) stolenMore(requests []int) float64 {
 // time, if they are not.
 const leastLong, spread = 4, 0.25
 
+// heldUp doubts that slow requests were meant to wait for time to pass, ns nanoseconds
+// longer, where something else explains that they waited for so long: that marking filled
+// them, when timers are run late and their goroutines wait for a P, or that threads
+// waited for a CPU for as long. Of waits that are meant it was up to 0.65 of them, of
+// those beside neighbours that compute 1.3 or more (incidents/hosts/gateway).
+func (c *Case) heldUp(ns float64) (out []Evidence) {
+	cycles := c.A.Timeline().GC
+	if tail, typical := c.within(c.Tail, cycles), c.within(c.Typical, cycles); tail >= filled && typical <= tail/2 {
+		out = append(out, Evidence{
+			Text:  fmt.Sprintf("%s of the slow requests' time lies in mark phases, %s of typical requests': who sleeps then is woken late", Pct(tail), Pct(typical)),
+			Holds: Unknown, Decides: true, Number: tail,
+			Alike: []string{c.collector()}, Record: recordKernel,
+		})
+	}
+	if c.Host != nil && c.Host.Scheduled && c.Lateness() >= ns {
+		e := Evidence{
+			Text:  fmt.Sprintf("threads waited for a CPU for %s of a slow request, of which the waits are %s longer: their ends may be late", Ms(c.Lateness()), Ms(ns)),
+			Holds: Unknown, Decides: true, Number: c.Lateness() / max(ns, 1),
+			Alike: []string{"host-contention"}, Record: recordKernel,
+		}
+		if t := c.Throttling(); t != nil && t.Tail >= StoppedMin {
+			e.Alike = append(e.Alike, "quota-too-low", "gomaxprocs-over-quota")
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// filled is the part of the slow requests' time in which something must go on for all that
+// they do to be possibly due to it.
+const filled = 0.9
+
+// collector is which cause of the collector's the cycles in the slow requests are.
+func (c *Case) collector() string {
+	var forced, all timeline.Time
+	for _, x := range c.A.Timeline().Cycles {
+		d := c.InTail(x.Start, x.End)
+		if all += d; x.Starter == timeline.Forced {
+			forced += d
+		}
+	}
+	g := c.Collection()
+	switch {
+	case 2*forced > all:
+		return "forced-gc"
+	case g.AssistNS > g.WorkerNS:
+		return "gc-assist"
+	}
+	return "gc-workers"
+}
+
 // quiet is the part of the CPUs that a hypervisor may take while nothing is late for it.
 const quiet = 0.02
 
@@ -122,8 +173,12 @@ const quiet = 0.02
 // CPU: nobody is ready then. Only the host tells that it did not.
 func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
 	n, low, high := c.A.Overlong(site, int64(ns/2))
-	if n == 0 || n >= leastLong && float64(high-low) <= spread*float64(high) {
+	if n >= leastLong && float64(high-low) <= spread*float64(high) {
 		return nil
+	}
+	out := c.heldUp(ns)
+	if n == 0 || out != nil {
+		return out
 	}
 	threads, often := c.A.LateIn(c.tailSpans())
 	kept := c.Host != nil && c.Host.Scheduled && c.Host.OwnCPUs() && c.Host.Tail.Stolen() <= quiet

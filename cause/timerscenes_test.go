@@ -1,9 +1,11 @@
 package cause_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 )
 
 // TestTimersThatNobodyRunsAreToldFromWaitsOnPurpose plays requests that sleep for 2 ms,
@@ -56,5 +58,40 @@ func TestTimersThatNobodyRunsAreToldFromWaitsOnPurpose(t *testing.T) {
 				t.Errorf("at %+v, not %s", v.Findings[0].Where, c.where)
 			}
 		})
+	}
+}
+
+// Who sleeps while the collector marks is woken late: if that is when requests are slow,
+// they may not be meant to sleep for longer.
+func TestSleepsThatTheCollectorFillsAreNotMeantToBeLonger(t *testing.T) {
+	nap := []string{"time.Sleep", "main.step", "main.serve"}
+	for _, c := range []struct {
+		name  string
+		marks func(i int) bool
+		alike string // beside timer-wait
+	}{
+		{"in slow requests only", func(i int) bool { return i%10 == 9 }, "gc-workers"},
+		{"in typical requests too", func(int) bool { return true }, "host-contention"}, // nobody looked at the host
+		{"never", func(int) bool { return false }, "host-contention"},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
+			d := 2 * ms
+			if i%10 == 9 {
+				d = int64(10+5*(i/10%7)) * ms
+			}
+			if c.marks(i) {
+				p.do(p.b.Range(gotrace.KindRangeBegin, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+			}
+			p.leaves(serving, 0, "sleep", nap...)
+			p.pass(d)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+			if c.marks(i) {
+				p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+			}
+		}}), cause.Settings{})
+		if len(v.Findings) > 0 || len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes[:2], []string{"timer-wait", c.alike}) {
+			t.Errorf("%s: %+v, consistent with %+v: %s", c.name, v.Findings, v.Consistent, v.Sentence)
+		}
 	}
 }
