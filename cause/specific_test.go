@@ -214,6 +214,12 @@ var specific = []struct {
 		finding: "sync-logging", via: "lock-held-across-wait", not: []string{"slow-disk"},
 	},
 	{
+		name: "others write their lines while the logger's lock is awaited, and then there is room",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", loglock, []string{"sync.(*Mutex).Unlock", "log.(*Logger).output", "main.loop"}, calls(helper, 20*ms, with(logline, "main.loop")...)))},
+		finding: "sync-logging", via: "lock-held-across-wait", not: []string{"slow-disk"},
+	},
+	{
 		name: "a lock is held across a log line that its waiters do not write",
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(logline, "main.refresh", "main.loop")...)))},
