@@ -18,7 +18,10 @@ import (
 // before that rule changed.
 const exceptOne = `The other part is held out: its truth was committed before it was first
 diagnosed, and no rule was changed because of an answer there, but for one: that queueing behind handshakes belongs to them was
-first seen in traefik-idle, developed with caddy-dial, and changed three of its answers. Before, 28 of 33 were right.`
+first seen in traefik-idle, developed with caddy-dial, and changed three of its answers. Before, 28 of 33 were right.
+What rules were developed with is answered better than what nobody has looked at: of the 42 recordings of look-alikes on gateway
+(gateway-bind, -book, -crowd, -desk, -hold, -list, -load, -log, -matches, -permits, -plain, -plans, -rooms and -tidy) 32 were right when they
+were first diagnosed, before the rules that they led to.`
 
 // introduction is what stands above the tables of docs/benchmark.md. Its verbs are
 // the number of incidents, cases and programs, the version of Go, the number of CPUs,

@@ -27,7 +27,6 @@ var gatewayPairs = []trial{
 		name: "gateway-log", program: gateway{inside: evenReplies, log: []string{"-pause", "100ms"}}, rate: rate, lag: busyLag, rise: 1.5, beside: contention,
 		planted: one(score.Planted{Cause: "sync-logging", Place: "main.(*stock).tell"}, func(t *trial) { t.program = gateway{inside: evenReplies, log: []string{}} }),
 	},
-	limited(trial{name: "gateway-quota", program: gateway{inside: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5}),
 	crowded(trial{name: "gateway-crowd", program: gateway{inside: evenReplies}, rate: rate, felt: 8 * time.Millisecond, rise: 1.5}),
 }
 
