@@ -83,14 +83,13 @@ func (a *Attribution) Waits(site SiteID) WaitStats {
 
 // Overlong describes those of the waits at a site that a timer ended that took at least
 // so many nanoseconds, and longer than constant timers there take: how many they are, and between which lengths, in
-// nanoseconds, half of the time of all of them lies. n is 0 where the timers at the site
-// are not constant.
-func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64) {
+// nanoseconds, half of the time of all of them lies. n is 0 where constant is false: the
+// timers there take any time.
+func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64, constant bool) {
 	if !a.constant(site) {
-		return 0, 0, 0
+		return 0, 0, 0, false
 	}
-	usual := a.Waits(site).High
-	least = max(least, usual+max(usual/constantPart, constantLeast))
+	least = max(least, a.overlong(site))
 	lengths := a.timerLengths(site)
 	lengths = lengths[sort.Search(len(lengths), func(i int) bool { return lengths[i] >= least }):]
 	var all, sum int64
@@ -106,8 +105,51 @@ func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64
 		}
 		sum += d
 	}
-	return len(lengths), low, high
+	return len(lengths), low, high, true
 }
+
+// overlong is from which length on timers at a site are longer than constant ones.
+func (a *Attribution) overlong(site SiteID) int64 {
+	usual := a.Waits(site).High
+	return usual + max(usual/constantPart, constantLeast)
+}
+
+// TimersAt counts the waits at a site that a timer ended and that take longer than most there,
+// and those that do not, and of each those in whose middle one of spans, which are in
+// order, was going on. Longer is what takes more than the upper quartile of the shorter
+// half does, as Overlong has it for constant timers.
+func (a *Attribution) TimersAt(site SiteID, spans []timeline.Span) (long, short Within) {
+	lengths := a.timerLengths(site)
+	if len(lengths) == 0 {
+		return long, short
+	}
+	usual := lengths[len(lengths)/4]
+	least := usual + max(usual/constantPart, constantLeast)
+	for g := range a.t.Gs {
+		for i := range a.t.Gs[g].Segs {
+			s := &a.t.Gs[g].Segs[i]
+			if s.Kind != timeline.Waiting || s.Waker != timeline.NoG || s.End >= a.t.End || a.siteOf(s.Stack) != site {
+				continue
+			}
+			w := &short
+			if int64(s.End-s.Start) >= least {
+				w = &long
+			}
+			w.All++
+			middle := s.Start + (s.End-s.Start)/2
+			if k := sort.Search(len(spans), func(k int) bool { return spans[k].End > middle }); k < len(spans) && spans[k].Start <= middle {
+				w.In++
+			}
+		}
+	}
+	return long, short
+}
+
+// Within counts things, and those of them that lie within others.
+type Within struct{ All, In int }
+
+// Out is the part that does not lie within others; 0 where there is nothing.
+func (w Within) Out() float64 { return float64(w.All-w.In) / float64(max(1, w.All)) }
 
 // timerLengths returns the lengths of the waits at a site that no goroutine
 // ended, in order.

@@ -112,51 +112,74 @@ func (c *Case) stolenMore(requests []int) float64 {
 // time, if they are not.
 const leastLong, spread = 4, 0.25
 
-// heldUp doubts that slow requests were meant to wait for time to pass, ns nanoseconds
-// longer, where something else explains that they waited for so long: that marking filled
-// them, when timers are run late and their goroutines wait for a P, or that threads
-// waited for a CPU for as long. Of waits that are meant it was up to 0.65 of them, of
-// those beside neighbours that compute 1.3 or more (incidents/hosts/gateway).
-func (c *Case) heldUp(ns float64) (out []Evidence) {
-	cycles := c.A.Timeline().GC
-	if tail, typical := c.within(c.Tail, cycles), c.within(c.Typical, cycles); tail >= filled && typical <= tail/2 {
-		out = append(out, Evidence{
-			Text:  fmt.Sprintf("%s of the slow requests' time lies in mark phases, %s of typical requests': who sleeps then is woken late", Pct(tail), Pct(typical)),
-			Holds: Unknown, Decides: true, Number: tail,
-			Alike: []string{c.collector()}, Record: recordKernel,
-		})
+// marked doubts that slow requests were meant to wait for time to pass for longer at a
+// site of timers where the waits that are longer than others are those in mark phases:
+// timers are then run late, and their goroutines wait for a P.
+func (c *Case) marked(site blame.SiteID) []Evidence {
+	long, short := c.A.TimersAt(site, c.A.Timeline().GC)
+	out, usual := long.Out(), short.Out()
+	if usual*float64(long.All) < outMin || out > (1-markedMost)*usual {
+		return nil
 	}
-	if c.Host != nil && c.Host.Scheduled && c.Lateness() >= ns {
-		e := Evidence{
-			Text:  fmt.Sprintf("threads waited for a CPU for %s of a slow request, of which the waits are %s longer: their ends may be late", Ms(c.Lateness()), Ms(ns)),
-			Holds: Unknown, Decides: true, Number: c.Lateness() / max(ns, 1),
-			Alike: []string{"host-contention"}, Record: recordKernel,
-		}
-		if t := c.Throttling(); t != nil && t.Tail >= StoppedMin {
-			e.Alike = append(e.Alike, "quota-too-low", "gomaxprocs-over-quota")
-		}
-		out = append(out, e)
-	}
-	return out
+	return []Evidence{{
+		Text:  fmt.Sprintf("%d of the %d longer waits there lie in mark phases, %d of %d others: who sleeps then is woken late", long.In, long.All, short.In, short.All),
+		Holds: Unknown, Decides: true, Number: 1 - out/usual,
+		Alike: []string{c.collector()}, Record: "GOGC doubled in an interleaved A/B: half of the longer waits go with the cycles",
+	}}
 }
 
-// filled is the part of the slow requests' time in which something must go on for all that
-// they do to be possibly due to it.
-const filled = 0.9
+// markedMost is the part of the longer waits that mark phases must explain: as many more
+// of them lie there than of the others. Of waits that are meant it was at most 0.1, of
+// those that the collector made longer 0.64 or more (incidents/hosts/gateway).
+const markedMost = 0.5
+
+// outMin is how many of the longer waits must be to be expected outside of mark phases,
+// as others are, for it to mean something that they are not: by chance there would be
+// none of three in one of twenty cases.
+const outMin = 3
+
+// crowded doubts that slow requests were meant to wait for time to pass ns nanoseconds
+// longer, n times each, if threads may have waited for a CPU for as long at the ends of
+// these waits.
+func (c *Case) crowded(ns, n float64) []Evidence {
+	if c.Host == nil || !c.Host.Scheduled {
+		return nil
+	}
+	d := min(c.Lateness(), n*c.Host.TailWait())
+	if d < excused*ns {
+		return nil
+	}
+	e := Evidence{
+		Text:  fmt.Sprintf("threads waited for a CPU for up to %s at the ends of a slow request's waits there, which are %s longer", Ms(d), Ms(ns)),
+		Holds: Unknown, Decides: true, Number: d / max(ns, 1),
+		Alike: []string{"host-contention"}, Record: recordKernel,
+	}
+	if t := c.Throttling(); t != nil && t.Tail >= StoppedMin {
+		e.Alike = append(e.Alike, "quota-too-low", "gomaxprocs-over-quota")
+	}
+	return []Evidence{e}
+}
+
+// excused is the part of waits that late threads must be able to explain. Of waits that
+// are meant it was at most 0.57, of those beside neighbours that compute at least 1.05
+// (incidents/hosts/gateway).
+const excused = 0.75
 
 // collector is which cause of the collector's the cycles in the slow requests are.
 func (c *Case) collector() string {
-	var forced, all timeline.Time
+	var by [timeline.Starters]timeline.Time
+	var all timeline.Time
 	for _, x := range c.A.Timeline().Cycles {
 		d := c.InTail(x.Start, x.End)
-		if all += d; x.Starter == timeline.Forced {
-			forced += d
-		}
+		by[x.Starter] += d
+		all += d
 	}
 	g := c.Collection()
 	switch {
-	case 2*forced > all:
+	case 2*by[timeline.Forced] > all:
 		return "forced-gc"
+	case 2*by[timeline.Tracer] > all:
+		return "observer"
 	case g.AssistNS > g.WorkerNS:
 		return "gc-assist"
 	}
@@ -170,20 +193,25 @@ const quiet = 0.02
 // requests waited ns nanoseconds longer, are meant to be: who is told to wait for longer
 // waits for about as long as others who are, but threads that do not get a CPU see the
 // end late by any time. So does a process that is all asleep when a hypervisor takes the
-// CPU: nobody is ready then. Only the host tells that it did not.
+// CPU: nobody is ready then. Only the host tells that it did not. Waits at a site whose
+// timers are not constant are doubted for what else makes them longer only.
 func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
-	n, low, high := c.A.Overlong(site, int64(ns/2))
+	n, low, high, constant := c.A.Overlong(site, int64(ns/2))
 	if n >= leastLong && float64(high-low) <= spread*float64(high) {
 		return nil
 	}
-	out := c.heldUp(ns)
-	if n == 0 || out != nil {
+	if late, _, _, _ := c.A.Overlong(site, 0); constant && late == 0 {
+		return nil // there are more of them, and each is on time
+	}
+	times := max(1, float64(c.A.Waits(site).Timers)/float64(max(1, len(c.P.All()))))
+	out := append(c.marked(site), c.crowded(ns, times)...)
+	if n == 0 {
 		return out
 	}
 	threads, often := c.A.LateIn(c.tailSpans())
 	kept := c.Host != nil && c.Host.Scheduled && c.Host.OwnCPUs() && c.Host.Tail.Stolen() <= quiet
 	if kept && threads < HealthyExcess && often >= wakesMin {
-		return nil
+		return out
 	}
 	late := fmt.Sprintf("goroutines that were ready while a P was idle waited up to %s for their thread", Ms(threads))
 	if c.Host != nil && c.Host.OwnCPUs() {
@@ -201,7 +229,7 @@ func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
 	if t := c.Throttling(); c.Host == nil || t != nil && t.Tail >= StoppedMin {
 		e.Alike = append(e.Alike, "quota-too-low", "gomaxprocs-over-quota")
 	}
-	return []Evidence{e}
+	return append(out, e)
 }
 
 // RunningOnCPU says, without the host's evidence, whether threads were on a CPU while

@@ -61,36 +61,63 @@ func TestTimersThatNobodyRunsAreToldFromWaitsOnPurpose(t *testing.T) {
 	}
 }
 
-// Who sleeps while the collector marks is woken late: if that is when requests are slow,
-// they may not be meant to sleep for longer.
-func TestSleepsThatTheCollectorFillsAreNotMeantToBeLonger(t *testing.T) {
+// Who sleeps while the collector marks is woken late: if the longer waits are those, they
+// may not be meant to be longer. One request in ten is slow, and nobody looks at the host.
+func TestSleepsThatTheCollectorMakesLongerAreNotMeantToBe(t *testing.T) {
 	nap := []string{"time.Sleep", "main.step", "main.serve"}
+	unalike := []string{"host-contention", "quota-too-low", "gomaxprocs-over-quota"} // without evidence of the host
+	slow := func(i int) bool { return i%10 == 9 }
+	every := func(int) bool { return true }
+	late := func(i int) []int64 { return []int64{int64(10+5*(i/10%7)) * ms} }
 	for _, c := range []struct {
 		name  string
 		marks func(i int) bool
-		alike string // beside timer-wait
+		at    []string
+		naps  func(i int) []int64 // of slow requests
+		alike []string            // beside timer-wait, which is named if it is nil
 	}{
-		{"in slow requests only", func(i int) bool { return i%10 == 9 }, "gc-workers"},
-		{"in typical requests too", func(int) bool { return true }, "host-contention"}, // nobody looked at the host
-		{"never", func(int) bool { return false }, "host-contention"},
+		{"marking in slow requests only", slow, byHeap, late, append([]string{"gc-workers"}, unalike...)},
+		{"collections on demand", slow, byCall, late, append([]string{"forced-gc"}, unalike...)},
+		{"collections of the recording's", slow, byTracer, late, append([]string{"observer"}, unalike...)},
+		{"marking in typical requests too", every, byHeap, late, unalike},
+		{"no marking", func(int) bool { return false }, nil, late, unalike},
+		{"one length, marking in typical requests too", every, byHeap, func(int) []int64 { return []int64{20 * ms} }, nil},
+		{"more naps of the same length, while marking", slow, byHeap, func(int) []int64 { return slices.Repeat([]int64{2 * ms}, 10) }, nil},
 	} {
-		v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
-			d := 2 * ms
-			if i%10 == 9 {
-				d = int64(10+5*(i/10%7)) * ms
-			}
-			if c.marks(i) {
-				p.do(p.b.Range(gotrace.KindRangeBegin, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
-			}
+		sleeps := func(p *play, d int64, marks bool) {
 			p.leaves(serving, 0, "sleep", nap...)
-			p.pass(d)
+			if marks {
+				p.wakes(0, helper)
+				p.runs(helper, 0)
+				p.do(p.b.Range(gotrace.KindRangeBegin, helper, markPhase, p.stack(c.at...)))
+				p.do(p.b.Label(helper, "GC (dedicated)"))
+			}
+			for left := d; left > 0; left -= 5 * ms {
+				p.pass(min(left, 5*ms))
+				if marks {
+					p.b.Sample(helper, p.stack("runtime.gcDrain", "runtime.gcBgMarkWorker"))
+				}
+			}
+			if marks {
+				p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, markPhase, 0))
+				p.waits(helper, "system goroutine wait", collector...)
+			}
 			p.wakes(0, serving)
 			p.runs(serving, 0)
-			if c.marks(i) {
-				p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+		}
+		v := cause.Judge(attributed(t, scene{procs: 2, cast: worker, in: func(p *play, i int) {
+			naps := []int64{2 * ms}
+			if slow(i) {
+				naps = c.naps(i)
+			}
+			for _, d := range naps {
+				sleeps(p, d, c.marks(i))
 			}
 		}}), cause.Settings{})
-		if len(v.Findings) > 0 || len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes[:2], []string{"timer-wait", c.alike}) {
+		switch {
+		case c.alike == nil:
+			check(t, v, "timer-wait", nil)
+		case len(v.Findings) > 0 || len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes, append([]string{"timer-wait"}, c.alike...)):
 			t.Errorf("%s: %+v, consistent with %+v: %s", c.name, v.Findings, v.Consistent, v.Sentence)
 		}
 	}
