@@ -64,7 +64,7 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 		for _, id := range keys {
 			same[c.work(c.Key(id).Site)] = true
 		}
-		if what := c.work(site); what.log && len(same) == 1 && same[what] {
+		if c.A.Sites[site].Log && len(same) == 1 && same[work{log: true}] && c.onDevice(keys) == 0 {
 			return true // a logger's lock: whoever waits for it has a line to write as well, be it at once
 		}
 		return c.doThemselves(keys, func(k blame.Key) bool { return is(k) && same[c.work(k.Site)] }) >= 0.5

@@ -220,6 +220,13 @@ var specific = []struct {
 		finding: "sync-logging", via: "lock-held-across-wait", not: []string{"slow-disk"},
 	},
 	{
+		name: "a logger's lock is held while somebody syncs the file, which nobody else does",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("sync", loglock, []string{"sync.(*Mutex).Unlock", "log.(*Logger).output", "main.loop"},
+				calls(helper, 20*ms, with(fsync, "go.uber.org/zap.(*Logger).Sync", "main.loop")...)))},
+		finding: "lock-held-across-wait", not: []string{"sync-logging"},
+	},
+	{
 		name: "a lock is held across a log line that its waiters do not write",
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("sync", mutex, unlock, calls(helper, 20*ms, with(logline, "main.refresh", "main.loop")...)))},
