@@ -15,7 +15,7 @@ var gatewayPairs = []trial{
 	beside("gateway-book", "main.(*stock).settle", rate, "back-pressure", nil, nil, "-book", "-slow", "60ms", "-share", "0.005"),
 	beside("gateway-plain", "main.(*stock).renew", rate, "lock-held-across-wait", nil, nil, "-plain", "-slow", slowTime.String(), "-refresh", (refreshRest * slowTime).String()),
 	bursting(beside("gateway-permits", "", rate/2, "pool-exhausted", nil, nil, "-permits", "4"), 15),
-	bursting(beside("gateway-hold", "main.(*side).reserve", rate/2, "lock-convoy", nil, nil, "-hold", "500us"), 40),
+	bursting(beside("gateway-hold", "main.(*side).turn", rate/2, "lock-convoy", nil, []string{"-hold", "500us"}, "-turns", "100"), 40),
 	beside("gateway-rooms", "main.compute", rate, "goroutine-flood", []string{"netpoll-starvation"}, nil, "-rooms", "3000", "-beat", "400ms", "-each", "20us"),
 	beside("gateway-plans", "main.compute", rate, "cpu-hog", []string{"netpoll-starvation"}, nil, "-jobs", "4", "-job", "20ms", "-pause", "100ms"),
 	beside("gateway-list", "", rate, "stop-the-world", nil, []string{"-users", "20000"}, "-list", "300ms"),
@@ -27,6 +27,7 @@ var gatewayPairs = []trial{
 		name: "gateway-log", program: gateway{inside: evenReplies, log: []string{"-pause", "100ms"}}, rate: rate, lag: busyLag, rise: 1.5, beside: contention,
 		planted: one(score.Planted{Cause: "sync-logging", Place: "main.(*stock).tell"}, func(t *trial) { t.program = gateway{inside: evenReplies, log: []string{}} }),
 	},
+	limited(trial{name: "gateway-quota", program: gateway{inside: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5}),
 	crowded(trial{name: "gateway-crowd", program: gateway{inside: evenReplies}, rate: rate, felt: 8 * time.Millisecond, rise: 1.5}),
 }
 

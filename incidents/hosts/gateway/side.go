@@ -16,6 +16,7 @@ type side struct {
 	desk, booked, plain, room    bool
 	hold, each, job, pause       time.Duration
 	permits, rooms, jobs, users  int
+	turns                        int
 	pages, posts, matches        int
 	beat, list, bind, load, tidy time.Duration
 
@@ -37,7 +38,8 @@ func (x *side) flags() {
 	flag.BoolVar(&x.desk, "desk", false, "let one goroutine do what is slow")
 	flag.BoolVar(&x.booked, "book", false, "let one goroutine book every call, and do what is slow")
 	flag.BoolVar(&x.plain, "plain", false, "guard the list by a lock that readers do not share")
-	flag.DurationVar(&x.hold, "hold", 0, "time for which every call computes with a lock")
+	flag.DurationVar(&x.hold, "hold", 0, "time for which every call computes")
+	flag.IntVar(&x.turns, "turns", 0, "`number` of turns in which the calls compute that for all of them; 0 is each for itself")
 	flag.IntVar(&x.permits, "permits", 0, "`number` of calls that may take their time at once; 0 is any")
 	flag.IntVar(&x.rooms, "rooms", 0, "`number` of goroutines that wake together")
 	flag.DurationVar(&x.beat, "beat", 0, "how often they do")
@@ -50,7 +52,7 @@ func (x *side) flags() {
 	flag.IntVar(&x.pages, "pages", 0, "`bytes` in one piece of memory")
 	flag.DurationVar(&x.bind, "bind", 0, "how often these are copied; 0 is never")
 	flag.BoolVar(&x.room, "room", false, "let every call ask how much memory there is")
-	flag.IntVar(&x.posts, "posts", 0, "`number` of objects that point at each other")
+	flag.IntVar(&x.posts, "posts", 0, "`number` of pairs of objects that point at each other")
 	flag.IntVar(&x.matches, "matches", 0, "`number` of pointers that every call makes room for")
 	flag.DurationVar(&x.load, "load", 0, "how often a record is loaded; 0 is never")
 	flag.DurationVar(&x.tidy, "tidy", 0, "how often memory is handed back; 0 is never")
@@ -176,11 +178,21 @@ func (x *side) book(s *stock) {
 	}
 }
 
-// reserve computes while nobody else may.
+// reserve computes for a call, or in turns for all of them.
 func (x *side) reserve() {
+	if x.turns == 0 {
+		compute([sha256.Size]byte{}, x.hold)
+	}
+	for range x.turns {
+		x.turn(x.hold / time.Duration(x.turns))
+	}
+}
+
+// turn computes while nobody else may.
+func (x *side) turn(d time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.seal = compute(x.seal, x.hold)
+	x.seal = compute(x.seal, d)
 }
 
 func (x *side) pulse() {
