@@ -57,6 +57,16 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(*recorded); err != nil {
+		return err
+	}
+	recordings, err := filepath.Glob(filepath.Join(*recorded, "*.whylate"))
+	if err != nil {
+		return err
+	}
+	if n := len(recordings) - len(files); n > 0 {
+		fmt.Fprintf(os.Stderr, "bench: left out %d recordings that have no truth file\n", n)
+	}
 	var all []*score.Incident
 	left := 0
 	for _, f := range files {
@@ -78,7 +88,7 @@ func run(args []string, out io.Writer) error {
 		fmt.Fprintf(os.Stderr, "bench: left out %d incidents that removal has not confirmed\n", left)
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("%s has no incidents with a truth file", *recorded)
+		return fmt.Errorf("%s has no incidents to score: with a truth file, %q in their names, and confirmed or -unconfirmed", *recorded, *only)
 	}
 	if *asJSON {
 		e := json.NewEncoder(out)

@@ -84,16 +84,25 @@ func parse(args []string) (*settings, error) {
 		return s, errors.New("-bin, -hosts and -whylate are required; e2e.sh gives them")
 	case !(s.least >= 0 && s.least <= 1):
 		return s, fmt.Errorf("-least %v is no part", s.least)
+	case s.duration < time.Second || s.duration > 5*time.Minute:
+		return s, fmt.Errorf("-for %v is not between 1s and 5m", s.duration)
+	case s.pairs > 0 && s.calm:
+		return s, errors.New("-pairs runs each case without what is planted as well: leave -without out")
 	case s.times < 1 || s.pairs < 0:
 		return s, fmt.Errorf("-times %d or -pairs %d is not positive", s.times, s.pairs)
 	}
 	return s, nil
 }
 
-// chosen are the trials that the command line asks for.
-func (s *settings) chosen() (some []trial) {
+// chosen are the trials that the command line asks for, at least one.
+func (s *settings) chosen() (some []trial, err error) {
+	elsewhere := 0
 	for _, t := range all {
+		if !slices.ContainsFunc(strings.Split(s.only, ","), func(text string) bool { return strings.Contains(t.name+"$", text) }) {
+			continue
+		}
 		if t.heldOut != s.heldOut {
+			elsewhere++
 			continue
 		}
 		if s.calm || s.pairs > 0 {
@@ -104,11 +113,17 @@ func (s *settings) chosen() (some []trial) {
 		if s.calm {
 			t = t.calm()
 		}
-		if slices.ContainsFunc(strings.Split(s.only, ","), func(text string) bool { return strings.Contains(t.name+"$", text) }) {
-			some = append(some, t)
-		}
+		some = append(some, t)
 	}
-	return some
+	switch {
+	case len(some) > 0:
+		return some, nil
+	case elsewhere > 0 && s.heldOut:
+		return nil, fmt.Errorf("no case of a held-out program has %q in its name, but %d others have: leave -held-out out", s.only, elsewhere)
+	case elsewhere > 0:
+		return nil, fmt.Errorf("only cases of held-out programs have %q in their names: add -held-out", s.only)
+	}
+	return nil, fmt.Errorf("no case that can be run so has %q in its name", s.only)
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -128,9 +143,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := os.MkdirAll(s.keep, 0o755); err != nil {
 		return err
 	}
-	some := s.chosen()
-	if len(some) == 0 {
-		return fmt.Errorf("no case has %q in its name", s.only)
+	some, err := s.chosen()
+	if err != nil {
+		return err
 	}
 	for _, t := range some {
 		if err := t.source().build(ctx, s.hosts, s.bin, os.Stderr); err != nil {
@@ -234,21 +249,18 @@ func (s *settings) once(ctx context.Context, out io.Writer, t trial, i int, sum 
 		return nil, err
 	}
 	o.print(out, t)
-	if o.void == "" {
-		sum.add(o)
+	if o.void != "" { // it is worth nothing
+		return o, os.Remove(o.incident)
 	}
+	sum.add(o)
 	return o, s.label(o, t)
 }
 
-// label writes the truth beside the incident, where cmd/bench looks for it. A run
-// that was not what was planted has none, and neither has one without the host's
-// evidence, which is judged by another measure.
+// label writes the truth beside the incident, where cmd/bench looks for it. One without
+// the host's evidence has none: it is judged by another measure.
 func (s *settings) label(o *outcome, t trial) error {
 	file := strings.TrimSuffix(o.incident, ".whylate") + score.Suffix
-	if o.void != "" || t.noHost {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if t.noHost {
 		return nil
 	}
 	truth := t.truth()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,10 +75,26 @@ func (s *settings) under(ctx context.Context, t trial, seed uint64, do func(*ser
 	return do(svc, c)
 }
 
-// try runs a case once.
+// free returns the file for the next recording of a case; those that are there stay.
+func (s *settings) free(name string) (string, error) {
+	for n := 1; ; n++ {
+		file := filepath.Join(s.keep, fmt.Sprintf("%s-%d.whylate", name, n))
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return file, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+// try runs a case once; i is the seed of its load.
 func (s *settings) try(ctx context.Context, t trial, i int) (*outcome, error) {
-	o := &outcome{incident: filepath.Join(s.keep, fmt.Sprintf("%s-%d.whylate", t.name, i+1))}
-	err := s.under(ctx, t, uint64(i), func(svc *service, c *clients) error {
+	incident, err := s.free(t.name)
+	if err != nil {
+		return nil, err
+	}
+	o := &outcome{incident: incident}
+	err = s.under(ctx, t, uint64(i), func(svc *service, c *clients) error {
 		begun, before := time.Now(), strangers()
 		err := s.diagnose(ctx, t, svc.pprof, o, func() {
 			o.others = float64(since(strangers(), before)) / float64(time.Since(begun)*time.Duration(runtime.NumCPU()))
