@@ -191,10 +191,15 @@ func (e Endpoint) method() string {
 
 func (e Endpoint) body() []byte { return bytes.Repeat([]byte{'x'}, e.Body) }
 
+// drain is how long the last requests may take: what a scenario makes late takes seconds
+// on a slow machine, and an answer is one whenever it comes.
+const drain = 10 * time.Second
+
 func (r *Running) load(o RunOptions) load.Config {
 	c := load.Config{
 		Rate: o.Rate, Duration: o.Duration, Seed: o.Seed,
 		Bursts: load.Bursts(r.Scenario.Bursts),
+		Drain:  drain,
 	}
 	for _, e := range r.Scenario.Endpoints {
 		t := load.Target{Name: e.Path, Method: e.method(), URL: r.AppURL + e.Path, Body: e.body(), Pause: e.Pause, Weight: e.Weight}
