@@ -89,7 +89,7 @@ func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64
 	if !a.constant(site) {
 		return 0, 0, 0, false
 	}
-	least = max(least, a.overlong(site))
+	least = max(least, longer(a.Waits(site).High))
 	lengths := a.timerLengths(site)
 	lengths = lengths[sort.Search(len(lengths), func(i int) bool { return lengths[i] >= least }):]
 	var all, sum int64
@@ -108,23 +108,19 @@ func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64
 	return len(lengths), low, high, true
 }
 
-// overlong is from which length on timers at a site are longer than constant ones.
-func (a *Attribution) overlong(site SiteID) int64 {
-	usual := a.Waits(site).High
-	return usual + max(usual/constantPart, constantLeast)
-}
+// longer is from which length on a timer takes longer than one that usually takes so long.
+func longer(usual int64) int64 { return usual + max(usual/constantPart, constantLeast) }
 
 // TimersAt counts the waits at a site that a timer ended and that take longer than most there,
 // and those that do not, and of each those in whose middle one of spans, which are in
-// order, was going on. Longer is what takes more than the upper quartile of the shorter
-// half does, as Overlong has it for constant timers.
+// order, was going on. Longer is what exceeds the lower quartile by more than constant
+// timers differ.
 func (a *Attribution) TimersAt(site SiteID, spans []timeline.Span) (long, short Within) {
 	lengths := a.timerLengths(site)
 	if len(lengths) == 0 {
 		return long, short
 	}
-	usual := lengths[len(lengths)/4]
-	least := usual + max(usual/constantPart, constantLeast)
+	least := longer(lengths[len(lengths)/4])
 	for g := range a.t.Gs {
 		for i := range a.t.Gs[g].Segs {
 			s := &a.t.Gs[g].Segs[i]
