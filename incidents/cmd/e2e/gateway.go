@@ -18,6 +18,7 @@ type gateway struct {
 	peer   []string // of the other one; nil without one
 	fsync  []string // arguments of slowfs, which its journal is on; nil without a journal
 	env    []string
+	front  []string // arguments of the process itself
 	log    []string // arguments of drain, which reads its log; nil without a log
 }
 
@@ -37,7 +38,7 @@ func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 		}
 	}()
 	var called []string
-	args := []string{"-listen", site}
+	args := append([]string{"-listen", site}, g.front...)
 	if g.inside != nil {
 		called = append(called, near)
 		args = append(append(args, "-serve", near), g.inside...)
@@ -63,7 +64,7 @@ func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 			return nil, err
 		}
 	}
-	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "gateway"), append(slices.Clip(g.env), gomaxprocs), append(args, "-call", strings.Join(called, ","))...)
+	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "gateway"), append([]string{gomaxprocs}, g.env...), append(args, "-call", strings.Join(called, ","))...)
 	if err != nil {
 		return nil, err
 	}

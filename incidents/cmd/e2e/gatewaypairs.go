@@ -21,11 +21,19 @@ var gatewayPairs = []trial{
 	beside("gateway-list", "", rate, "stop-the-world", nil, []string{"-users", "20000"}, "-list", "300ms"),
 	beside("gateway-bind", "", rate, "slow-to-stop", nil, []string{"-pages", "134217728", "-room"}, "-bind", "250ms"),
 	beside("gateway-tidy", "", rate, "forced-gc", nil, []string{"-posts", "2000000"}, "-tidy", "350ms"),
-	collecting(beside("gateway-load", "", rate, "gc-workers", []string{"gc-assist"}, []string{"-posts", "3000000"}, "-load", "1ms"), "GOGC=26"),
+	collecting(beside("gateway-load", "", rate, "gc-workers", []string{"gc-assist"}, []string{"-posts", "3000000"}, "-load", "1ms"), often),
 	collecting(beside("gateway-matches", "", rate/4, "gc-assist", []string{"gc-workers"}, []string{"-posts", "700000"}, "-matches", "250000"), "GOGC=20"),
 	{
 		name: "gateway-log", program: gateway{inside: evenReplies, log: []string{"-pause", "100ms"}}, rate: rate, lag: busyLag, rise: 1.5, beside: contention,
 		planted: one(score.Planted{Cause: "sync-logging", Place: "main.(*stock).tell"}, func(t *trial) { t.program = gateway{inside: evenReplies, log: []string{}} }),
+	},
+	{
+		name: "gateway-polls", program: gateway{front: []string{"-jobs", "4", "-job", "20ms", "-pause", "100ms"}, peer: evenReplies}, rate: rate, lag: busyLag, rise: 1.5, beside: contention,
+		planted: one(score.Planted{Cause: "netpoll-starvation", Accept: []string{"cpu-hog"}, Place: "main.compute"}, func(t *trial) { t.program = gateway{peer: evenReplies} }),
+	},
+	{
+		name: "gateway-ps", program: gateway{inside: manyPosts, env: []string{often, "GOMAXPROCS=64"}}, rate: rate, lag: busyLag, rise: 1.5, beside: contention,
+		planted: one(score.Planted{Cause: "gomaxprocs-over-quota"}, func(t *trial) { t.program = gateway{inside: manyPosts, env: []string{often}} }),
 	},
 	limited(trial{name: "gateway-quota", program: gateway{inside: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5}),
 	crowded(trial{name: "gateway-crowd", program: gateway{inside: evenReplies}, rate: rate, felt: 8 * time.Millisecond, rise: 1.5}),
@@ -58,3 +66,9 @@ func collecting(t trial, gogc string) trial {
 	t.program = g
 	return t
 }
+
+// manyPosts are arguments of a gateway that keeps much memory and loads some, often a
+// setting of its collector with which that is collected a few times a second.
+var manyPosts = append(slices.Clip(evenReplies), "-posts", "3000000", "-load", "5ms")
+
+const often = "GOGC=26"
