@@ -88,14 +88,18 @@ type reply struct {
 	end
 }
 
-// multiplexed finds the waits for calls that the process served itself, on
-// multiplexed connections; wakes are the network wake-ups of each goroutine.
+// multiplexed finds who writes for whom at the ends from which calls are made, and the
+// waits for calls that the process served itself, on multiplexed connections; wakes are
+// the network wake-ups of each goroutine.
 func (a *Attribution) multiplexed(s *stitching, wakes map[timeline.GID][]timeline.Time) {
 	servers := a.servers(s, wakes)
+	clients := a.clients(s, wakes, servers)
+	for _, c := range clients {
+		s.writer[c.reader] = c.writer
+	}
 	if len(servers) == 0 {
 		return
 	}
-	clients := a.clients(s, wakes, servers)
 	var all []write
 	for _, r := range servers {
 		for _, at := range s.writes[r.writer] {
@@ -339,6 +343,34 @@ func (a *Attribution) eachWake(g timeline.GID, from, to timeline.Time, do func(*
 			return
 		}
 	}
+}
+
+// unsent returns the writer that g's wait s for a reply waited for first, and until when:
+// what it had for the peer was not written before. A writer that g has woken, or that
+// was already ready to run and had not written since g last waited, writes it next. It
+// is NoG where that is not known, and where the writer waited for something itself.
+func (a *Attribution) unsent(g timeline.GID, s *timeline.Segment) (writer timeline.GID, until timeline.Time) {
+	writer, ok := a.stitched.writer[s.Waker]
+	if !ok || writer == g {
+		return timeline.NoG, 0
+	}
+	since, last := a.waitedBefore(replyWait{g, min(a.t.Gs[g].SegmentAt(s.Start+1), len(a.t.Gs[g].Segs)-1)})
+	me := &a.t.Gs[writer]
+	sent, _ := a.woke(g, since, s.Start, writer)
+	if sent == 0 {
+		i := me.SegmentAt(s.Start + 1)
+		if last != nil && last.Waker == s.Waker || i >= len(me.Segs) || me.Segs[i].Kind != timeline.Runnable || a.stitched.lastWrite(writer, s.Start) >= since {
+			return timeline.NoG, 0
+		}
+		sent = s.Start
+	}
+	until = a.written(a.stitched, writer, sent)
+	for i, n := me.SegmentAt(sent+1), 0; i < len(me.Segs) && me.Segs[i].Start < until; i, n = i+1, n+1 {
+		if me.Segs[i].Kind == timeline.Waiting || n > maxRead {
+			return timeline.NoG, 0
+		}
+	}
+	return writer, until
 }
 
 // driven reports whether the writes of by end nearly all of a reader's waits: the

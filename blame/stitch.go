@@ -48,6 +48,9 @@ type stitching struct {
 	served map[waitID]int
 	// replies are the calls, on multiplexed connections, that waits were for.
 	replies map[waitID]reply
+	// writer is who writes at the end of a multiplexed connection whose replies a
+	// goroutine reads.
+	writer map[timeline.GID]timeline.GID
 	// writes are the starts of each goroutine's socket writes, in order.
 	writes map[timeline.GID][]timeline.Time
 	// looks counts the wake-ups looked at for multiplexed connections.
@@ -68,7 +71,7 @@ type write struct {
 // stitch collects the socket writes and, if asked to, finds the in-process
 // connections.
 func (a *Attribution) stitch(find bool) *stitching {
-	s := &stitching{server: map[timeline.GID]timeline.GID{}, writes: map[timeline.GID][]timeline.Time{}, served: map[waitID]int{}, replies: map[waitID]reply{}}
+	s := &stitching{server: map[timeline.GID]timeline.GID{}, writes: map[timeline.GID][]timeline.Time{}, served: map[waitID]int{}, replies: map[waitID]reply{}, writer: map[timeline.GID]timeline.GID{}}
 	var all []write
 	wakes := map[timeline.GID][]timeline.Time{}
 	for g := range a.t.Gs {

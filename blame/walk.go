@@ -428,6 +428,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 			w.called(at, s, r, from, to, k)
 			return
 		}
+		from = w.sending(at, g, s, from, to, k)
 		if at.own && !w.gathering && len(w.fanIns) < maxFanIns {
 			if f, ok := w.gathers(g, s, from, to); ok {
 				w.forOneOf(at, g, s, from, to, f)
@@ -546,6 +547,19 @@ func (w *walker) called(at *where, s *timeline.Segment, r reply, from, to timeli
 		w.walk(&next, x.g, from, until)
 		from = until
 	}
+}
+
+// sending replaces a wait for a reply, as long as the call had not been sent, by what its
+// connection's writer did. It returns from when the wait remains to be attributed.
+func (w *walker) sending(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time, k Key) timeline.Time {
+	writer, until := w.a.unsent(g, s)
+	if until = min(until, to); writer == timeline.NoG || until <= from || at.depth > maxStitch {
+		return from
+	}
+	next := at.through(Hop{Site: k.Site, Waker: w.a.classAt(writer, until), Reason: s.Reason})
+	next.depth++
+	w.walk(&next, writer, from, until)
+	return until
 }
 
 // maxStitch bounds how deep in-process connections are followed: unlike wake-ups
