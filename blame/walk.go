@@ -424,11 +424,11 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 		w.timedOut(at, g, s, k, from, to)
 		return
 	case s.Waker != timeline.NoG:
+		from = w.sending(at, g, s, from, to, k)
 		if r, ok := a.stitched.replies[waitID{g, s.End}]; ok && at.depth <= maxStitch {
 			w.called(at, s, r, from, to, k)
 			return
 		}
-		from = w.sending(at, g, s, from, to, k)
 		if at.own && !w.gathering && len(w.fanIns) < maxFanIns {
 			if f, ok := w.gathers(g, s, from, to); ok {
 				w.forOneOf(at, g, s, from, to, f)

@@ -103,10 +103,9 @@ func (t *Timeline) Backlog(at Time) Time {
 // to have been polled: a P was idle, or the poller delivered to somebody. What was
 // ready then has been delivered then (the poller takes 128 at a time). What happened
 // within PollBatch before at is the end of the wait itself: a P that ran out of work
-// polls, and delivers. So is a P that was idle for less than a [Coincidence] of the
-// time for which none had been.
+// polls, and delivers; and so is what happened within a [Coincidence].
 func (t *Timeline) LastPoll(at Time) Time {
-	last := t.lastFree(at, Coincidence)
+	last := t.lastFree(at)
 	i := sort.Search(len(t.Polls), func(i int) bool { return t.Polls[i] > at-PollBatch }) - 1
 	if i >= 0 && t.Polls[i] > last {
 		last = t.Polls[i]
@@ -115,10 +114,11 @@ func (t *Timeline) LastPoll(at Time) Time {
 }
 
 // Coincidence is the part of a stretch without an idle P, after which no more than that
-// a reply comes by accident: it would in one of 16 cases. Who has the Ps for long mostly
-// has the CPUs, too. Then a thread that waits for the network outside of Go, and so lets
-// no other poll, gets none before a P is idle, nor does a peer on the same host: what
-// follows is how long they take then.
+// a reply comes, or a timer is run, by accident: it would in one of 16 cases. Who has the
+// Ps for long mostly has the CPUs, too. Then a thread that waits for the network outside
+// of Go, and so lets no other poll, gets none before a P is idle, nor does a peer on the
+// same host; and who looks for timers first takes what is ready. What follows is how long
+// they take then.
 const Coincidence = 16
 
 // LastTimers returns the last instant not after at, at which the due timers of P p are
@@ -126,7 +126,7 @@ const Coincidence = 16
 // its own. What happened within PollBatch before at is the end of the wait itself. A P
 // that is not known (-1) took up nothing. (Sysmon polls the network, but runs no timers.)
 func (t *Timeline) LastTimers(p int16, at Time) Time {
-	last := t.lastFree(at, 0)
+	last := t.lastFree(at)
 	k, ok := t.proc(p)
 	if !ok {
 		return last
@@ -141,17 +141,18 @@ func (t *Timeline) LastTimers(p int16, at Time) Time {
 }
 
 // lastFree is the last instant not after at, at which some P was idle and had not just
-// run out of work, or the start of the trace. Just is PollBatch or, if part is not 0,
-// that part of the time for which no P had been idle.
-func (t *Timeline) lastFree(at Time, part Time) Time {
+// run out of work, or the start of the trace: for less than PollBatch, or for less than a
+// Coincidence of a time, before it, for which none had been.
+func (t *Timeline) lastFree(at Time) Time {
 	i := sort.Search(len(t.idle), func(i int) bool { return t.idle[i].Start > at-PollBatch }) - 1
-	if i >= 0 && part > 0 {
-		busy := t.idle[i].Start - t.Start
-		if i > 0 {
-			busy = t.idle[i].Start - t.idle[i-1].End
+	for j, n := i, 0; j >= 0 && n < maxFlickers; j, n = j-1, n+1 {
+		busy := t.idle[j].Start - t.Start
+		if j > 0 {
+			busy = t.idle[j].Start - t.idle[j-1].End
 		}
-		if at-t.idle[i].Start <= busy/part {
-			i--
+		if at-t.idle[j].Start <= busy/Coincidence {
+			i = j - 1
+			break
 		}
 	}
 	if i < 0 {
@@ -159,6 +160,10 @@ func (t *Timeline) lastFree(at Time, part Time) Time {
 	}
 	return min(at, t.idle[i].End)
 }
+
+// maxFlickers bounds how many times within a Coincidence a P may be idle for a moment
+// before they are taken for what they seem.
+const maxFlickers = 64
 
 // proc returns the index in Procs of P p.
 func (t *Timeline) proc(p int16) (index int, ok bool) {
