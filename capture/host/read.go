@@ -1,15 +1,12 @@
 package host
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/jsonl"
 )
 
 // What one host.jsonl may hold. A recorder stays far below; beyond them the file
@@ -40,21 +37,9 @@ const (
 func Read(r io.Reader) (*Recording, error) { return read(r, maxBytes) }
 
 func read(r io.Reader, most int64) (*Recording, error) {
-	d := decoder{lines: bufio.NewReaderSize(io.LimitReader(r, most+1), 64<<10), left: most, entries: int(most / entryBytes)}
-	for n := 1; ; n++ {
-		line, last, err := d.line()
-		if err != nil {
-			return nil, fmt.Errorf("read host samples, line %d: %w", n, err)
-		}
-		if last && !json.Valid(line) { // cut, or the empty rest behind the last line
-			break
-		}
-		if err := d.add(line); err != nil {
-			return nil, fmt.Errorf("read host samples, line %d: %w", n, err)
-		}
-		if last {
-			break
-		}
+	d := decoder{entries: int(most / entryBytes)}
+	if err := jsonl.NewReader(r, most, maxLine).Each("host samples", d.add); err != nil {
+		return nil, err
 	}
 	if !d.begun {
 		return nil, fmt.Errorf("read host samples: no complete first line, the file is empty, cut or something else: %w", evidence.ErrMalformed)
@@ -65,36 +50,9 @@ func read(r io.Reader, most int64) (*Recording, error) {
 
 // decoder is the state of one Read.
 type decoder struct {
-	lines   *bufio.Reader
-	buf     []byte // of the line
-	left    int64  // bytes
 	begun   bool
 	entries int // threads and thread ids that may still come
 	rec     Recording
-}
-
-// line returns the next line, valid until the one after it. It is the last one if
-// the file ends without its newline.
-func (d *decoder) line() (line []byte, last bool, err error) {
-	line = d.buf[:0]
-	for {
-		part, err := d.lines.ReadSlice('\n')
-		line = append(line, part...)
-		d.buf = line
-		d.left -= int64(len(part))
-		switch {
-		case d.left < 0:
-			return nil, false, fmt.Errorf("more bytes than any recording has: %w", evidence.ErrTooLarge)
-		case len(line) > maxLine:
-			return nil, false, fmt.Errorf("longer than %d bytes: %w", maxLine, evidence.ErrTooLarge)
-		case err == nil:
-			return line, false, nil
-		case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF): // the latter is of a cut compressed file
-			return line, true, nil
-		case err != bufio.ErrBufferFull:
-			return nil, false, err
-		}
-	}
 }
 
 // add takes one line.
@@ -139,16 +97,7 @@ func checkSchema(line []byte) error {
 	if err := json.Unmarshal(line, &head); err != nil || head.Static == nil {
 		return fmt.Errorf("%w: it does not begin with a static line, these are no host samples", evidence.ErrMalformed)
 	}
-	name, version, _ := strings.Cut(head.Static.Schema, "/")
-	want, major, _ := strings.Cut(Schema, "/")
-	got, _, _ := strings.Cut(version, ".")
-	switch n, err := strconv.Atoi(got); {
-	case name != want || err != nil || n < 1:
-		return fmt.Errorf("%w: schema %.60q, want %q", evidence.ErrMalformed, head.Static.Schema, Schema)
-	case got != major:
-		return fmt.Errorf("%w: schema %.60q, this whylate reads %q: use a newer whylate", evidence.ErrVersion, head.Static.Schema, Schema)
-	}
-	return nil
+	return jsonl.CheckSchema(head.Static.Schema, Schema)
 }
 
 func (s *Static) check() error {
