@@ -3,13 +3,14 @@ module github.com/whylate/whylate
 go 1.25.0
 
 require (
+	github.com/cilium/ebpf v0.22.0
 	github.com/gomodule/redigo v1.9.2
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
 	github.com/jackc/pgx/v5 v5.7.6
 	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.0.9
+	github.com/spf13/pflag v1.0.10
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa
-	golang.org/x/sys v0.32.0
+	golang.org/x/sys v0.43.0
 	golang.org/x/term v0.31.0
 )
 

@@ -6,10 +6,11 @@ require (
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/whylate/whylate v0.0.0
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa
-	golang.org/x/sys v0.32.0
+	golang.org/x/sys v0.43.0
 )
 
 require (
+	github.com/cilium/ebpf v0.22.0 // indirect
 	github.com/gomodule/redigo v1.9.2 // indirect
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/whylate/whylate/evidence"
-	"github.com/whylate/whylate/internal/jsonl"
+	"github.com/whylate/whylate/evidence/jsonl"
 )
 
 // What one host.jsonl may hold. A recorder stays far below; beyond them the file

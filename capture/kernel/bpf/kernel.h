@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
+/*
+ * The part of the kernel's types that the programs here use. Where a field is in the
+ * running kernel is found when a program is loaded (CO-RE), so that only its name and
+ * its type have to be right; what older kernels name otherwise has three underscores
+ * in the name of its struct.
+ */
+#pragma once
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+enum { false, true };
+
+/* linux/bpf.h */
+enum {
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+
+	BPF_F_NO_PREALLOC = 1 << 0,
+
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0,
+
+	BPF_RB_NO_WAKEUP = 1 << 0,
+	BPF_RB_FORCE_WAKEUP = 1 << 1,
+	BPF_RB_AVAIL_DATA = 0,
+};
+
+/* linux/sched.h */
+enum {
+	TASK_UNINTERRUPTIBLE = 0x2,
+	TASK_NOLOAD = 0x400,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct cfs_rq {
+	int throttle_count; /* with CONFIG_CFS_BANDWIDTH */
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq; /* with CONFIG_FAIR_GROUP_SCHED */
+};
+
+struct task_struct {
+	unsigned int __state; /* since 5.14 */
+	struct sched_entity se;
+	int pid;
+	int tgid;
+	struct pid *thread_pid;
+	unsigned in_iowait : 1;
+	bool throttled; /* since 6.18, with CONFIG_CFS_BANDWIDTH */
+};
+
+struct task_struct___5_13 {
+	long state;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long orig_ax;
+};
+#define in_system_call(regs) ((__s32)(regs)->orig_ax)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	__s32 syscallno;
+};
+#define in_system_call(regs) ((regs)->syscallno)
+#else
+#error "which register has the number of the system call?"
+#endif
+
+#pragma clang attribute pop

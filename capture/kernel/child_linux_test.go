@@ -1,0 +1,336 @@
+//go:build amd64 || arm64
+
+package kernel
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// childEnv makes the test binary one of the processes below: a word and its arguments.
+const childEnv = "WHYLATE_KERNEL_TEST_CHILD"
+
+// What a child starts in another goroutine is in another thread than the main one.
+func init() {
+	if os.Getenv(childEnv) != "" {
+		runtime.LockOSThread()
+	}
+}
+
+func TestMain(m *testing.M) {
+	if args := strings.Fields(os.Getenv(childEnv)); len(args) > 0 {
+		roles[args[0]](args[1:])
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// roles are the processes that tests look at. They say on stdout how far they are, one
+// line for each step, and wait for a line on stdin between the steps.
+var roles = map[string]func(args []string){
+	"burn":   burn,
+	"fault":  fault,
+	"sync":   syncFile,
+	"pong":   pong,
+	"record": recordOther,
+	"check":  func([]string) { say("%v", Check()) },
+}
+
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+// await waits for a line, in the calling thread.
+func await() {
+	var b [1]byte
+	if n, _ := unix.Read(0, b[:]); n != 1 {
+		os.Exit(0)
+	}
+}
+
+// burn says the id of a thread, which uses so many ms of CPU time after the second line,
+// and sleeps for one ms after each of so many.
+func burn(args []string) {
+	ms, _ := strconv.Atoi(args[0])
+	each, _ := strconv.Atoi(args[1])
+	go func() {
+		runtime.LockOSThread()
+		say("%d", unix.Gettid())
+		await()
+		say("awake")
+		await()
+		nap := unix.NsecToTimespec(1e6)
+		for from, awake := threadCPU(), threadCPU(); threadCPU()-from < int64(ms)*1e6; {
+			n := 0
+			for i := range 500_000 { // in user space, for most of the time
+				n += i ^ n
+			}
+			sink += n
+			if threadCPU()-awake > int64(each)*1e6 {
+				_ = unix.Nanosleep(&nap, nil)
+				awake = threadCPU()
+			}
+		}
+		say("done")
+		await()
+		os.Exit(0)
+	}()
+	select {}
+}
+
+var sink int
+
+// fault touches every page of a file that is on the disk only, and says how often it had to
+// wait for one by the kernel's count.
+func fault(args []string) {
+	const pages = 200
+	page := os.Getpagesize()
+	f, err := os.Create(args[0])
+	check(err)
+	_, err = f.Write(make([]byte, pages*page))
+	check(err)
+	check(f.Sync())
+	b, err := unix.Mmap(int(f.Fd()), 0, pages*page, unix.PROT_READ, unix.MAP_SHARED)
+	check(err)
+	check(unix.Madvise(b, unix.MADV_RANDOM)) // one page at a time
+	say("%d", unix.Gettid())
+	await()
+	check(unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+	var before, after unix.Rusage
+	check(unix.Getrusage(unix.RUSAGE_THREAD, &before))
+	for i := 0; i < len(b); i += page {
+		sink += int(b[i])
+	}
+	check(unix.Getrusage(unix.RUSAGE_THREAD, &after))
+	say("%d", after.Majflt-before.Majflt)
+	await()
+}
+
+// syncFile writes to a file and waits for the disk, so many times.
+func syncFile(args []string) {
+	times, _ := strconv.Atoi(args[1])
+	f, err := os.Create(args[0])
+	check(err)
+	say("%d", unix.Gettid())
+	await()
+	for range times {
+		_, err := unix.Write(int(f.Fd()), make([]byte, 4096))
+		check(err)
+		check(unix.Fsync(int(f.Fd())))
+	}
+	say("done")
+	await()
+}
+
+// pong has two threads that wake each other so many times, and says their ids.
+func pong(args []string) {
+	times, _ := strconv.Atoi(args[0])
+	var there, back [2]int
+	check(unix.Pipe(there[:]))
+	check(unix.Pipe(back[:]))
+	begin := make(chan bool)
+	ids := make(chan int)
+	var done, last sync.WaitGroup
+	done.Add(2)
+	last.Add(1)
+	player := func(in, out int, first bool) {
+		runtime.LockOSThread()
+		ids <- unix.Gettid()
+		<-begin
+		ball := []byte{1}
+		for range times {
+			if first {
+				_, _ = unix.Write(out, ball)
+			}
+			_, _ = unix.Read(in, ball)
+			if !first {
+				_, _ = unix.Write(out, ball)
+			}
+		}
+		done.Done()
+		last.Wait()
+	}
+	go player(back[0], there[1], true)
+	go player(there[0], back[1], false)
+	say("%d %d", <-ids, <-ids)
+	await()
+	close(begin)
+	done.Wait()
+	say("done")
+	await()
+}
+
+// recordOther records another process until it is killed.
+func recordOther(args []string) {
+	pid, _ := strconv.Atoi(args[0])
+	_, err := Start(pid, Options{W: io.Discard})
+	say("%v", err)
+	await()
+}
+
+func check(err error) {
+	if err != nil {
+		say("%v", err)
+		os.Exit(1)
+	}
+}
+
+// child is a process of a test.
+type child struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// spawn begins a role; on one CPU, if cpu is not negative.
+func spawn(t testing.TB, cpu int, attr *syscall.SysProcAttr, role ...string) *child {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(role, " "))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = attr
+	in, err := cmd.StdinPipe()
+	fatal(t, err)
+	out, err := cmd.StdoutPipe()
+	fatal(t, err)
+	if cpu >= 0 { // children have the affinity of the thread that begins them
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var all, one unix.CPUSet
+		fatal(t, unix.SchedGetaffinity(0, &all))
+		one.Set(cpu)
+		fatal(t, unix.SchedSetaffinity(0, &one))
+		defer unix.SchedSetaffinity(0, &all)
+	}
+	fatal(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return &child{t, cmd, in, bufio.NewReader(out)}
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+// line is the next line of the child.
+func (c *child) line() string {
+	c.t.Helper()
+	s, err := c.out.ReadString('\n')
+	if err != nil {
+		c.t.Fatalf("the child said %q, then: %v", s, err)
+	}
+	return strings.TrimSpace(s)
+}
+
+// ints are the numbers in the next line.
+func (c *child) ints() []int {
+	c.t.Helper()
+	var list []int
+	line := c.line()
+	for _, f := range strings.Fields(line) {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			c.t.Fatalf("the child said %q", line)
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// next lets the child take its next step.
+func (c *child) next() {
+	c.t.Helper()
+	_, err := io.WriteString(c.in, "\n")
+	fatal(c.t, err)
+}
+
+// counts are the kernel's own of a thread.
+type counts struct {
+	runNS, delayNS         int64 // on a CPU, and ready for one
+	voluntary, involuntary int64 // switches
+}
+
+// asleep waits until a thread sleeps and returns its counts, which then do not change.
+func (c *child) asleep(tid int) counts {
+	c.t.Helper()
+	dir := fmt.Sprintf("/proc/%d/task/%d/", c.pid(), tid)
+	read := func() (sleeps bool, n counts) {
+		status, err := os.ReadFile(dir + "status")
+		fatal(c.t, err)
+		stat, err := os.ReadFile(dir + "schedstat")
+		fatal(c.t, err)
+		for line := range strings.Lines(string(status)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+			switch key {
+			case "State":
+				sleeps = strings.HasPrefix(value, "S")
+			case "voluntary_ctxt_switches":
+				n.voluntary, _ = strconv.ParseInt(value, 10, 64)
+			case "nonvoluntary_ctxt_switches":
+				n.involuntary, _ = strconv.ParseInt(value, 10, 64)
+			}
+		}
+		f := strings.Fields(string(stat))
+		n.runNS, _ = strconv.ParseInt(f[0], 10, 64)
+		n.delayNS, _ = strconv.ParseInt(f[1], 10, 64)
+		return sleeps, n
+	}
+	var last counts
+	eventually(c.t, "the thread sleeps", func() bool {
+		sleeps, now := read()
+		same := sleeps && now == last
+		last = now
+		return same
+	})
+	return last
+}
+
+// eventually looks again and again until something is so.
+func eventually(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+func fatal(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// need skips a test, loudly, where a feature is missing, and fails it if the feature is
+// listed in WHYLATE_REQUIRE.
+func need(t testing.TB, feature string, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), feature):
+		t.Fatalf("WHYLATE_REQUIRE lists %s: %v", feature, err)
+	default:
+		fmt.Fprintf(os.Stderr, "SKIPPED-%s %s: %v\n", strings.ToUpper(feature), t.Name(), err)
+		t.Skip(err)
+	}
+}
+
+var checkOnce = sync.OnceValue(Check)
+
+func needEBPF(t testing.TB) {
+	t.Helper()
+	need(t, "ebpf", checkOnce())
+}

@@ -1,0 +1,207 @@
+package events
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/evidence"
+)
+
+const head = `{"header":{"schema":"whylate.kernel/1","pid":7,"cpus":2,"start_ns":5,"probes":["sched"],"fields":["tid","cpu","out","on","off","queue","flags","nr"]}}` + "\n"
+
+func TestWhatIsWrittenReadsBack(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewWriter(&b, Header{PID: 7, CPUs: 2, StartNS: 5, Kernel: "6.18", Arch: "amd64", Probes: []string{"sched"}}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Stretch{{TID: 8, CPU: 1, Out: 90, OnNS: 40, OffNS: 30, QueueNS: 10, Flags: Uninterruptible, NR: -1}, {TID: 9, Out: 95, OnNS: 1, NR: 202}}
+	for _, i := range []int{1, 0} { // events of several CPUs come out of order
+		if room, err := w.Write(&want[i]); !room || err != nil {
+			t.Fatal(room, err)
+		}
+	}
+	after := After{EndNS: 99, Lost: 3, CPUNS: 4, Programs: []Program{{"sched_switch", 5, 6}}}
+	if err := w.Close(after); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after.Stretches = 2
+	if !reflect.DeepEqual(r.Stretches, want) || !reflect.DeepEqual(*r.After, after) || r.Header.PID != 7 || r.Header.Schema != Schema {
+		t.Errorf("got %+v %+v %+v", r.Header, r.Stretches, r.After)
+	}
+}
+
+func TestWritingStopsAtItsBound(t *testing.T) {
+	var b bytes.Buffer
+	const most = 20_000
+	w, err := NewWriter(&b, Header{CPUs: 1}, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ; n < most; n++ {
+		if room, err := w.Write(&Stretch{TID: 1, Out: int64(n)}); err != nil {
+			t.Fatal(err)
+		} else if !room {
+			break
+		}
+	}
+	if err := w.Close(After{Full: true}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > most {
+		t.Errorf("%d bytes", b.Len())
+	}
+	if r, err := Read(&b); err != nil || len(r.Stretches) != n || n == 0 || !r.After.Full {
+		t.Errorf("%d stretches written, read %+v, %v", n, r, err)
+	}
+}
+
+func TestAHostileFileIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		want error
+	}{
+		"empty":                      {"", evidence.ErrMalformed},
+		"another file":               {`{"static":{}}` + "\n", evidence.ErrMalformed},
+		"another version":            {strings.Replace(head, "kernel/1", "kernel/2", 1), evidence.ErrVersion},
+		"no CPUs":                    {strings.Replace(head, `"cpus":2`, `"cpus":0`, 1), evidence.ErrMalformed},
+		"other fields":               {strings.Replace(head, `"tid"`, `"x"`, 1), evidence.ErrMalformed},
+		"negative time":              {head + "[1,0,-9,0,0,0,0,0]\n", evidence.ErrMalformed},
+		"on before the beginning":    {head + "[1,0,9,10,0,0,0,0]\n", evidence.ErrMalformed},
+		"off before the beginning":   {head + "[1,0,9,5,5,0,0,0]\n", evidence.ErrMalformed},
+		"ready for longer than off":  {head + "[1,0,9,1,2,3,0,0]\n", evidence.ErrMalformed},
+		"a number that overflows":    {head + "[1,0,99999999999999999999,1,2,3,0,0]\n", evidence.ErrMalformed},
+		"too few numbers":            {head + "[1,0,9]\n", evidence.ErrMalformed},
+		"no numbers":                 {head + "[]\n", evidence.ErrMalformed},
+		"something behind the array": {head + "[1,0,9,1,2,1,0,0] 7\n", evidence.ErrMalformed},
+		"a line behind the last one": {head + `{"after":{}}` + "\n[1,0,9,1,2,1,0,0]\n", evidence.ErrMalformed},
+		"a negative count":           {head + `{"after":{"lost":-1}}` + "\n", evidence.ErrMalformed},
+		"more than any recording":    {head + strings.Repeat("[1,0,9,1,2,1,0,0]\n", 100), evidence.ErrTooLarge},
+		"a line without end":         {head + "[" + strings.Repeat("1,", maxLine), evidence.ErrTooLarge},
+	} {
+		most := int64(maxBytes)
+		if name == "more than any recording" {
+			most = 1000
+		}
+		if _, err := read(strings.NewReader(tc.file), most); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+}
+
+func TestACutFileGivesWhatPrecedesTheCut(t *testing.T) {
+	whole := head + "[1,0,9,1,2,1,0,0]\n[1,0,19,1,9,1,0,0]\n"
+	for n := len(head); n < len(whole); n++ {
+		r, err := Read(strings.NewReader(whole[:n]))
+		if err != nil || len(r.Stretches) != strings.Count(whole[len(head):n], "]") || r.After != nil {
+			t.Fatalf("cut at %d: %+v, %v", n, r, err)
+		}
+	}
+}
+
+// Two CPUs. Thread 1 runs 100 to 200 on one, then 2 sleeps in a call until 250, is ready
+// until 300 and runs to 400, and so on.
+func TestATimeIsSplitByWhatTheThreadDid(t *testing.T) {
+	r := New(Header{CPUs: 2}, nil, []Stretch{
+		{TID: 1, Out: 200, OnNS: 100, NR: -1},
+		{TID: 2, Out: 400, OnNS: 100, OffNS: 200, QueueNS: 50, NR: 0},
+		{TID: 1, Out: 420, OnNS: 20, OffNS: 200, QueueNS: 200, Flags: Preempted | Throttled, NR: -1},
+		{TID: 1, Out: 520, OnNS: 20, OffNS: 80, QueueNS: 30, Flags: Uninterruptible, NR: -1},
+		{TID: 3, Out: 500, OnNS: 100, NR: -1},
+		{TID: 4, Out: 700, OnNS: 50, OffNS: 100, QueueNS: 40, Flags: Throttled, NR: 202},
+	})
+	for _, tc := range []struct {
+		name     string
+		tid      int
+		from, to int64
+		want     [States]int64
+	}{
+		{"before anything is known", 1, 0, 50, [States]int64{Unknown: 50}},
+		{"on a CPU", 1, 100, 200, [States]int64{OnCPU: 100}},
+		{"its quota is used up", 1, 150, 410, [States]int64{OnCPU: 60, Stopped: 200}},
+		{"in a call, then ready while nobody of the process runs", 2, 100, 400, [States]int64{Slept: 150, Queued: 50, OnCPU: 100}},
+		{"a page, then ready while another thread has one of two CPUs", 1, 420, 520, [States]int64{Faulted: 50, Queued: 15, Crowded: 15, OnCPU: 20}},
+		{"asleep, then woken under a quota that is used up", 4, 550, 700, [States]int64{Slept: 60, Stopped: 40, OnCPU: 50}},
+		{"after the last", 1, 500, 600, [States]int64{OnCPU: 20, Unknown: 80}},
+		{"a thread nobody knows", 9, 0, 10, [States]int64{Unknown: 10}},
+		{"no time", 1, 150, 150, [States]int64{}},
+	} {
+		if got := r.Split(tc.tid, tc.from, tc.to); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// Whatever a file says, the parts of a time add up to it, and none is negative.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(head+"[1,0,9,1,2,1,0,0]\n[1,1,19,8,2,1,2,-1]\n"+`{"after":{"end_ns":20}}`+"\n"), int64(0), int64(30))
+	f.Add([]byte(head+"[1,0,9,1,2,1,0,0]\n[1,0,9,9,0,0,0,0]\n[2,0,8,3,4,4,1,-1"), int64(3), int64(4))
+	f.Fuzz(func(t *testing.T, b []byte, from, to int64) {
+		r, err := read(bytes.NewReader(b), 1<<16)
+		if err != nil || from < 0 || to < from {
+			return
+		}
+		for tid := range r.threads {
+			var sum int64
+			for state, d := range r.Split(tid, from, to) {
+				if d < 0 {
+					t.Errorf("%v: %d", State(state), d)
+				}
+				sum += d
+			}
+			if sum != to-from {
+				t.Errorf("%d of %d", sum, to-from)
+			}
+		}
+	})
+}
+
+func TestWhoWasToldOfTheNetworkFirst(t *testing.T) {
+	r := New(Header{CPUs: 2, Arch: "amd64"}, nil, []Stretch{
+		{TID: 1, Out: 900, OnNS: 100, OffNS: 700, QueueNS: 640, NR: 281},                      // told at 160, on at 800
+		{TID: 2, Out: 950, OnNS: 10, OffNS: 500, QueueNS: 400, NR: 202},                       // woken by somebody
+		{TID: 3, Out: 960, OnNS: 10, OffNS: 500, QueueNS: 500, Flags: Preempted, NR: 281},     // was made to leave
+		{TID: 4, Out: 2000, OnNS: 10, OffNS: 1000, QueueNS: 100, NR: 281},                     // told at 1890, on at 1990
+		{TID: 5, Out: 2000, OnNS: 20, OffNS: 900, QueueNS: 50, Flags: Uninterruptible, NR: 0}, // a device
+	})
+	for _, tc := range []struct {
+		name  string
+		at    int64
+		tid   int
+		ready int64
+		ok    bool
+	}{
+		{"before it was told", 160, 0, 0, false},
+		{"it waits for a CPU", 500, 1, 160, true},
+		{"it has just got one", 805, 1, 160, true},
+		{"it has had one for less than a part of the wait", 839, 1, 160, true},
+		{"it has had one for longer", 841, 0, 0, false},
+		{"another time", 1950, 4, 1890, true},
+	} {
+		tid, ready, ok := r.Polling(tc.at, 10, 16)
+		if ok != tc.ok || ok && (tid != tc.tid || ready != tc.ready) {
+			t.Errorf("%s: thread %d since %d, %v", tc.name, tid, ready, ok)
+		}
+	}
+}
+
+func TestSinceWhenAThreadWantedTheCPUThatItHas(t *testing.T) {
+	r := New(Header{CPUs: 2}, nil, []Stretch{
+		{TID: 1, Out: 200, OnNS: 100, OffNS: 60, QueueNS: 20, NR: 202},
+		{TID: 1, Out: 400, OnNS: 50, OffNS: 150, QueueNS: 150, Flags: Throttled | Preempted, NR: -1},
+	})
+	for at, want := range map[int64][3]int64{100: {80, 100, 1}, 199: {80, 100, 1}, 200: {}, 300: {}, 360: {200, 350, 1}, 400: {}, 90: {}} {
+		ready, in, ok := r.Got(1, at)
+		if got := ([3]int64{ready, in, map[bool]int64{true: 1}[ok]}); got != want {
+			t.Errorf("at %d: %v, want %v", at, got, want)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// Package events is what the kernel's scheduler told about the threads of a process:
+// the member kernel.events of an incident. It needs no privilege and no Linux; package
+// kernel records what is read here.
+package events
+
+// Schema names the format of kernel.events: one JSON value per line. The first line is
+// an object with a header, each following one an array with the numbers of a [Stretch]
+// in the order of [Fields], the last an object with what is known after the recording.
+const Schema = "whylate.kernel/1"
+
+// Fields are the names of the numbers of a stretch, as the header lists them.
+var Fields = []string{"tid", "cpu", "out", "on", "off", "queue", "flags", "nr"}
+
+// Header is what does not change while a recording runs.
+type Header struct {
+	Schema string `json:"schema"`
+	// PID is the process as whoever recorded saw it.
+	PID int `json:"pid"`
+	// Kernel and Arch are the machine's.
+	Kernel string `json:"kernel,omitempty"`
+	Arch   string `json:"arch,omitempty"`
+	// CPUs is how many the process may use.
+	CPUs int `json:"cpus"`
+	// StartNS is when the recording began, on CLOCK_MONOTONIC: the clock of Go traces,
+	// too. So are all instants here.
+	StartNS int64 `json:"start_ns"`
+	// Probes are the sets of probes that were recorded: "sched".
+	Probes []string `json:"probes"`
+	// Fields are the names of the numbers in a line.
+	Fields []string `json:"fields"`
+}
+
+// Stretch is a time for which a thread had a CPU, and the time before it for which it
+// had none. All times are nanoseconds.
+type Stretch struct {
+	// TID is the thread's id as the process itself sees it.
+	TID int
+	// CPU is on which it ran.
+	CPU int
+	// Out is when it left the CPU, OnNS how long it had had it.
+	Out, OnNS int64
+	// OffNS is how long it had had none before, 0 if that is not known. The last QueueNS
+	// of it the thread was ready to run: since it was woken, or all the time if it had
+	// been made to leave.
+	OffNS, QueueNS int64
+	// Flags say how it came to be off.
+	Flags Flags
+	// NR is the number of the system call that it was in when it left, -1 if it was in
+	// none: then it was preempted, or waits for a page that it touched.
+	NR int
+}
+
+// In is when the thread got the CPU.
+func (s *Stretch) In() int64 { return s.Out - s.OnNS }
+
+// From is when the thread had lost the CPU before that, In if that is not known.
+func (s *Stretch) From() int64 { return s.In() - s.OffNS }
+
+// Flags say how a thread came to be off the CPU.
+type Flags uint8
+
+const (
+	// Preempted: it would have gone on.
+	Preempted Flags = 1 << iota
+	// Throttled: a quota of its cgroup was used up.
+	Throttled
+	// Uninterruptible: it slept as threads do for devices and pages.
+	Uninterruptible
+	// BlockIO: it waited for a block device.
+	BlockIO
+	allFlags = 1<<iota - 1
+)
+
+// After is what is known when a recording has ended.
+type After struct {
+	// EndNS is when it did.
+	EndNS int64 `json:"end_ns"`
+	// Stretches is how many were written, Lost how many were not: the reader was too
+	// slow for them.
+	Stretches int64 `json:"stretches"`
+	Lost      int64 `json:"lost"`
+	// Full says that the recording ended at its bound in bytes.
+	Full bool `json:"full,omitempty"`
+	// Programs is what the probes took, by the kernel's own count.
+	Programs []Program `json:"programs,omitempty"`
+	// CPUNS is the CPU time of reading and writing the events.
+	CPUNS int64 `json:"cpu_ns"`
+}
+
+// Program is what one program in the kernel took: of all CPUs, for all processes.
+type Program struct {
+	Name string `json:"name"`
+	Runs int64  `json:"runs"`
+	NS   int64  `json:"ns"`
+}

@@ -1,0 +1,176 @@
+package events
+
+import (
+	"slices"
+	"sort"
+)
+
+// State is what a thread does in a time, as the kernel sees it.
+type State uint8
+
+const (
+	// Unknown: before the first or after the last that was seen of the thread.
+	Unknown State = iota
+	// OnCPU: it had a CPU.
+	OnCPU
+	// Queued: it wanted a CPU, and other processes had those that it may use.
+	Queued
+	// Crowded: it wanted a CPU, and other threads of its process had them.
+	Crowded
+	// Stopped: a quota was used up.
+	Stopped
+	// Faulted: it waited for a page that it touched.
+	Faulted
+	// Blocked: it waited in a system call, in the way in which threads wait for devices.
+	Blocked
+	// Slept: it waited in a system call for anything else.
+	Slept
+	// States is how many there are.
+	States
+)
+
+var stateNames = [...]string{"unknown", "on a CPU", "queued", "crowded", "stopped", "faulted", "blocked", "slept"}
+
+func (s State) String() string { return stateNames[s] }
+
+// load is how long threads of the process had had CPUs until an instant, and how many
+// have one from then on.
+type load struct {
+	at, ns, on int64
+}
+
+// index sorts the stretches by thread and sums up the process's use of the CPUs.
+func (r *Recording) index() {
+	r.threads = map[int][]Stretch{}
+	type change struct{ at, by int64 }
+	changes := make([]change, 0, 2*len(r.Stretches))
+	for _, s := range r.Stretches {
+		r.threads[s.TID] = append(r.threads[s.TID], s)
+		changes = append(changes, change{s.In(), 1}, change{s.Out, -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return int(min(1, max(-1, a.at-b.at))) })
+	r.findPolls()
+	r.load = make([]load, 0, len(changes))
+	var l load
+	for _, c := range changes {
+		l = load{c.at, l.ns + l.on*(c.at-l.at), l.on + c.by}
+		r.load = append(r.load, l)
+	}
+}
+
+// used is how long threads of the process had had CPUs until an instant.
+func (r *Recording) used(at int64) int64 {
+	i := sort.Search(len(r.load), func(i int) bool { return r.load[i].at > at }) - 1
+	if i < 0 {
+		return 0
+	}
+	return r.load[i].ns + r.load[i].on*(at-r.load[i].at)
+}
+
+// Knows reports whether anything is known of a thread.
+func (r *Recording) Knows(tid int) bool { return len(r.threads[tid]) > 0 }
+
+// Split returns what a thread did in [from, to], in ns by state. The parts add up to
+// to - from, which must not be negative.
+func (r *Recording) Split(tid int, from, to int64) (parts [States]int64) {
+	ss := r.threads[tid]
+	rest := to - from
+	for i := sort.Search(len(ss), func(i int) bool { return ss[i].Out > from }); i < len(ss) && from < to; i++ {
+		s := &ss[i]
+		if s.From() >= to {
+			break
+		}
+		if d := min(to, s.In()) - max(from, s.From()); d > 0 {
+			r.off(&parts, s, max(from, s.From()), min(to, s.In()))
+			rest -= d
+		}
+		if d := min(to, s.Out) - max(from, s.In()); d > 0 {
+			parts[OnCPU] += d
+			rest -= d
+		}
+		from = max(from, min(to, s.Out)) // overlapping stretches are a recorder's error
+	}
+	parts[Unknown] += rest
+	return parts
+}
+
+// off adds [from, to] of the time for which a thread had no CPU before s.
+func (r *Recording) off(parts *[States]int64, s *Stretch, from, to int64) {
+	ready := s.In() - s.QueueNS
+	if d := min(to, ready) - from; d > 0 {
+		parts[s.asleep()] += d
+		from += d
+	}
+	switch d := to - from; {
+	case d <= 0:
+	case s.Flags&Throttled != 0:
+		parts[Stopped] += d
+	default:
+		own := max(0, min(d, (r.used(to)-r.used(from))/int64(r.Header.CPUs))) // max: of numbers that overflow
+		parts[Crowded] += own
+		parts[Queued] += d - own
+	}
+}
+
+// asleep is how a thread slept before s.
+func (s *Stretch) asleep() State {
+	switch {
+	case s.NR < 0:
+		return Faulted
+	case s.Flags&(Uninterruptible|BlockIO) != 0:
+		return Blocked
+	}
+	return Slept
+}
+
+// Got returns when a thread that is on a CPU at an instant got it, and since when it had
+// wanted it then: in if it had it at once. ok is false if it is on none, or if that is
+// not known.
+func (r *Recording) Got(tid int, at int64) (ready, in int64, ok bool) {
+	ss := r.threads[tid]
+	i := sort.Search(len(ss), func(i int) bool { return ss[i].Out > at })
+	if i == len(ss) || ss[i].In() > at {
+		return 0, 0, false
+	}
+	s := &ss[i]
+	return s.In() - s.QueueNS, s.In(), true
+}
+
+// waits are the numbers of the system calls in which threads wait for the network, and
+// for the next timer of theirs: epoll_wait, epoll_pwait and epoll_pwait2, where they exist.
+var waits = map[string][]int{"amd64": {232, 281, 441}, "arm64": {22, 441}}
+
+// poll is a time in which a thread that had waited for the network wanted a CPU.
+type poll struct {
+	ready, in int64
+	tid       int
+}
+
+// findPolls lists them in order of their beginning.
+func (r *Recording) findPolls() {
+	calls := waits[r.Header.Arch]
+	for i := range r.Stretches {
+		s := &r.Stretches[i]
+		if s.QueueNS > 0 && s.Flags&(Preempted|Throttled) == 0 && slices.Contains(calls, s.NR) {
+			r.polls = append(r.polls, poll{s.In() - s.QueueNS, s.In(), s.TID})
+		}
+	}
+	slices.SortFunc(r.polls, func(a, b poll) int { return int(min(1, max(-1, a.ready-b.ready))) })
+}
+
+// maxPolls bounds how many threads may wait for the network at the same time: Go has one.
+const maxPolls = 8
+
+// Polling returns which thread was the first to be told by the kernel that the network
+// has something, or that time is up, if at an instant it still waited for a CPU since then,
+// or had got it no longer ago than within, in ns, or than a part of that wait; ok is
+// false if there is none. (With what it was told it wakes others, one after the other.)
+func (r *Recording) Polling(at, within, part int64) (tid int, ready int64, ok bool) {
+	last := sort.Search(len(r.polls), func(i int) bool { return r.polls[i].ready >= at })
+	for i := last - 1; i >= max(0, last-maxPolls); i-- {
+		if p := &r.polls[i]; p.in >= at-max(within, (p.in-p.ready)/part) {
+			tid, ready, ok = p.tid, p.ready, true
+		}
+	}
+	return tid, ready, ok
+}

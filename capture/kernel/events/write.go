@@ -1,0 +1,77 @@
+package events
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// Writer writes a recording. It is for one goroutine.
+type Writer struct {
+	w    *bufio.Writer
+	buf  []byte
+	left int64
+	// Stretches is how many were written.
+	Stretches int64
+}
+
+// afterBytes is what is kept for the last line.
+const afterBytes = 16 << 10
+
+// NewWriter writes the header of a recording that takes at most most bytes to w;
+// Schema and Fields are filled in.
+func NewWriter(w io.Writer, h Header, most int64) (*Writer, error) {
+	h.Schema, h.Fields = Schema, Fields
+	x := &Writer{w: bufio.NewWriterSize(w, 64<<10), left: most - afterBytes}
+	if err := x.object(map[string]any{"header": h}); err != nil {
+		return nil, fmt.Errorf("write kernel events: %w", err)
+	}
+	return x, nil
+}
+
+func (w *Writer) object(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.left -= int64(len(b)) + 1
+	_, err = w.w.Write(append(b, '\n'))
+	return err
+}
+
+// Write adds a stretch. It reports false, and writes nothing, when there is no more room.
+func (w *Writer) Write(s *Stretch) (room bool, err error) {
+	b := append(w.buf[:0], '[')
+	for i, v := range [...]int64{int64(s.TID), int64(s.CPU), s.Out, s.OnNS, s.OffNS, s.QueueNS, int64(s.Flags), int64(s.NR)} {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, v, 10)
+	}
+	b = append(b, ']', '\n')
+	w.buf = b
+	if w.left -= int64(len(b)); w.left < 0 {
+		w.left = 0
+		return false, nil
+	}
+	w.Stretches++
+	if _, err = w.w.Write(b); err != nil {
+		return false, fmt.Errorf("write kernel events: %w", err)
+	}
+	return true, nil
+}
+
+// Close writes the last line; it does not close the underlying writer.
+func (w *Writer) Close(a After) error {
+	a.Stretches = w.Stretches
+	err := w.object(map[string]any{"after": a})
+	if err == nil {
+		err = w.w.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("write kernel events: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,7 @@
+package kernel
+
+// The programs in the kernel come compiled: whoever uses this package needs no compiler.
+// To compile them takes clang and llvm-strip (apt-get install clang llvm libbpf-dev); a
+// test finds out whether that was forgotten.
+//
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types sched bpf/sched.bpf.c -- -mcpu=v3 -Wall -Werror

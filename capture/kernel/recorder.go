@@ -1,0 +1,42 @@
+// Package kernel records what the kernel's scheduler does with the threads of a process:
+// when each had a CPU, for how long it had none before, and why: it slept in a system
+// call, waited for a page that it touched, wanted a CPU that others had, or was stopped
+// by a quota. An execution trace of Go sees none of this once a goroutine has its thread.
+// What is recorded is the member kernel.events of an incident; package events reads it.
+//
+// Three small programs run in the kernel (eBPF, Linux on amd64 and arm64), where threads
+// are switched and woken. To load them takes root, or CAP_BPF and CAP_PERFMON, and a
+// kernel that describes its types (CONFIG_DEBUG_INFO_BTF), of 5.15 or newer. Nothing of
+// the process is touched: it needs no change, and does not notice.
+//
+// What it costs is bounded. Switches of other processes cost a comparison, those of the
+// recorded one some hundred ns; the kernel counts it, and After.Programs says it. Events
+// go through a buffer of fixed size to a file of bounded size: what does not fit in the
+// buffer is counted as lost, and when the file is full the programs are removed at once.
+// They live as long as this process has them open: it may be killed at any time.
+package kernel
+
+import (
+	"errors"
+	"io"
+)
+
+// ErrUnsupported: it is another operating system, or the kernel or the place lacks
+// what is needed. The error that wraps it says what.
+var ErrUnsupported = errors.New("scheduling events cannot be recorded here")
+
+// Options bound a recording. The zero value, with W set, is what a diagnosis uses.
+type Options struct {
+	// W takes kernel.events. It is written to by one goroutine at a time until
+	// Recorder.Stop returns.
+	W io.Writer
+	// MaxBytes bounds the file; 0 means 64 MiB, more than a million stretches.
+	MaxBytes int64
+	// Buffer is the size in bytes of the buffer between the kernel and the recorder,
+	// rounded up to what the kernel can have; 0 means 1 MiB, 18,000 stretches.
+	Buffer int
+
+	// old reads a thread's state as kernels before 5.18 need it, and whether it is
+	// throttled as those before 6.18 do; for tests.
+	old bool
+}
