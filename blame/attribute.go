@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
@@ -72,6 +73,9 @@ type Attribution struct {
 	// explaining is how much work is left for finding sections.
 	explaining int
 	blocking   map[string]blocking
+	// watch is what the kernel told of the threads, nil if nothing; keptOf sums up by P.
+	watch  *events.Recording
+	keptOf []kept
 }
 
 // release is a wake-up of a waiter at a site: the waiter's segment says by whom.
@@ -93,12 +97,14 @@ type Options struct {
 	// slowest tenth of each role is attributed and a deterministic sample of the rest.
 	MaxRequests int
 	Guards      Guards
+	// Watch is what the kernel told of the threads, nil if nothing is known.
+	Watch *events.Recording
 }
 
 // Attribute partitions the time of the requests that were found.
 func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a := &Attribution{
-		t: t, f: f, guards: o.Guards, late: -1,
+		t: t, f: f, guards: o.Guards, late: -1, watch: o.Watch,
 		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
 		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
@@ -117,6 +123,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a.findBlocking()
 	a.findSwitches()
 	a.stitched = a.stitch(!o.Guards.NoStitch)
+	a.findKept()
 	a.occ = t.Occupancy(len(a.Classes), a.classAt)
 	w := &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}
 	pick, weight := a.pick(o.MaxRequests)

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
@@ -53,6 +54,31 @@ func anyRequests(tl *timeline.Timeline, rng *rand.Rand) *request.Found {
 func anyGuards(bits uint64) Guards {
 	on := func(i int) bool { return bits>>(2*i)&3 == 0 }
 	return Guards{NoIdlePoll: on(0), NoBacklog: on(1), NoWakerIdle: on(2), NoTimeout: on(3), NoCover: on(4), NoInFlight: on(5), NoArrival: on(6), NoOnlyRelease: on(7), NoStitch: on(8)}
+}
+
+// anyWatch makes up what the kernel told of a trace's threads.
+func anyWatch(tl *timeline.Timeline, rng *rand.Rand) *events.Recording {
+	var out []events.Stretch
+	if tl.Duration() <= 0 {
+		return nil
+	}
+	for _, p := range tl.Procs {
+		for _, held := range p.Threads {
+			at := int64(tl.Start)
+			for n := 0; at < int64(tl.End) && n < 20; n++ {
+				length := func() int64 { return rng.Int64N(int64(tl.Duration())/4 + 2) }
+				s := events.Stretch{TID: int(held.M), CPU: rng.IntN(2), OffNS: length(), OnNS: length(), Flags: events.Flags(rng.IntN(16)), NR: rng.IntN(3) - 1}
+				s.QueueNS = rng.Int64N(s.OffNS + 1)
+				s.Out = at + s.OffNS + s.OnNS - rng.Int64N(2)*rng.Int64N(s.OffNS+1) // some overlap
+				s.OnNS = min(s.OnNS, s.Out)
+				s.OffNS = min(s.OffNS, s.Out-s.OnNS)
+				s.QueueNS = min(s.QueueNS, s.OffNS)
+				out = append(out, s)
+				at = s.Out
+			}
+		}
+	}
+	return events.New(events.Header{CPUs: 1 + rng.IntN(3)}, nil, out)
 }
 
 // everything runs all that reads an attribution.
@@ -109,6 +135,7 @@ func FuzzClosure(f *testing.F) {
 		}
 		rng := rand.New(rand.NewPCG(seed, 2))
 		everything(t, Attribute(tl, anyRequests(tl, rng), Options{Guards: anyGuards(rng.Uint64())}))
+		everything(t, Attribute(tl, anyRequests(tl, rng), Options{Watch: anyWatch(tl, rng)}))
 		everything(t, Attribute(tl, request.Find(tl, request.Options{}), Options{}))
 		sound(t, mispaired(Attribute(tl, anyRequests(tl, rng), Options{}), rng))
 	})

@@ -8,6 +8,7 @@ package blame
 import (
 	"cmp"
 
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -128,6 +129,10 @@ type Key struct {
 	Reason uint16
 	// Starter is who started the cycle, for what the garbage collector took.
 	Starter timeline.Starter
+	// Off is what the thread did instead of being on a CPU, as far as the kernel told:
+	// the one that ran the goroutine, for Behind those that had the Ps, for waits the one
+	// that saw their end late. Unknown is on a CPU, or not known.
+	Off events.State
 	// First is the hop next to the request, Last the one next to the leaf. Queue
 	// is the deepest hop at the site of the first queue on the way: whom everybody
 	// in it waited for. Waits for children and replies are no queues.
@@ -180,7 +185,7 @@ func (s Stretch) Length() timeline.Time { return s.To - s.From }
 func compareKeys(x, y Key) int {
 	return cmp.Or(
 		cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Flags, y.Flags), cmp.Compare(x.Class, y.Class),
-		cmp.Compare(x.Site, y.Site), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Starter, y.Starter),
+		cmp.Compare(x.Site, y.Site), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Starter, y.Starter), cmp.Compare(x.Off, y.Off),
 		compareHops(x.First, y.First), compareHops(x.Queue, y.Queue), compareHops(x.Last, y.Last),
 	)
 }

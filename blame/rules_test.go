@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
@@ -81,9 +82,46 @@ func attribute(t *testing.T, script, off string) (*timelinetest.Script, *Attribu
 	t.Helper()
 	guards, options := switches(t, off)
 	s, tl := timelinetest.Read(t, script, options)
-	a := Attribute(tl, found(t, s, tl), Options{Guards: guards})
+	a := Attribute(tl, found(t, s, tl), Options{Guards: guards, Watch: watched(t, s, tl)})
 	sound(t, a)
 	return s, a
+}
+
+// watched makes the script's off lines known; nil if there are none. Other processes
+// have so many CPUs that the process has next to none.
+func watched(t *testing.T, s *timelinetest.Script, tl *timeline.Timeline) *events.Recording {
+	t.Helper()
+	var out []events.Stretch
+	for i, o := range s.Offs {
+		next := tl.End
+		for _, x := range s.Offs[i+1:] {
+			if x.M == o.M {
+				next = min(next, timeline.Time(x.Start))
+			}
+		}
+		x := events.Stretch{TID: int(o.M), Out: int64(next), OnNS: int64(next) - int64(o.End), OffNS: int64(o.End - o.Start)}
+		switch o.Why {
+		case "queued":
+			x.QueueNS, x.Flags = x.OffNS, events.Preempted
+		case "stopped":
+			x.QueueNS, x.Flags = x.OffNS, events.Throttled
+		case "faulted":
+			x.NR, x.Flags = -1, events.Uninterruptible
+		case "blocked":
+			x.Flags = events.Uninterruptible
+		case "slept":
+		default:
+			t.Fatalf("off because of %s", o.Why)
+		}
+		if first := !slices.ContainsFunc(out, func(y events.Stretch) bool { return y.TID == x.TID }); first {
+			out = append(out, events.Stretch{TID: x.TID, Out: int64(o.Start), OnNS: int64(o.Start) - int64(tl.Start)})
+		}
+		out = append(out, x)
+	}
+	if out == nil {
+		return nil
+	}
+	return events.New(events.Header{CPUs: 1 << 40}, nil, out)
 }
 
 // found makes the script's request lines known.
@@ -198,6 +236,9 @@ func leaf(s *timelinetest.Script, a *Attribution, k Key) string {
 		if k.Flags&(1<<i) != 0 {
 			flags = append(flags, name)
 		}
+	}
+	if k.Off != events.Unknown {
+		flags = append(flags, k.Off.String())
 	}
 	if len(flags) > 0 {
 		text += ", " + strings.Join(flags, " ")

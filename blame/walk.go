@@ -4,6 +4,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -151,7 +152,7 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 		}
 		switch s.Kind {
 		case timeline.Running:
-			w.running(at, g, s, from, end)
+			w.running(at, g, i, from, end)
 		case timeline.Runnable:
 			k := Key{}
 			if i > 0 && me.Segs[i-1].Kind == timeline.Syscall {
@@ -160,7 +161,7 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 			if w.a.switched(g, i) {
 				k.Flags |= Switched
 			}
-			w.runnable(at, k, s.P, from, end)
+			w.runnable(at, k, g, i, from, end)
 		case timeline.Syscall:
 			k := Key{Kind: Syscall, Class: w.a.classAt(g, s.Start), Site: w.a.siteOf(s.Stack)}
 			switch site := &w.a.Sites[k.Site]; {
@@ -169,7 +170,15 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 			case site.Kind.sleeps():
 				k.Kind = Timer
 			}
-			w.add(at, k, end-from)
+			rest := end - from
+			if parts, ok := w.a.parts(g, i, from, end); ok {
+				rest = w.off(at, k, rest, &parts, queues[:]...)
+				rest = w.off(at, k, rest, &parts, events.Faulted, events.Blocked)
+				if k.Kind == Cgo {
+					rest = w.off(at, k, rest, &parts, events.Slept)
+				}
+			}
+			w.add(at, k, rest)
 		case timeline.Waiting:
 			w.waiting(at, g, s, from, end)
 		}
@@ -197,10 +206,11 @@ func (w *walker) beforeBirth(at *where, g timeline.GID, from, to timeline.Time) 
 	}
 }
 
-// running splits executed time: GC assists first, then stops that g itself
-// caused, then g's own code.
-func (w *walker) running(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time) {
+// running splits executed time, of segment i of g: GC assists first, then stops that g
+// itself caused, then what its thread was not on a CPU for, then g's own code.
+func (w *walker) running(at *where, g timeline.GID, i int, from, to timeline.Time) {
 	me := &w.a.t.Gs[g]
+	s := &me.Segs[i]
 	class := w.a.classAt(g, from)
 	assist := timeline.Overlap(me.Assists, from, to)
 	w.collected(at, Key{Kind: Assist, Class: class}, assist, from, to)
@@ -213,7 +223,12 @@ func (w *walker) running(at *where, g timeline.GID, s *timeline.Segment, from, t
 		}
 	}
 	silent := min(rest, timeline.Overlap(w.a.t.Silences, from, to))
-	if w.a.descheduled(g, s) {
+	if parts, ok := w.a.parts(g, i, from, to); ok {
+		k := Key{Kind: CPU, Class: class}
+		rest = w.off(at, k, rest, &parts, queues[:]...)
+		rest = w.off(at, k, rest, &parts, events.Faulted, events.Blocked, events.Slept)
+		silent = min(silent, rest, timeline.Time(parts[events.Unknown]))
+	} else if w.a.descheduled(g, s) {
 		silent = rest
 	}
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Silent}, silent)
@@ -269,9 +284,10 @@ const samplePeriod = timeline.Time(10e6)
 
 // runnable splits time spent waiting for a P: the world was stopped, a P was
 // idle (so the thread was late, or GC workers on the idle Ps passed the queue of P p
-// over, or a call kept p), or all Ps executed something.
-func (w *walker) runnable(at *where, k Key, p int16, from, to timeline.Time) {
+// over, or a call kept p), or all Ps executed something. It is segment i of g.
+func (w *walker) runnable(at *where, k Key, g timeline.GID, i int, from, to timeline.Time) {
 	t := w.a.t
+	p := t.Gs[g].Segs[i].P
 	idle := t.IdleSpans()
 	si, ii := w.a.stwAfter(from), sort.Search(len(idle), func(i int) bool { return idle[i].End > from })
 	for from < to {
@@ -303,7 +319,11 @@ func (w *walker) runnable(at *where, k Key, p int16, from, to timeline.Time) {
 				}
 			}
 			w.collected(at, Key{Kind: Behind, Flags: k.Flags, Class: timeline.ClassGCWorker}, passed, from, end)
-			w.late(at, k, from, end, passed+kept)
+			parts, _ := w.a.parts(g, i, from, end)
+			late := k
+			late.Kind = LateWakeup
+			rest := w.off(at, late, end-from-passed-kept, &parts, queues[:]...)
+			w.late(at, k, from, end, end-from-rest)
 		} else {
 			if ii < len(idle) {
 				end = min(end, idle[ii].Start)
@@ -348,12 +368,16 @@ func (w *walker) behind(at *where, k Key, from, to, since, until timeline.Time) 
 		return
 	}
 	w.parts = split(int64(to-from), w.exec, w.parts)
+	off := w.a.keptIn(since, until, total)
 	for c, ns := range w.parts {
-		if k.Class = ClassID(c); k.Class == timeline.ClassGCWorker || k.Class == timeline.ClassGCAssist {
-			w.collected(at, k, timeline.Time(ns), since, until)
-		} else {
-			w.add(at, k, timeline.Time(ns))
-		}
+		k.Class = ClassID(c)
+		w.behindKept(k, timeline.Time(ns), &off, func(k Key, ns timeline.Time) {
+			if k.Class == timeline.ClassGCWorker || k.Class == timeline.ClassGCAssist {
+				w.collected(at, k, ns, since, until)
+			} else {
+				w.add(at, k, ns)
+			}
+		})
 	}
 }
 
@@ -465,8 +489,10 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 // an idle P was late, as far as threads are late in this recording.
 func (w *walker) timer(at *where, g timeline.GID, k Key, s *timeline.Segment, from, to timeline.Time) {
 	k.Kind = Timer
+	whole := to == s.End
+	to = w.unseen(at, g, s, k, max(from, min(to, s.Start+w.a.nominal(k.Site))), to)
 	due, late := to, timeline.Time(0)
-	if usual := w.a.nominal(k.Site); usual > 0 && to == s.End && !w.a.guards.NoIdlePoll {
+	if usual := w.a.nominal(k.Site); usual > 0 && whole && !w.a.guards.NoIdlePoll {
 		over := max(from, s.Start+usual)
 		due = min(to, max(over, w.a.t.LastTimers(w.a.fellAsleepOn(g, s), to)))
 		if w.a.constant(k.Site) {
@@ -479,7 +505,9 @@ func (w *walker) timer(at *where, g timeline.GID, k Key, s *timeline.Segment, fr
 	w.add(at, k, due-late-from)
 	k.Flags |= Due
 	w.late(at, k, due-late, due, 0)
-	w.behind(at, Key{Flags: k.Flags, Site: k.Site}, due, to, due, to)
+	marked := w.a.t.Marked(due, to)
+	w.collected(at, Key{Kind: Behind, Flags: k.Flags, Class: timeline.ClassGCWorker, Site: k.Site}, marked, due, to)
+	w.behind(at, Key{Flags: k.Flags, Site: k.Site}, due+marked, to, due, to)
 }
 
 // fellAsleepOn returns the P that g ran on before it waited in s: that one has its
@@ -573,6 +601,7 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, 
 	if w.inbound(at, k.Site, s) {
 		k.Flags |= Inbound
 	}
+	to = w.unseen(at, g, s, k, from, to)
 	polled := to
 	if !w.a.guards.NoIdlePoll {
 		polled = min(to, max(from, w.a.t.LastPoll(min(to, s.End))))

@@ -1,7 +1,9 @@
 package timeline
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/gotrace"
@@ -74,6 +76,20 @@ func one(b bool) int {
 	return 0
 }
 
+// union returns spans in order of time, those that touch each other as one.
+func union(spans []Span) []Span {
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	out := spans[:0]
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.Start <= out[n-1].End {
+			out[n-1].End = max(out[n-1].End, s.End)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
 // IdleSpans returns the spans in which at least one P was idle (see
 // [Activity.Free]), in order of time. The slice belongs to the Timeline.
 func (t *Timeline) IdleSpans() []Span { return t.idle }
@@ -105,7 +121,7 @@ func (t *Timeline) Backlog(at Time) Time {
 // within PollBatch before at is the end of the wait itself: a P that ran out of work
 // polls, and delivers; and so is what happened within a [Coincidence].
 func (t *Timeline) LastPoll(at Time) Time {
-	last := t.lastFree(at)
+	last := t.lastFree(t.idle, at)
 	i := sort.Search(len(t.Polls), func(i int) bool { return t.Polls[i] > at-PollBatch }) - 1
 	if i >= 0 && t.Polls[i] > last {
 		last = t.Polls[i]
@@ -122,11 +138,14 @@ func (t *Timeline) LastPoll(at Time) Time {
 const Coincidence = 16
 
 // LastTimers returns the last instant not after at, at which the due timers of P p are
-// known to have been run: a P was idle, or p took up a goroutine, before which it runs
-// its own. What happened within PollBatch before at is the end of the wait itself. A P
+// known to have been run: a thread let go of a P because there was nothing to do, and so
+// had looked for the timers of all, or p took up a goroutine, before which it runs its own.
+// An idle-priority GC worker looks for goroutines and at the network, but not for timers,
+// and who finds a goroutine does not look for the timers of other Ps (source:
+// runtime.pollWork, runtime.findRunnable). What happened within PollBatch before at is the end of the wait itself. A P
 // that is not known (-1) took up nothing. (Sysmon polls the network, but runs no timers.)
 func (t *Timeline) LastTimers(p int16, at Time) Time {
-	last := t.lastFree(at)
+	last := t.lastFree(t.parked, at)
 	k, ok := t.proc(p)
 	if !ok {
 		return last
@@ -140,17 +159,17 @@ func (t *Timeline) LastTimers(p int16, at Time) Time {
 	return last
 }
 
-// lastFree is the last instant not after at, at which some P was idle and had not just
-// run out of work, or the start of the trace: for less than PollBatch, or for less than a
-// Coincidence of a time, before it, for which none had been.
-func (t *Timeline) lastFree(at Time) Time {
-	i := sort.Search(len(t.idle), func(i int) bool { return t.idle[i].Start > at-PollBatch }) - 1
+// lastFree is the last instant not after at in one of spans, in which some P is idle and
+// had not just run out of work, or the start of the trace: for less than PollBatch, or for
+// less than a Coincidence of a time, before it, for which none had been.
+func (t *Timeline) lastFree(spans []Span, at Time) Time {
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].Start > at-PollBatch }) - 1
 	for j, n := i, 0; j >= 0 && n < maxFlickers; j, n = j-1, n+1 {
-		busy := t.idle[j].Start - t.Start
+		busy := spans[j].Start - t.Start
 		if j > 0 {
-			busy = t.idle[j].Start - t.idle[j-1].End
+			busy = spans[j].Start - spans[j-1].End
 		}
-		if at-t.idle[j].Start <= busy/Coincidence {
+		if at-spans[j].Start <= busy/Coincidence {
 			i = j - 1
 			break
 		}
@@ -158,7 +177,7 @@ func (t *Timeline) lastFree(at Time) Time {
 	if i < 0 {
 		return t.Start
 	}
-	return min(at, t.idle[i].End)
+	return min(at, spans[i].End)
 }
 
 // maxFlickers bounds how many times within a Coincidence a P may be idle for a moment
@@ -190,6 +209,10 @@ func (t *Timeline) Passed(p int16, a, b Time) (sum Time) {
 	}
 	return sum
 }
+
+// Marked returns for how long in [a, b] every P that seems idle ran an idle-priority GC
+// worker: who waits for a timer waits for these, too.
+func (t *Timeline) Marked(a, b Time) Time { return Overlap(t.marking, a, b) }
 
 // Kept yields the system calls that kept P p, and for how long in [a, b], while
 // every idle P ran an idle-priority GC worker: who is in the queue of p has to wait

@@ -52,6 +52,36 @@ type Stint struct {
 type Proc struct {
 	ID     gotrace.ProcID
 	Stints []Stint
+	// Threads are the threads that had it, in order of time.
+	Threads []Held
+}
+
+// Held is since when a thread has a P.
+type Held struct {
+	From Time
+	M    gotrace.ThreadID
+}
+
+// ThreadOn returns which thread had P p at an instant, [gotrace.NoThread] if that is
+// not known. A P that is idle has none: then it is the last that had it.
+func (t *Timeline) ThreadOn(p int16, at Time) gotrace.ThreadID {
+	k, ok := t.proc(p)
+	if !ok {
+		return gotrace.NoThread
+	}
+	held := t.Procs[k].Threads
+	i := sort.Search(len(held), func(i int) bool { return held[i].From > at }) - 1
+	if i < 0 {
+		return gotrace.NoThread
+	}
+	return held[i].M
+}
+
+// had notes that a thread has the P.
+func (p *procState) had(m gotrace.ThreadID, at Time) {
+	if n := len(p.proc.Threads); m != gotrace.NoThread && (n == 0 || p.proc.Threads[n-1].M != m) {
+		p.proc.Threads = append(p.proc.Threads, Held{at, m})
+	}
 }
 
 // LateMin is the shortest time without any event, between something being ready
@@ -96,6 +126,9 @@ type procState struct {
 	leftBy gotrace.ThreadID
 	left   Time
 	unused bool
+	// parked is since when it has had no thread for lack of work, as far as is known; never
+	// if it has one.
+	parked Time
 }
 
 func (p *procState) put(end Time, g GID, what Activity) {
@@ -160,7 +193,7 @@ func (b *builder) p(id gotrace.ProcID) *procState {
 		if id < 0 || id > maxProcs {
 			return nil
 		}
-		p = &procState{proc: Proc{ID: id}, since: b.t.Start, g: NoG, leftBy: gotrace.NoThread}
+		p = &procState{proc: Proc{ID: id}, since: b.t.Start, g: NoG, leftBy: gotrace.NoThread, parked: b.t.Start}
 		b.procs[id] = p
 	}
 	return p
@@ -178,7 +211,11 @@ func (b *builder) proc(ev *gotrace.Event) {
 	}
 	picking := p.what == Scheduler
 	p.endScheduler(at, never)
+	b.park(p, at, ev.To != gotrace.Running && b.stopping == 0 && (picking || ev.From == gotrace.Undetermined))
 	if ev.To == gotrace.Running {
+		if ev.From != gotrace.Undetermined {
+			p.had(ev.M, at)
+		}
 		p.unused = true
 		p.set(at, NoG, Scheduler)
 	} else {
@@ -190,6 +227,16 @@ func (b *builder) proc(ev *gotrace.Event) {
 			p.leftBy = ev.M
 		}
 		p.set(at, NoG, Idle)
+	}
+}
+
+// park notes that a P has no thread any more, because it has no work, or that it has one.
+func (b *builder) park(p *procState, at Time, parked bool) {
+	if p.parked < at {
+		b.t.parked = append(b.t.parked, Span{Start: p.parked, End: at, G: NoG})
+	}
+	if p.parked = never; parked {
+		p.parked = at
 	}
 }
 
@@ -218,6 +265,8 @@ func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
 		return
 	}
 	at := ev.Time
+	p.had(ev.M, at)
+	p.parked = never
 	if ev.From == gotrace.Undetermined {
 		at = b.t.Start
 	}
@@ -299,6 +348,7 @@ func (b *builder) finishProcs() {
 		b.p(gotrace.ProcID(id))
 	}
 	for _, p := range b.procs {
+		b.park(p, t.End, false)
 		p.endScheduler(t.End, never)
 		p.put(t.End, p.g, p.what)
 		if !b.o.StoppedIdle {
@@ -309,6 +359,7 @@ func (b *builder) finishProcs() {
 		}
 		t.Procs = append(t.Procs, p.proc)
 	}
+	t.parked = union(t.parked)
 	t.GOMAXPROCS = max(t.GOMAXPROCS, len(t.Procs))
 	sort.Slice(t.Procs, func(i, j int) bool { return t.Procs[i].ID < t.Procs[j].ID })
 }

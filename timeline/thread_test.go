@@ -90,3 +90,24 @@ func TestWhoWaitsForAnotherThread(t *testing.T) {
 		})
 	}
 }
+
+// A P is a thread's from the first that it runs there, or takes the P for, until another's.
+func TestWhichThreadHasAP(t *testing.T) {
+	_, tl := timelinetest.Read(t, `
+procs 2
+0ms g1 runs on p0
+0ms p1 idle
+1ms g1 starts g2
+2ms p1 busy
+3ms g2 runs on p1
+4ms end`, timeline.Options{})
+	for _, c := range []struct {
+		p    int16
+		at   timeline.Time
+		want gotrace.ThreadID
+	}{{0, tl.Start + 1e6, 0}, {1, tl.Start + 1e6, gotrace.NoThread}, {1, tl.Start + 2e6, 1}, {1, tl.End, 1}, {2, tl.End, gotrace.NoThread}, {-1, tl.End, gotrace.NoThread}} {
+		if got := tl.ThreadOn(c.p, c.at); got != c.want {
+			t.Errorf("P %d at %v: thread %d, want %d", c.p, c.at-tl.Start, got, c.want)
+		}
+	}
+}

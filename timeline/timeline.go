@@ -219,8 +219,8 @@ type Timeline struct {
 	runnable []toggle
 	// idle and queued are the merged spans in which a P was idle and in which
 	// somebody was runnable, marking those of the idle ones in which every idle P
-	// ran a GC worker.
-	idle, queued, marking []Span
+	// ran a GC worker; parked are those in which a P had no thread, for lack of work.
+	idle, queued, marking, parked []Span
 }
 
 // SilenceMin is the shortest span without events that counts as a silence. The

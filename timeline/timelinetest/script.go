@@ -18,6 +18,7 @@ import (
 //	stack NAME = inner < middle < root   functions, innermost first
 //	home g1 at NAME                      where g1 waits for its next piece of work
 //	request /x g1 2ms-5ms g2 5ms-7ms     parts of a request; "open" behind them: in flight
+//	off 0 queued 2ms-3ms                 thread 0, which P 0 has by itself, is on no CPU
 //	repeat 9 ... again                   the lines between, so many times
 //	1ms   p0 busy | p0 idle | p1 takes p0
 //	1ms   g1 runs on p0 [at NAME]        only a first status has a stack
@@ -42,9 +43,17 @@ type Script struct {
 	// Homes are the stacks of the home lines, Requests what the request lines say.
 	Homes    map[gotrace.GoID]gotrace.StackID
 	Requests []Request
+	Offs     []Off
 
 	names map[string]gotrace.StackID
 	last  time.Duration
+}
+
+// Off is an off line: for how long a thread was on no CPU, and why.
+type Off struct {
+	M          gotrace.ThreadID
+	Why        string
+	Start, End gotrace.Time
 }
 
 // Request is a request line.
@@ -129,6 +138,8 @@ func (s *Script) line(line string) error {
 		return err
 	case "request":
 		return s.request(strings.Fields(rest))
+	case "off":
+		return s.off(strings.Fields(rest))
 	}
 	at, err := time.ParseDuration(strings.TrimPrefix(first, "+"))
 	if err != nil {
@@ -154,20 +165,39 @@ func (s *Script) request(words []string) error {
 		if err != nil {
 			return err
 		}
-		from, to, _ := strings.Cut(words[1], "-")
-		a, err := time.ParseDuration(from)
+		a, b, err := between(words[1])
 		if err != nil {
 			return err
 		}
-		b, err := time.ParseDuration(to)
-		if err != nil {
-			return err
-		}
-		r.Parts = append(r.Parts, Part{g, Epoch + gotrace.Time(a), Epoch + gotrace.Time(b)})
+		r.Parts = append(r.Parts, Part{g, a, b})
 	}
 	r.Open = len(words) == 1 && words[0] == "open"
 	s.Requests = append(s.Requests, r)
 	return nil
+}
+
+func (s *Script) off(words []string) error {
+	if len(words) != 3 {
+		return fmt.Errorf("no thread, reason and time")
+	}
+	m, err := strconv.Atoi(words[0])
+	if err != nil {
+		return err
+	}
+	a, b, err := between(words[2])
+	s.Offs = append(s.Offs, Off{gotrace.ThreadID(m), words[1], a, b})
+	return err
+}
+
+// between reads instants such as 2ms-5ms.
+func between(word string) (from, to gotrace.Time, err error) {
+	a, b, _ := strings.Cut(word, "-")
+	x, err := time.ParseDuration(a)
+	if err != nil {
+		return 0, 0, err
+	}
+	y, err := time.ParseDuration(b)
+	return Epoch + gotrace.Time(x), Epoch + gotrace.Time(y), err
 }
 
 // stack cuts " WORD NAME" off the end of a line.

@@ -1,0 +1,187 @@
+package blame
+
+import (
+	"sort"
+
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+// A trace does not know whether a thread was on a CPU; the kernel does, see package
+// events. What it tells of the threads colours leaves (Key.Off): running time and calls
+// into C and the kernel in which the thread was off the CPU; time in which a goroutine
+// was ready, a P idle and the thread that ran it later wanted a CPU; time in which the
+// holder of a P was kept from one; and the end of a wait for a peer or for time to pass
+// if the thread that saw it first had to wait for a CPU.
+
+// seenWithin is how long at most a thread that got a CPU takes to see the end of waits
+// for which it was woken: a batch of the poller, see [timeline.PollBatch].
+const seenWithin = timeline.PollBatch
+
+// queues are the states in which a thread wants a CPU and has none.
+var queues = [...]events.State{events.Queued, events.Crowded, events.Stopped}
+
+// Watched reports whether it is known, from the kernel's events, when the threads were
+// on a CPU.
+func (a *Attribution) Watched() bool { return a.watch != nil }
+
+// Watch returns the kernel's events, nil if there are none.
+func (a *Attribution) Watch() *events.Recording { return a.watch }
+
+// threadOf returns the thread of a goroutine's segment: of a running one that of its P,
+// of a call that of the segment before it, of a ready goroutine that of the one after it.
+// It is [gotrace.NoThread] if it is not known.
+func (a *Attribution) threadOf(g timeline.GID, seg int) gotrace.ThreadID {
+	segs := a.t.Gs[g].Segs
+	if s := &segs[seg]; s.Kind == timeline.Syscall {
+		seg--
+	} else if s.Kind == timeline.Runnable {
+		seg++
+	}
+	if seg < 0 || seg >= len(segs) || segs[seg].Kind != timeline.Running {
+		return gotrace.NoThread
+	}
+	return a.t.ThreadOn(segs[seg].P, segs[seg].Start)
+}
+
+// parts is what the thread of a segment did in [from, to]; ok is false if nothing of it
+// is known.
+func (a *Attribution) parts(g timeline.GID, seg int, from, to timeline.Time) (p [events.States]int64, ok bool) {
+	if a.watch == nil {
+		return p, false
+	}
+	m := a.threadOf(g, seg)
+	if m == gotrace.NoThread || !a.watch.Knows(int(m)) {
+		return p, false
+	}
+	return a.watch.Split(int(m), int64(from), int64(to)), true
+}
+
+// off adds the parts of states as k, as far as there is room, and returns the room left.
+func (w *walker) off(at *where, k Key, room timeline.Time, parts *[events.States]int64, states ...events.State) timeline.Time {
+	for _, s := range states {
+		d := min(room, timeline.Time(parts[s]))
+		k.Off = s
+		w.add(at, k, d)
+		room -= d
+	}
+	return room
+}
+
+// unseen adds, as k, the part of a wait of g in [from, to] for which its end was not
+// seen, because the thread that saw it, or one that the kernel had told of it, waited for
+// a CPU. It returns until when the wait remains to be attributed.
+func (w *walker) unseen(at *where, g timeline.GID, s *timeline.Segment, k Key, from, to timeline.Time) timeline.Time {
+	a := w.a
+	if a.watch == nil || to != s.End {
+		return to
+	}
+	m, ready, ok := a.watch.Polling(int64(s.End), int64(seenWithin), int64(timeline.Coincidence))
+	if by := a.sawEnd(g, s); by != gotrace.NoThread {
+		since, in, known := a.watch.Got(int(by), int64(s.End))
+		if known && timeline.Time(in) >= s.End-seenWithin && (!ok || since < ready) {
+			m, ready, ok = int(by), since, true
+		}
+	}
+	since := max(from, timeline.Time(ready))
+	if !ok || since >= to {
+		return to
+	}
+	parts := a.watch.Split(m, int64(since), int64(to))
+	return since + w.off(at, k, to-since, &parts, queues[:]...)
+}
+
+// sawEnd returns the thread that saw the end of a wait that no goroutine ended.
+func (a *Attribution) sawEnd(g timeline.GID, s *timeline.Segment) gotrace.ThreadID {
+	me := &a.t.Gs[g]
+	next := me.SegmentAt(s.End + 1)
+	if next >= len(me.Segs) || me.Segs[next].P < 0 { // of a ready or a running goroutine
+		return gotrace.NoThread
+	}
+	return a.t.ThreadOn(me.Segs[next].P, s.End)
+}
+
+// kept is what the threads of one P's holders did, summed up to the end of each stint.
+type kept struct {
+	ends []timeline.Time
+	sums [][len(keptStates)]int64
+}
+
+// keptStates are the states in which who has a P does nothing with it.
+var keptStates = [...]events.State{events.Queued, events.Crowded, events.Stopped, events.Faulted}
+
+// findKept sums up, for each P, for how long its holders were kept from a CPU.
+func (a *Attribution) findKept() {
+	if a.watch == nil {
+		return
+	}
+	a.keptOf = make([]kept, len(a.t.Procs))
+	for i := range a.t.Procs {
+		p := &a.t.Procs[i]
+		k := &a.keptOf[i]
+		var sum [len(keptStates)]int64
+		for j := range p.Stints {
+			s := &p.Stints[j]
+			if s.What.Free() || s.What == timeline.Gone || s.What == timeline.Stopped {
+				continue
+			}
+			m := a.t.ThreadOn(int16(p.ID), s.Start)
+			if m == gotrace.NoThread {
+				continue
+			}
+			parts := a.watch.Split(int(m), int64(s.Start), int64(s.End))
+			any := false
+			for n, state := range keptStates {
+				sum[n] += parts[state]
+				any = any || parts[state] > 0
+			}
+			if any {
+				k.ends, k.sums = append(k.ends, s.End), append(k.sums, sum)
+			}
+		}
+	}
+}
+
+// until returns the sums up to an instant, of the stints that ended by then.
+func (k *kept) until(at timeline.Time) (sum [len(keptStates)]int64) {
+	if i := sort.Search(len(k.ends), func(i int) bool { return k.ends[i] > at }); i > 0 {
+		return k.sums[i-1]
+	}
+	return sum
+}
+
+// keptIn returns for which parts of the time that the Ps were held for in [from, to],
+// busy altogether, their holders were kept from a CPU: by keptStates.
+func (a *Attribution) keptIn(from, to, busy timeline.Time) (parts [len(keptStates)]float64) {
+	for i := range a.keptOf {
+		before, after := a.keptOf[i].until(from), a.keptOf[i].until(to)
+		for n := range parts {
+			parts[n] += float64(after[n]-before[n]) / float64(busy)
+		}
+	}
+	var sum float64
+	for _, x := range parts {
+		sum += x
+	}
+	if sum > 1 { // stints at the ends
+		for n := range parts {
+			parts[n] /= sum
+		}
+	}
+	return parts
+}
+
+// behindKept adds ns behind holders of Ps, k, split by whether these were kept from a CPU.
+func (w *walker) behindKept(k Key, ns timeline.Time, parts *[len(keptStates)]float64, add func(k Key, ns timeline.Time)) {
+	rest := ns
+	for n, x := range parts {
+		if d := min(rest, timeline.Time(x*float64(ns))); d > 0 {
+			k.Off = keptStates[n]
+			add(k, d)
+			rest -= d
+		}
+	}
+	k.Off = events.Unknown
+	add(k, rest)
+}
