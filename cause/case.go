@@ -109,11 +109,12 @@ func (c *Case) guessed(requests []int) float64 {
 // Key returns a key by id.
 func (c *Case) Key(id blame.KeyID) blame.Key { return c.A.Keys[id] }
 
-// Free returns the ids of the keys that nobody claimed and f accepts.
+// Free returns the ids of the keys that nobody claimed and f accepts, but those of which
+// it is known that a thread wanted a CPU: see OffCPU.
 func (c *Case) Free(f func(k blame.Key) bool) []blame.KeyID {
 	var out []blame.KeyID
 	for i, k := range c.A.Keys {
-		if !c.taken[i] && f(k) {
+		if !c.taken[i] && !wants(k) && f(k) {
 			out = append(out, blame.KeyID(i))
 		}
 	}

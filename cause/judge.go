@@ -10,6 +10,7 @@ import (
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/dependency"
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/timeline"
 )
@@ -618,7 +619,10 @@ func (c *Case) columns(outcomes []outcome) (blame.Columns, []leafName) {
 			cols[i] = len(outcomes)
 			continue
 		}
-		key := leafKey{k.Kind, k.Class, k.Site, k.Flags & blame.Self}
+		key := leafKey{k.Kind, k.Class, k.Site, k.Flags & blame.Self, k.Off}
+		if wants(k) {
+			key = leafKey{off: k.Off}
+		}
 		n, ok := byName[key]
 		if !ok {
 			n = len(names)
@@ -635,13 +639,23 @@ type leafKey struct {
 	class blame.ClassID
 	site  blame.SiteID
 	flags blame.Flags
+	off   events.State
 }
+
+// offNames say who had the CPU that a thread wanted.
+var offNames = map[events.State]string{events.Queued: "others had it", events.Crowded: "the process's own threads had it", events.Stopped: "the quota was used up"}
 
 // leafText describes a leaf for the list of unnamed ones.
 func (c *Case) leafText(k blame.Key) string {
 	who := c.ClassName(k.Class)
 	if k.Flags&blame.Self != 0 {
 		who = "the request itself"
+	}
+	switch {
+	case wants(k):
+		return "wanting a CPU: " + offNames[k.Off]
+	case k.Off == events.Faulted:
+		return "waiting for a page: " + who
 	}
 	switch k.Kind {
 	case blame.CPU:

@@ -45,6 +45,11 @@ func (c *Case) PunctualWork(what string, keys []blame.KeyID) Evidence {
 // punctual is Punctual, for waits that end with a wake-up if woken is set. It looks at the
 // requests that most of the waiting is in.
 func (c *Case) punctual(what string, keys []blame.KeyID, woken bool) Evidence {
+	if e, doubt := c.Stolen(); c.Watched() && doubt {
+		return e
+	} else if c.Watched() {
+		return c.keptApart("this: " + what + " took " + Ms(c.Sum(keys)))
+	}
 	requests, ns, uneven := c.carriers(keys)
 	n := c.outside(requests)
 	longest, often := c.A.LateIn(c.spansOf(requests))
@@ -142,7 +147,7 @@ const outMin = 3
 // longer, n times each, if threads may have waited for a CPU for as long at the ends of
 // these waits.
 func (c *Case) crowded(ns, n float64) []Evidence {
-	if c.Host == nil || !c.Host.Scheduled {
+	if c.Host == nil || !c.Host.Scheduled || c.Watched() {
 		return nil
 	}
 	d := min(c.Lateness(), n*c.Host.TailWait())
@@ -205,7 +210,10 @@ func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
 	}
 	times := max(1, float64(c.A.Waits(site).Timers)/float64(max(1, len(c.P.All()))))
 	out := append(c.marked(site), c.crowded(ns, times)...)
-	if n == 0 {
+	if e, doubt := c.Stolen(); doubt && c.Watched() {
+		return append(out, e)
+	}
+	if n == 0 || c.Watched() {
 		return out
 	}
 	threads, often := c.A.LateIn(c.tailSpans())
@@ -236,7 +244,7 @@ func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
 // they ran: where they were not, the end of what is outside is seen late, too.
 func (c *Case) RunningOnCPU() []Evidence {
 	f := c.OnCPUAll()
-	if c.Host != nil || !f.Known {
+	if c.Host != nil || c.Watched() || !f.Known {
 		return nil
 	}
 	return []Evidence{{
@@ -265,6 +273,9 @@ const MinLooks, MinSeen = 7, 3
 // requests' time that keys make up, and clearly more often than at other times.
 // It is unknown without the host's evidence, with too few looks, and in between.
 func (c *Case) Blocked(keys []blame.KeyID) Evidence {
+	if c.Watched() {
+		return c.blockedIn(keys)
+	}
 	if c.Host == nil {
 		return Evidence{Text: "whether threads waited for a device meanwhile is unknown: no host evidence was recorded", Holds: Unknown, Record: RecordHost}
 	}

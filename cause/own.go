@@ -15,7 +15,7 @@ func (c *Case) OwnCPU() (tail, typical float64) { return c.ownCPU(c.Tail), c.own
 // OwnCode reports whether a key is what requests, their children, or one for many of
 // them computed.
 func (c *Case) OwnCode(k blame.Key) bool {
-	if k.Kind != blame.CPU {
+	if k.Kind != blame.CPU || wants(k) {
 		return false
 	}
 	first := c.HopKind(k.First)
@@ -26,7 +26,7 @@ func (c *Case) ownCPU(requests []int) float64 {
 	var ns float64
 	for _, r := range requests {
 		for _, p := range c.A.Requests[r].Pieces {
-			if k := c.Key(p.Key); k.Kind == blame.CPU && k.Flags&blame.Self != 0 {
+			if k := c.Key(p.Key); k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !wants(k) {
 				ns += float64(p.NS)
 			}
 		}

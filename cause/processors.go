@@ -264,8 +264,8 @@ func (c *Case) ClassCPU(class blame.ClassID) Evidence {
 // doubted is the evidence that a class may not have been on a CPU while the slow
 // requests waited, whatever it was over the recording.
 func (c *Case) doubted(class blame.ClassID) (e Evidence, doubt bool) {
-	if e, doubt := c.Stolen(); doubt {
-		return e, true
+	if e, doubt := c.Stolen(); doubt || c.Watched() {
+		return e, doubt
 	}
 	f, doubt := c.Kept(class)
 	if !doubt {
@@ -295,6 +295,9 @@ func (c *Case) Stolen() (e Evidence, doubt bool) {
 // CPUEvidence says whether something that ran was on a CPU while it did: by its CPU
 // samples, if they are enough, else by the host's evidence.
 func (c *Case) CPUEvidence(what string, f Fraction) Evidence {
+	if c.Watched() {
+		return c.keptApart("what it ran")
+	}
 	if !f.Known {
 		if e, known := c.hostCPU(); known {
 			return e

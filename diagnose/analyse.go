@@ -12,6 +12,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 	_ "github.com/whylate/whylate/cause/all" // the catalogue
 	"github.com/whylate/whylate/evidence"
@@ -58,12 +59,14 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		return nil, err
 	}
 	f := request.Find(t, request.Options{Func: o.Request})
-	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards})
 	var hosts *host.Recording
-	var hostErr error
+	var watch *events.Recording
+	var hostErr, watchErr error
 	if !o.NoHost {
 		hosts, hostErr = hostEvidence(in, t)
+		watch, watchErr = kernelEvents(in, t)
 	}
+	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards, Watch: watch})
 	said, saidErr := dependencies(in)
 	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Dependencies: said, Target: m.Target, Own: own(m, t)}
 	if o.Baseline != nil {
@@ -100,6 +103,9 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if hostErr != nil {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "host evidence", Why: hostErr.Error()})
 	}
+	if watchErr != nil {
+		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: kernelWord, Why: watchErr.Error()})
+	}
 	notes(d, t, f, v)
 	stolen(d, hosts)
 	pauses(d, m)
@@ -122,7 +128,7 @@ func described(m *evidence.Manifest) *report.Diagnosis {
 			Go: m.Target.Go, GOMAXPROCS: m.Target.GOMAXPROCS,
 		},
 		Notes: append([]string(nil), m.Notes...),
-		Cost:  report.Cost{RecordCPU: recordCPU(m), Asked: asked(m)},
+		Cost:  report.Cost{RecordCPU: ofDuration(m, m.Cost.CPUSeconds), ProbeCPU: ofDuration(m, m.Cost.Kernel.ProbeSeconds), Asked: asked(m)},
 	}
 	for _, n := range m.NotRecorded {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})
@@ -296,9 +302,10 @@ func lost(d *report.Diagnosis, in *evidence.Incident, t *timeline.Timeline) {
 	}
 }
 
-func recordCPU(m *evidence.Manifest) float64 {
+// ofDuration is CPU time as a ratio of the recording.
+func ofDuration(m *evidence.Manifest, seconds float64) float64 {
 	if m.DurationNS <= 0 {
 		return 0
 	}
-	return m.Cost.CPUSeconds / (float64(m.DurationNS) / 1e9)
+	return seconds / (float64(m.DurationNS) / 1e9)
 }

@@ -25,8 +25,10 @@ type RecordOptions struct {
 	Capture pprofhttp.Options
 	// Target holds credentials and TLS settings; its URL is replaced.
 	Target pprofhttp.Target
-	// NoHost leaves the host's evidence out.
+	// NoHost leaves the host's evidence out, that of the kernel included.
 	NoHost bool
+	// NoKernel leaves the kernel's scheduling events out.
+	NoKernel bool
 	// Dependencies are asked what they did while the target was recorded.
 	Dependencies []dependency.Target
 }
@@ -79,18 +81,25 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 		pid, err = localPID(ctx, c)
 	}
 	var beside *hostRecording
+	var sched *kernelRecording
 	switch {
 	case o.NoHost:
 		err = errNotAsked
 	case err == nil:
 		beside, err = startHost(ctx, w, pid)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		notRecorded(w, "host evidence", err.Error(), hostCommand(err, pid))
+	case o.NoKernel:
+		notRecorded(w, kernelWord, "not asked for (--no-kernel)", "")
+	default:
+		sched = startKernel(w, pid)
 	}
 	told := askDependencies(ctx, w, o.Dependencies)
 	result, err := c.Record(ctx, w, plan)
 	beside.stop() // first: what it says last is the state at the trace's end
+	sched.stop()
 	told()
 	return result, err
 }

@@ -165,6 +165,21 @@ type Cost struct {
 	Asked []Asked `json:"asked,omitempty"`
 	// Host is what the host's evidence took of that, and the rate that was chosen for it.
 	Host HostCost `json:"host,omitzero"`
+	// Kernel is what the scheduling events took, of the recorder and of all CPUs.
+	Kernel KernelCost `json:"kernel,omitzero"`
+}
+
+// KernelCost is what recording the kernel's scheduling events took.
+type KernelCost struct {
+	// CPUSeconds is the recorder's CPU time.
+	CPUSeconds float64 `json:"cpu_seconds"`
+	// ProbeSeconds is what the probes took, in ProbeRuns runs, by the kernel's own count:
+	// on all CPUs, whoever ran there.
+	ProbeSeconds float64 `json:"probe_seconds"`
+	ProbeRuns    int64   `json:"probe_runs"`
+	// Events were recorded, Lost were not.
+	Events int64 `json:"events"`
+	Lost   int64 `json:"lost"`
 }
 
 // Asked is what asking a dependency cost it.

@@ -145,6 +145,9 @@ type Lost struct {
 type Cost struct {
 	// RecordCPU is the recorder's own CPU time as a ratio of the recording.
 	RecordCPU float64 `json:"record_cpu"`
+	// ProbeCPU is what the probes in the kernel took, by its own count, as a ratio of the
+	// recording: on all CPUs, whoever ran there. 0 without any.
+	ProbeCPU float64 `json:"probe_cpu,omitempty"`
 	// AnalyseS is the analysis in seconds, wall time.
 	AnalyseS float64 `json:"analyse_s"`
 	// Asked are the dependencies that were asked what they did.

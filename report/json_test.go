@@ -81,7 +81,7 @@ var additive = []string{
 	".check", ".check.max_depth", ".check.requests", ".check.worst_ns",
 	".consistent_with[].contrast", ".consistent_with[].evidence", ".consistent_with[].summary",
 	".consistent_with[].where", ".consistent_with[].where.file", ".consistent_with[].where.function", ".consistent_with[].where.line",
-	".cost.asked", ".cost.asked[].commands", ".cost.asked[].ns", ".cost.asked[].what",
+	".cost.asked", ".cost.asked[].commands", ".cost.asked[].ns", ".cost.asked[].what", ".cost.probe_cpu",
 	".level", ".level.against", ".level.excess_ns", ".level.median_ns", ".level.other_share", ".level.wait_share",
 	".lost.detail", ".notes",
 	".requests.arrival_ns", ".requests.classes", ".requests.classes[].class", ".requests.classes[].count", ".requests.classes[].p99_ns",

@@ -24,7 +24,7 @@ func base() *Diagnosis {
 			Excluded: []Class{{Class: "grpc stream", Count: 4}, {Class: "/debug/pprof", Count: 2}},
 		},
 		ExcessNS: 38400000,
-		Cost:     Cost{RecordCPU: 0.004, AnalyseS: 0.41},
+		Cost:     Cost{RecordCPU: 0.004, ProbeCPU: 0.002, AnalyseS: 0.41},
 	}
 }
 

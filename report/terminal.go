@@ -607,6 +607,9 @@ func (p *page) footer(d *Diagnosis) {
 	}
 	p.field("lost", lost)
 	cost := fmt.Sprintf("recording %s of one CPU, analysis %s", percent(d.Cost.RecordCPU), duration(nanoseconds(d.Cost.AnalyseS)))
+	if d.Cost.ProbeCPU > 0 {
+		cost += fmt.Sprintf(" · probes in the kernel %s of one CPU", percent(d.Cost.ProbeCPU))
+	}
 	for _, a := range d.Cost.Asked[:min(len(d.Cost.Asked), maxItems)] {
 		cost += fmt.Sprintf(" · %s asked %s, which took it %s at most", quote(a.What, maxName), counted(a.Commands, "question"), duration(a.NS))
 	}

@@ -66,6 +66,9 @@ func judge(c *cause.Case) *cause.Judgement {
 func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
 	d, own := c.Host.Delayed(), c.Host.Crowd().Own
 	j.Subject = fmt.Sprintf("%d Ps share %d CPUs, and their threads stand in each other's way", c.GOMAXPROCS(), c.Host.CPUs())
+	if q := c.Queue(); c.Watched() {
+		return j.With(q.Evidence(q.Own), why(c))
+	}
 	return j.With(
 		cause.Evidence{
 			Text:    fmt.Sprintf("threads waited for a CPU in %s of the time in which they wanted one during slow requests", cause.Pct(d)),

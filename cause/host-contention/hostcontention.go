@@ -55,6 +55,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		}
 		return j
 	}
+	if q := c.Queue(); c.Watched() && 2*q.All() >= c.Sum(keys) {
+		return j.With(q.Evidence(q.Others))
+	}
 	throttled := c.ThrottledEvidence()
 	throttled.Holds, throttled.Alike = -throttled.Holds, j.Alike
 	late, who := delay(c), others(c)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -46,6 +47,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	if c.Host == nil || c.Contrast == cause.LevelContrast {
 		return nil
 	}
+	if j := waited(c); j != nil {
+		return j
+	}
 	keys := c.Free(func(k blame.Key) bool { return k.Kind == blame.CPU && k.Flags&blame.Self != 0 })
 	tail, typical := c.OwnCPU()
 	if len(keys) == 0 || tail < grown*typical {
@@ -81,6 +85,33 @@ func judge(c *cause.Case) *cause.Judgement {
 			kept, off,
 		},
 		Alike: append([]string{"expensive-request"}, cause.OffCPUCauses...), Record: cause.RecordHost,
+	}
+}
+
+// waited judges waits for pages that the kernel's scheduling events tell apart, also of
+// calls into C; nil if there are hardly any.
+func waited(c *cause.Case) *cause.Judgement {
+	keys := c.OffCPUIn(events.Faulted, func(blame.Key) bool { return true })
+	if c.Share(keys) < cause.NamedShare {
+		return nil
+	}
+	slept := c.Sum(keys)
+	if h := c.Host; h != nil && system(&h.Tail) >= kernel && system(&h.Tail) > system(&h.Rest) { // and finds the pages, meanwhile
+		keys = c.Free(func(k blame.Key) bool {
+			return k.Off == events.Faulted || k.Kind == blame.CPU && k.Flags&blame.Self != 0
+		})
+	}
+	where, _ := c.HottestOfTail()
+	if where == nil {
+		where = c.PlaceOfKeys(keys)
+	}
+	return &cause.Judgement{
+		Keys: keys, Where: where,
+		Subject: fmt.Sprintf("they touch pages that are not in memory, in %s", cause.PlaceName(where)),
+		Evidence: []cause.Evidence{{
+			Text:  fmt.Sprintf("threads slept for %s of a slow request in no system call: for pages that they had touched (the kernel's scheduling events)", cause.Ms(slept)),
+			Holds: cause.Yes, Decides: true, Number: slept / max(1, c.Excess),
+		}},
 	}
 }
 

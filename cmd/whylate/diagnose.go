@@ -31,6 +31,7 @@ type recordFlags struct {
 	noCPUProfile  bool
 	allGoroutines bool
 	noHost        bool
+	noKernel      bool
 	redis         []string
 	postgres      []string
 }
@@ -47,6 +48,7 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
 	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
 	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
+	fs.BoolVar(&f.noKernel, "no-kernel", false, "do not record the kernel's scheduling events of a local process (eBPF, needs root)")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
@@ -77,7 +79,7 @@ func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error)
 	if err != nil {
 		return o, usageError{err}
 	}
-	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, Dependencies: deps, Capture: pprofhttp.Options{
+	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, NoKernel: f.noKernel, Dependencies: deps, Capture: pprofhttp.Options{
 		For: f.duration, MaxBytes: int64(f.maxBytes), NoCPUProfile: f.noCPUProfile,
 		AllGoroutines: f.allGoroutines, KeepOnCancel: true, Progress: p.show,
 	}}, nil

@@ -1,0 +1,99 @@
+package cause
+
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
+)
+
+// Where the kernel's scheduling events were recorded, leaves say for how long a thread
+// wanted a CPU and had none. Such time is nobody's but of those who had the CPUs: a
+// quota, others on the host, or the process's own threads. What remains of a leaf is
+// its own, without a doubt.
+
+// wants reports whether a leaf is time in which a thread wanted a CPU.
+func wants(k blame.Key) bool {
+	switch k.Off {
+	case events.Queued, events.Crowded, events.Stopped:
+		return true
+	}
+	return false
+}
+
+// Watched reports whether the kernel's scheduling events were recorded.
+func (c *Case) Watched() bool { return c.A.Watched() }
+
+// offIn sums up what slow requests spent in a state longer than typical ones, in
+// nanoseconds per request, under free keys.
+func (c *Case) offIn(state events.State) (ns float64) {
+	for i, k := range c.A.Keys {
+		if !c.taken[i] && k.Off == state {
+			ns += c.NS[i]
+		}
+	}
+	return ns
+}
+
+// Queue is who had the CPUs while threads wanted one during slow requests, in
+// nanoseconds per request more than during typical ones.
+type Queue struct{ Others, Own, Quota float64 }
+
+// Queue returns it; it needs the kernel's scheduling events.
+func (c *Case) Queue() Queue {
+	return Queue{max(0, c.offIn(events.Queued)), max(0, c.offIn(events.Crowded)), max(0, c.offIn(events.Stopped))}
+}
+
+// All is the time in which threads wanted a CPU.
+func (q Queue) All() float64 { return q.Others + q.Own + q.Quota }
+
+// Evidence says who had the CPUs, by the kernel's own events, and whether those that
+// of returns had them mostly.
+func (q Queue) Evidence(of float64) Evidence {
+	return Evidence{
+		Text: fmt.Sprintf("threads wanted a CPU for %s of a slow request: others had it for %s of that, the process's own threads for %s, its quota was used up for %s (the kernel's scheduling events)",
+			Ms(q.All()), Pct(q.Others/max(1, q.All())), Pct(q.Own/max(1, q.All())), Pct(q.Quota/max(1, q.All()))),
+		Holds: Of(2*of >= q.All() && of > 0), Decides: true, Number: of / max(1, q.All()),
+	}
+}
+
+// OffCPUIn returns the free pieces in which threads did something else than to be on a CPU
+// or to want one.
+func (c *Case) OffCPUIn(state events.State, f func(k blame.Key) bool) []blame.KeyID {
+	return c.Free(func(k blame.Key) bool { return k.Off == state && f(k) })
+}
+
+// keptApart is the evidence that what is looked at contains no time in which a thread
+// wanted a CPU: the kernel told it apart.
+func (c *Case) keptApart(what string) Evidence {
+	return Evidence{
+		Text:  fmt.Sprintf("time in which threads wanted a CPU is not in %s: the kernel's scheduling events tell it apart, %s of a slow request", what, Ms(c.Queue().All())),
+		Holds: Yes, Decides: true, Number: c.Queue().All() / max(1, c.Excess),
+	}
+}
+
+// blockedIn says which part of the time under keys threads slept for a device.
+func (c *Case) blockedIn(keys []blame.KeyID) Evidence {
+	var blocked float64
+	for _, id := range keys {
+		if c.Key(id).Off == events.Blocked {
+			blocked += c.NS[id]
+		}
+	}
+	part := blocked / max(1, c.Sum(keys))
+	e := Evidence{
+		Text:   fmt.Sprintf("threads waited for a device for %s of that time (the kernel's scheduling events)", Pct(part)),
+		Number: part,
+	}
+	switch {
+	case part >= blockedMost:
+		e.Holds = Yes
+	case part <= blockedLeast:
+		e.Holds = No
+	}
+	return e
+}
+
+// blockedMost is the part of calls from which on they are waits for a device, blockedLeast
+// the part up to which they are none; in between they are both.
+const blockedMost, blockedLeast = 0.5, 0.1

@@ -1,0 +1,124 @@
+package cause_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/cause"
+)
+
+// watch is a scene's attribution where the kernel told what thread 0, which runs the
+// requests, did for a part of each slow one, in its middle. Beside it a thread of the
+// process has as many of two CPUs as own says.
+func watch(a *blame.Attribution, why events.State, part float64, own int) *blame.Attribution {
+	t := a.Timeline()
+	out := []events.Stretch{}
+	last := int64(t.Start)
+	on := func(until int64) events.Stretch {
+		s := events.Stretch{TID: 0, Out: until, OnNS: until - last}
+		last = until
+		return s
+	}
+	for i := range own {
+		out = append(out, events.Stretch{TID: 100 + i, Out: int64(t.End), OnNS: int64(t.Duration())})
+	}
+	s := events.Stretch{}
+	add := func(until int64) {
+		x := on(until)
+		x.OffNS, x.QueueNS, x.Flags, x.NR = s.OffNS, s.QueueNS, s.Flags, s.NR
+		out = append(out, x)
+	}
+	for _, r := range a.Found().Requests {
+		d := int64(float64(r.Duration()) * part)
+		if int64(r.Duration()) <= slowRequest || d == 0 {
+			continue
+		}
+		from := int64(r.Start()) + (int64(r.Duration())-d)/2
+		add(from)
+		s, last = events.Stretch{OffNS: d, NR: -1}, from+d
+		switch why {
+		case events.Queued, events.Crowded:
+			s.QueueNS, s.Flags = d, events.Preempted
+		case events.Stopped:
+			s.QueueNS, s.Flags = d, events.Preempted|events.Throttled
+		case events.Faulted:
+			s.Flags = events.Uninterruptible
+		case events.Blocked:
+			s.Flags, s.NR = events.Uninterruptible, 74
+		case events.Slept:
+			s.NR = 35
+		}
+	}
+	add(int64(t.End))
+	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(events.Header{CPUs: 2, Arch: "amd64"}, nil, out)})
+}
+
+// Where samples of counters leave several causes, the kernel's scheduling events leave one.
+func TestTheKernelDecides(t *testing.T) {
+	calm := machine{cpus: 2, own: 0.4, idle: 0.5}
+	with := func(f func(m *machine)) machine {
+		m := calm
+		f(&m)
+		return m
+	}
+	crowd := with(func(m *machine) { m.delayed, m.own, m.idle = 0.6, 0.5, 0.01 })
+	quota := with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.95, 0.4 })
+	computes := every(10, func(p *play) { p.computes(serving, 0, 40*ms) })
+	inC := every(10, calls(serving, 20*ms, "main._Cfunc_pack", "main.encode", "main.serve"))
+	asks := every(10, func(p *play) {
+		p.leaves(serving, 0, "network", reply...)
+		p.pass(p.vary(20 * ms))
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	})
+	naps := every(10, func(p *play) {
+		p.leaves(serving, 0, "sleep", "time.Sleep", "main.pause", "main.serve")
+		p.pass(p.vary(20 * ms))
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	})
+	for _, c := range []struct {
+		name    string
+		procs   int
+		in      func(*play, int)
+		host    machine
+		why     events.State
+		part    float64
+		own     int
+		finding string
+	}{
+		{"it computes, while other threads wait for a CPU", 2, computes, crowd, events.OnCPU, 0, 0, "expensive-request"},
+		{"it seems to compute, and others have the CPU", 2, computes, calm, events.Queued, 0.8, 0, "host-contention"},
+		{"it seems to compute, and its own threads have the CPUs", 2, computes, calm, events.Queued, 0.8, 2, ""},
+		{"it seems to compute, and the threads of too many Ps have the CPUs", 8, computes, calm, events.Crowded, 0.8, 2, "gomaxprocs-over-quota"},
+		{"it seems to compute, and a quota has stopped it", 2, computes, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.97, 0.8 }), events.Stopped, 0.8, 0, "quota-too-low"},
+		{"it computes longer than a quota stops it", 2, computes, quota, events.Stopped, 0.15, 0, "expensive-request"},
+		{"it seems to compute, and waits for pages", 2, computes, calm, events.Faulted, 0.8, 0, "page-faults"},
+		{"C computes, while other threads wait for a CPU", 2, inC, crowd, events.OnCPU, 0, 0, "slow-cgo"},
+		{"C waits, while other threads wait for a CPU", 2, inC, crowd, events.Slept, 0.8, 0, "slow-cgo"},
+		{"C wants a CPU that others have", 2, inC, calm, events.Queued, 0.8, 0, "host-contention"},
+		{"C touches pages that are not there", 2, inC, calm, events.Faulted, 0.8, 0, "page-faults"},
+		{"a slow peer, while other threads wait for a CPU", 2, asks, crowd, events.Slept, 0.8, 0, "slow-dependency"},
+		{"some sleep for longer, while other threads wait for a CPU", 2, naps, with(func(m *machine) { m.delayed, m.own = 0.99, 0.6 }), events.Slept, 0.8, 0, "timer-wait"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := watch(attributed(t, scene{procs: c.procs, cast: waitingHelper, in: c.in}), c.why, c.part, c.own)
+			if x := a.Check(); x.WorstNS != 0 {
+				t.Errorf("leaves do not add up: %+v", x)
+			}
+			v := cause.Judge(a, cause.Settings{Host: observe(a, c.host)})
+			got := ""
+			if len(v.Findings) > 0 {
+				got = v.Findings[0].Cause
+			}
+			if got != c.finding || c.finding != "" && len(v.Consistent) > 0 {
+				t.Errorf("found %q, want %q: %s %+v", got, c.finding, v.Sentence, v.Consistent)
+			}
+			if c.finding == "" && slices.ContainsFunc(v.Consistent, func(x cause.Consistent) bool { return x.Causes[0] == "expensive-request" }) {
+				t.Errorf("consistent with computing: %+v", v.Consistent)
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/whylate/whylate/capture/kernel"
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/timeline"
+)
+
+// kernelWord is what a reader calls kernel.events.
+const kernelWord = "scheduling events"
+
+// kernelRecording is the kernel's scheduling events being recorded beside a trace.
+type kernelRecording struct {
+	w   *evidence.Writer
+	mem *evidence.MemberWriter
+	rec *kernel.Recorder
+}
+
+// startKernel begins to record the scheduling events of a process. What cannot be
+// recorded is entered in the manifest, and the result is nil.
+func startKernel(w *evidence.Writer, pid int) *kernelRecording {
+	mem, err := w.Member(evidence.MemberKernel)
+	if err != nil {
+		notRecorded(w, kernelWord, err.Error(), "")
+		return nil
+	}
+	rec, err := kernel.Start(pid, kernel.Options{W: mem})
+	if err != nil {
+		err = errors.Join(err, mem.Close()) // empty, so it leaves nothing
+		notRecorded(w, kernelWord, err.Error(), kernelCommand(err, pid))
+		return nil
+	}
+	return &kernelRecording{w, mem, rec}
+}
+
+// kernelCommand says how to get the scheduling events.
+func kernelCommand(err error, pid int) string {
+	if errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 {
+		return fmt.Sprintf("sudo whylate diagnose %d", pid)
+	}
+	return ""
+}
+
+// stop ends the recording and enters what it took in the manifest.
+func (k *kernelRecording) stop() {
+	if k == nil {
+		return
+	}
+	after, err := k.rec.Stop()
+	if err = errors.Join(err, k.mem.Close()); err != nil {
+		notRecorded(k.w, kernelWord, err.Error(), "")
+	}
+	k.w.Edit(func(m *evidence.Manifest) {
+		m.Cost.Kernel = kernelCost(after)
+		if after.Full {
+			m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: "some " + kernelWord, Why: "the bound in bytes was reached before the recording ended", Command: "--for with a shorter time"})
+		}
+	})
+}
+
+// kernelCost is what the manifest says of the recorder.
+func kernelCost(a events.After) evidence.KernelCost {
+	c := evidence.KernelCost{CPUSeconds: float64(a.CPUNS) / 1e9, Events: a.Stretches, Lost: a.Lost}
+	for _, p := range a.Programs {
+		c.ProbeRuns += p.Runs
+		c.ProbeSeconds += time.Duration(p.NS).Seconds()
+	}
+	return c
+}
+
+// mostLost is the part of the stretches that may be lost, for the rest to be used: what a
+// thread did in one that is missing is not known, and counts as computing.
+const mostLost = 0.01
+
+// kernelEvents returns the scheduling events of an incident; nil without any, with a
+// reason if there are some that cannot be used.
+func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recording, error) {
+	if !in.Has(evidence.MemberKernel) {
+		return nil, nil
+	}
+	r, err := in.Member(evidence.MemberKernel)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	rec, err := events.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	switch a := rec.After; {
+	case a == nil:
+		return nil, errors.New("the file was cut")
+	case a.Full:
+		return nil, errors.New("they end before the recording does: the bound in bytes was reached")
+	case float64(a.Lost) > mostLost*float64(a.Stretches):
+		return nil, fmt.Errorf("%d of %d were lost", a.Lost, a.Lost+a.Stretches)
+	case rec.Header.StartNS > int64(t.Start) || a.EndNS < int64(t.End):
+		return nil, errors.New("they were not taken all the time while the trace ran")
+	}
+	n := 0
+	for _, id := range t.Threads {
+		if rec.Knows(int(id)) {
+			n++
+		}
+	}
+	if float64(n) < sameThreads*float64(len(t.Threads)) {
+		return nil, fmt.Errorf("only %d of the trace's %d threads belong to process %d", n, len(t.Threads), rec.Header.PID)
+	}
+	return rec, nil
+}

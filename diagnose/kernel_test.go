@@ -1,0 +1,130 @@
+package diagnose
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/report"
+)
+
+// withKernel is a copy of an incident with a kernel.events.
+func withKernel(t *testing.T, in *evidence.Incident, file []byte) *evidence.Incident {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "copy.whylate")
+	w, err := evidence.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if err := w.Copy(in); err != nil {
+		t.Fatal(err)
+	}
+	m, err := w.Member(evidence.MemberKernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path)
+}
+
+func open(t *testing.T, path string) *evidence.Incident {
+	t.Helper()
+	in, err := evidence.Open(path, evidence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	return in
+}
+
+func TestSchedulingEventsThatCannotBeUsedAreLeftOutAndSaid(t *testing.T) {
+	golden := open(t, filepath.Join("testdata", "mixture.whylate"))
+	tl, err := readTimeline(golden, AnalyseOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, end := int64(tl.Start), int64(tl.End)
+	file := func(h events.Header, a *events.After, tids ...int) []byte {
+		var b bytes.Buffer
+		h.CPUs = 2
+		w, err := events.NewWriter(&b, h, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tid := range tids {
+			if _, err := w.Write(&events.Stretch{TID: tid, Out: end, OnNS: end - start}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a == nil { // cut off
+			a = &events.After{}
+			if err := w.Close(*a); err != nil {
+				t.Fatal(err)
+			}
+			return b.Bytes()[:bytes.LastIndexByte(bytes.TrimSpace(b.Bytes()), '\n')+1]
+		}
+		if err := w.Close(*a); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	var own, others []int
+	for _, id := range tl.Threads {
+		own, others = append(own, int(id)), append(others, int(id)+1_000_000)
+	}
+	if len(own) == 0 {
+		t.Fatal("the golden incident has no threads")
+	}
+	good := events.Header{StartNS: start - 1}
+	after := events.After{EndNS: end + 1}
+	want, err := Analyse(golden, AnalyseOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		file []byte
+		why  string
+	}{
+		"good":               {file(good, &after, own...), ""},
+		"junk":               {[]byte("\x7fELF"), "malformed"},
+		"cut":                {file(good, nil, own...), "the file was cut"},
+		"full":               {file(good, &events.After{EndNS: end + 1, Full: true}, own...), "the bound in bytes was reached"},
+		"lossy":              {file(good, &events.After{EndNS: end + 1, Lost: 50}, own...), "were lost"},
+		"begun late":         {file(events.Header{StartNS: start + 1}, &after, own...), "not taken all the time"},
+		"ended early":        {file(good, &events.After{EndNS: end - 1}, own...), "not taken all the time"},
+		"of another process": {file(good, &after, others...), "threads belong to process"},
+	} {
+		in := withKernel(t, golden, c.file)
+		watch, err := kernelEvents(in, tl)
+		if c.why == "" && (err != nil || watch == nil) || c.why != "" && (err == nil || watch != nil || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %v, want %q", name, err, c.why)
+		}
+		d, err := Analyse(in, AnalyseOptions{Check: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Check.WorstNS != 0 {
+			t.Errorf("%s: leaves do not add up: %+v", name, d.Check)
+		}
+		said := slices.ContainsFunc(d.NotRecorded, func(n report.NotRecorded) bool { return n.What == kernelWord && strings.Contains(n.Why, c.why) })
+		if said != (c.why != "") {
+			t.Errorf("%s: not recorded: %+v", name, d.NotRecorded)
+		}
+		if c.why != "" && (d.Verdict != want.Verdict || len(d.Findings) != len(want.Findings)) {
+			t.Errorf("%s: the verdict is another one: %s, want %s", name, d.Sentence, want.Sentence)
+		}
+	}
+}
