@@ -14,7 +14,7 @@ func (a *Attribution) Arrival(requests []int) float64 {
 	for _, i := range requests {
 		r := &a.f.Requests[a.Requests[i].Request]
 		if r.ByNetwork {
-			sum += (r.Start() - a.t.LastPoll(r.Start())) / 2
+			sum += (r.Start() - a.t.LastPoll(0, r.Start())) / 2
 		}
 	}
 	return float64(sum) / float64(len(requests))

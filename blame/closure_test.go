@@ -67,7 +67,7 @@ func anyWatch(tl *timeline.Timeline, rng *rand.Rand) *events.Recording {
 			at := int64(tl.Start)
 			for n := 0; at < int64(tl.End) && n < 20; n++ {
 				length := func() int64 { return rng.Int64N(int64(tl.Duration())/4 + 2) }
-				s := events.Stretch{TID: int(held.M), CPU: rng.IntN(2), OffNS: length(), OnNS: length(), Flags: events.Flags(rng.IntN(16)), NR: rng.IntN(3) - 1}
+				s := events.Stretch{TID: int(held.M), CPU: rng.IntN(2), OffNS: length(), OnNS: length(), Flags: events.Flags(rng.IntN(16)), NR: []int{-1, 0, 281}[rng.IntN(3)]}
 				s.QueueNS = rng.Int64N(s.OffNS + 1)
 				s.Out = at + s.OffNS + s.OnNS - rng.Int64N(2)*rng.Int64N(s.OffNS+1) // some overlap
 				s.OnNS = min(s.OnNS, s.Out)
@@ -78,7 +78,7 @@ func anyWatch(tl *timeline.Timeline, rng *rand.Rand) *events.Recording {
 			}
 		}
 	}
-	return events.New(events.Header{CPUs: 1 + rng.IntN(3)}, nil, out)
+	return events.New(events.Header{CPUs: 1 + rng.IntN(3), Arch: "amd64"}, nil, out)
 }
 
 // everything runs all that reads an attribution.

@@ -133,7 +133,7 @@ type polledWake struct{ at, gap timeline.Time }
 func (a *Attribution) polled(wakes []timeline.Time) []polledWake {
 	var out []polledWake
 	for _, w := range wakes {
-		if gap := w - a.t.LastPoll(w); gap <= max(muxWindow, timeline.PollBatch) {
+		if gap := w - a.t.LastPoll(0, w); gap <= max(muxWindow, timeline.PollBatch) {
 			out = append(out, polledWake{w, gap})
 		}
 	}

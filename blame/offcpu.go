@@ -102,10 +102,16 @@ func (a *Attribution) sawEnd(g timeline.GID, s *timeline.Segment) gotrace.Thread
 	return a.t.ThreadOn(me.Segs[next].P, s.End)
 }
 
-// kept is what the threads of one P's holders did, summed up to the end of each stint.
+// kept is what the threads of one P's holders did, summed up to the end of each stint in
+// which they were kept from a CPU.
 type kept struct {
-	ends []timeline.Time
-	sums [][len(keptStates)]int64
+	stints []keptStint
+}
+
+type keptStint struct {
+	start, end timeline.Time
+	m          gotrace.ThreadID
+	sum        [len(keptStates)]int64
 }
 
 // keptStates are the states in which who has a P does nothing with it.
@@ -131,22 +137,29 @@ func (a *Attribution) findKept() {
 				continue
 			}
 			parts := a.watch.Split(int(m), int64(s.Start), int64(s.End))
-			any := false
+			off := false
 			for n, state := range keptStates {
 				sum[n] += parts[state]
-				any = any || parts[state] > 0
+				off = off || parts[state] > 0
 			}
-			if any {
-				k.ends, k.sums = append(k.ends, s.End), append(k.sums, sum)
+			if off {
+				k.stints = append(k.stints, keptStint{s.Start, s.End, m, sum})
 			}
 		}
 	}
 }
 
-// until returns the sums up to an instant, of the stints that ended by then.
-func (k *kept) until(at timeline.Time) (sum [len(keptStates)]int64) {
-	if i := sort.Search(len(k.ends), func(i int) bool { return k.ends[i] > at }); i > 0 {
-		return k.sums[i-1]
+// until returns the sums up to an instant.
+func (k *kept) until(watch *events.Recording, at timeline.Time) (sum [len(keptStates)]int64) {
+	i := sort.Search(len(k.stints), func(i int) bool { return k.stints[i].end > at })
+	if i > 0 {
+		sum = k.stints[i-1].sum
+	}
+	if i < len(k.stints) && k.stints[i].start < at {
+		parts := watch.Split(int(k.stints[i].m), int64(k.stints[i].start), int64(at))
+		for n, state := range keptStates {
+			sum[n] += parts[state]
+		}
 	}
 	return sum
 }
@@ -155,7 +168,7 @@ func (k *kept) until(at timeline.Time) (sum [len(keptStates)]int64) {
 // busy altogether, their holders were kept from a CPU: by keptStates.
 func (a *Attribution) keptIn(from, to, busy timeline.Time) (parts [len(keptStates)]float64) {
 	for i := range a.keptOf {
-		before, after := a.keptOf[i].until(from), a.keptOf[i].until(to)
+		before, after := a.keptOf[i].until(a.watch, from), a.keptOf[i].until(a.watch, to)
 		for n := range parts {
 			parts[n] += float64(after[n]-before[n]) / float64(busy)
 		}
@@ -164,7 +177,7 @@ func (a *Attribution) keptIn(from, to, busy timeline.Time) (parts [len(keptState
 	for _, x := range parts {
 		sum += x
 	}
-	if sum > 1 { // stints at the ends
+	if sum > 1 { // busy leaves out what Ps do for nobody
 		for n := range parts {
 			parts[n] /= sum
 		}

@@ -121,7 +121,7 @@ func watched(t *testing.T, s *timelinetest.Script, tl *timeline.Timeline) *event
 	if out == nil {
 		return nil
 	}
-	return events.New(events.Header{CPUs: 1 << 40}, nil, out)
+	return events.New(events.Header{CPUs: 1 << 40, Arch: "amd64"}, nil, out)
 }
 
 // found makes the script's request lines known.

@@ -494,7 +494,7 @@ func (w *walker) timer(at *where, g timeline.GID, k Key, s *timeline.Segment, fr
 	due, late := to, timeline.Time(0)
 	if usual := w.a.nominal(k.Site); usual > 0 && whole && !w.a.guards.NoIdlePoll {
 		over := max(from, s.Start+usual)
-		due = min(to, max(over, w.a.t.LastTimers(w.a.fellAsleepOn(g, s), to)))
+		due = min(to, max(over, w.a.t.LastTimers(w.a.fellAsleepOn(g, s), s.Start, to)))
 		if w.a.constant(k.Site) {
 			late = min(timeline.Overlap(w.a.t.IdleSpans(), over, due), timeline.Time(w.a.LateWakeup()))
 		}
@@ -604,7 +604,7 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, 
 	to = w.unseen(at, g, s, k, from, to)
 	polled := to
 	if !w.a.guards.NoIdlePoll {
-		polled = min(to, max(from, w.a.t.LastPoll(min(to, s.End))))
+		polled = min(to, max(from, w.a.t.LastPoll(from, min(to, s.End))))
 	}
 	if d := polled - from - w.passedOn(at, k.Site, from, polled); d > 0 {
 		w.add(at, k, d)

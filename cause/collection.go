@@ -139,9 +139,6 @@ func (c *Case) Lengthened(keep func(name string) bool) (e Evidence, doubt bool) 
 	if 2*long <= all {
 		return e, false
 	}
-	if c.Watched() {
-		return c.Stolen()
-	}
 	if h := c.Host; h != nil && h.Scheduled && h.Machine && h.Delayed() < DelayedMin && h.Tail.Stolen() < StolenMin {
 		return e, false
 	}

@@ -375,9 +375,6 @@ func (c *Case) outside(requests []int) float64 {
 // unknown if a quota stopped everybody for nearly all of that time. Waits for another thread
 // because somebody is locked to one are not among them, unless that got no CPU.
 func (c *Case) OffCPU() []blame.KeyID {
-	if c.Watched() {
-		return c.watchedOff()
-	}
 	all := c.Silent() >= silentShare
 	var ran, called, asked, late, whoever bool
 	if c.Host != nil {
@@ -410,6 +407,9 @@ func (c *Case) OffCPU() []blame.KeyID {
 		asked = delayed && waited >= allShare*(work+calls+peers) &&
 			(t != nil && t.Tail >= StoppedMin || c.Host.TailWait() >= peers)
 	}
+	if c.Watched() {
+		return c.watchedOff(all, ran, whoever)
+	}
 	return c.Free(func(k blame.Key) bool {
 		switch {
 		case k.Kind == blame.UnknownHolder: // it was stopped, too
@@ -430,17 +430,16 @@ func (c *Case) OffCPU() []blame.KeyID {
 }
 
 // watchedOff is OffCPU where the kernel told when threads wanted a CPU. It does not know
-// what a hypervisor takes; and a quota that stopped the process for most of the slow
-// requests' time owns everything: queues are as long as it makes them.
-func (c *Case) watchedOff() (out []blame.KeyID) {
-	stopped := c.Host != nil && c.Stopped()
-	whoever := stopped && c.Throttling().Tail >= everybody
+// what a hypervisor takes, nor who kept the collector's work and stops from a CPU. And
+// if all is set, a quota that stopped the process for most of the slow requests' time, or
+// a silence, owns everything: queues are as long as it makes them.
+func (c *Case) watchedOff(all, ran, whoever bool) (out []blame.KeyID) {
 	_, stolen := c.Stolen()
-	silent := c.Silent() >= silentShare
 	for i, k := range c.A.Keys {
 		switch {
 		case c.taken[i], k.Kind == blame.Unresolved, k.Kind == blame.UnknownHolder && !whoever:
-		case wants(k), stopped, k.Flags&blame.Silent != 0, silent && onCPU(k.Kind), stolen && k.Kind == blame.LateWakeup:
+		case all, wants(k), k.Flags&blame.Silent != 0, stolen && k.Kind == blame.LateWakeup,
+			ran && (k.Kind == blame.STW || k.Kind == blame.Assist || k.Kind == blame.GCWait):
 			out = append(out, blame.KeyID(i))
 		}
 	}
@@ -511,9 +510,6 @@ const coarse = 1.5
 // hostCPU says, from host evidence, whether the process's threads got a CPU when
 // they wanted one while the slow requests waited.
 func (c *Case) hostCPU() (e Evidence, known bool) {
-	if c.Watched() {
-		return c.keptApart("what they ran"), true
-	}
 	if c.Host == nil || !c.Host.Scheduled {
 		return e, false
 	}

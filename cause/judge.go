@@ -114,7 +114,7 @@ func Typical(a *blame.Attribution) *Baseline {
 	c := newCase(a, a.Population(best), LevelContrast)
 	b := &Baseline{Role: a.Found().Roles[best].Name, Leaves: map[string]float64{}}
 	for i, ns := range c.NS {
-		b.Leaves[c.leafText(c.A.Keys[i])] += ns
+		b.Leaves[c.leafOnCPU(c.A.Keys[i])] += ns
 	}
 	return b
 }
@@ -125,11 +125,11 @@ func Typical(a *blame.Attribution) *Baseline {
 func (c *Case) against(b *Baseline) (taken []float64) {
 	now := map[string]float64{}
 	for i, ns := range c.NS {
-		now[c.leafText(c.A.Keys[i])] += ns
+		now[c.leafOnCPU(c.A.Keys[i])] += ns
 	}
 	taken = make([]float64, len(c.NS))
 	for i, ns := range c.NS {
-		leaf := c.leafText(c.A.Keys[i])
+		leaf := c.leafOnCPU(c.A.Keys[i])
 		if now[leaf] <= 0 {
 			continue
 		}
@@ -644,6 +644,12 @@ type leafKey struct {
 
 // offNames say who had the CPU that a thread wanted.
 var offNames = map[events.State]string{events.Queued: "others had it", events.Crowded: "the process's own threads had it", events.Stopped: "the quota was used up"}
+
+// leafOnCPU describes a leaf whatever the thread did: of a baseline that may not be known.
+func (c *Case) leafOnCPU(k blame.Key) string {
+	k.Off = events.Unknown
+	return c.leafText(k)
+}
 
 // leafText describes a leaf for the list of unnamed ones.
 func (c *Case) leafText(k blame.Key) string {

@@ -45,12 +45,12 @@ func (c *Case) PunctualWork(what string, keys []blame.KeyID) Evidence {
 // punctual is Punctual, for waits that end with a wake-up if woken is set. It looks at the
 // requests that most of the waiting is in.
 func (c *Case) punctual(what string, keys []blame.KeyID, woken bool) Evidence {
+	requests, ns, uneven := c.carriers(keys)
 	if e, doubt := c.Stolen(); c.Watched() && doubt {
 		return e
-	} else if c.Watched() {
-		return c.keptApart("this: " + what + " took " + Ms(c.Sum(keys)))
+	} else if c.watchedWhole() && (c.Host == nil || c.stolenMore(requests) <= quiet) {
+		return c.keptApart("this: " + what + " took " + Ms(ns))
 	}
-	requests, ns, uneven := c.carriers(keys)
 	n := c.outside(requests)
 	longest, often := c.A.LateIn(c.spansOf(requests))
 	if !woken || often < wakesMin {
@@ -213,7 +213,7 @@ func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
 	if e, doubt := c.Stolen(); doubt && c.Watched() {
 		return append(out, e)
 	}
-	if n == 0 || c.Watched() {
+	if n == 0 || c.Watched() && (c.Host == nil || !c.Host.OwnCPUs() || c.Host.Tail.Stolen() <= quiet) {
 		return out
 	}
 	threads, often := c.A.LateIn(c.tailSpans())
@@ -273,7 +273,7 @@ const MinLooks, MinSeen = 7, 3
 // requests' time that keys make up, and clearly more often than at other times.
 // It is unknown without the host's evidence, with too few looks, and in between.
 func (c *Case) Blocked(keys []blame.KeyID) Evidence {
-	if c.Watched() {
+	if c.watchedWhole() {
 		return c.blockedIn(keys)
 	}
 	if c.Host == nil {

@@ -14,7 +14,11 @@ func (c *Case) OwnCPU() (tail, typical float64) { return c.ownCPU(c.Tail), c.own
 
 // OwnCode reports whether a key is what requests, their children, or one for many of
 // them computed.
-func (c *Case) OwnCode(k blame.Key) bool {
+func (c *Case) OwnCode(k blame.Key) bool { return c.OwnRunning(k) && !asleep(k) }
+
+// OwnRunning reports whether a key is what requests, their children, or one for many of
+// them ran: also asleep, as the runtime's locks let them.
+func (c *Case) OwnRunning(k blame.Key) bool {
 	if k.Kind != blame.CPU || wants(k) {
 		return false
 	}
@@ -26,7 +30,7 @@ func (c *Case) ownCPU(requests []int) float64 {
 	var ns float64
 	for _, r := range requests {
 		for _, p := range c.A.Requests[r].Pieces {
-			if k := c.Key(p.Key); k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !wants(k) {
+			if k := c.Key(p.Key); k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !wants(k) && !asleep(k) {
 				ns += float64(p.NS)
 			}
 		}

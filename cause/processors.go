@@ -292,12 +292,21 @@ func (c *Case) Stolen() (e Evidence, doubt bool) {
 	}, true
 }
 
-// CPUEvidence says whether something that ran was on a CPU while it did: by its CPU
-// samples, if they are enough, else by the host's evidence.
+// CPUEvidence says whether something that ran was on a CPU while it did: by the kernel's
+// scheduling events; without them by its CPU samples, if they are enough, else by the
+// host's evidence.
 func (c *Case) CPUEvidence(what string, f Fraction) Evidence {
-	if c.Watched() {
+	if e, doubt := c.Stolen(); doubt && c.Watched() {
+		return e
+	} else if c.Watched() {
 		return c.keptApart("what it ran")
 	}
+	return c.SampledCPU(what, f)
+}
+
+// SampledCPU says the same of what the kernel's scheduling events do not tell apart, such
+// as stops and what they wait for.
+func (c *Case) SampledCPU(what string, f Fraction) Evidence {
 	if !f.Known {
 		if e, known := c.hostCPU(); known {
 			return e

@@ -219,8 +219,8 @@ func (c *Case) onCPUThrough(u *Unstopped) Evidence {
 	if !f.Known {
 		f = c.sampled(u.all)
 	}
-	e := c.CPUEvidence("who ran on meanwhile", f)
-	if h := c.Host; !f.Known && e.Holds == Yes && h.Tail.MajorFaults > 0 { // no run delay shows them
+	e := c.SampledCPU("who ran on meanwhile", f)
+	if h := c.Host; h != nil && !f.Known && e.Holds == Yes && h.Tail.MajorFaults > 0 { // no run delay shows them
 		e.Holds, e.Alike = Unknown, []string{"page-faults"}
 	}
 	return e

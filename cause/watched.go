@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -12,17 +13,34 @@ import (
 // quota, others on the host, or the process's own threads. What remains of a leaf is
 // its own, without a doubt.
 
-// wants reports whether a leaf is time in which a thread wanted a CPU.
+// wants reports whether a leaf is time in which a thread wanted a CPU. If many threads
+// compute in C, they are in each other's way: then it is C's.
 func wants(k blame.Key) bool {
 	switch k.Off {
-	case events.Queued, events.Crowded, events.Stopped:
+	case events.Queued, events.Stopped:
 		return true
+	case events.Crowded:
+		return k.Kind != blame.Cgo
 	}
 	return false
 }
 
+// asleep reports whether a leaf is time in which a thread did something else than to be on
+// a CPU or to want one.
+func asleep(k blame.Key) bool {
+	return k.Off == events.Faulted || k.Off == events.Blocked || k.Off == events.Slept
+}
+
 // Watched reports whether the kernel's scheduling events were recorded.
 func (c *Case) Watched() bool { return c.A.Watched() }
+
+// watchedWhole reports whether they say what threads did in all of the slow requests: what
+// a thread does when the recording ends is not known.
+func (c *Case) watchedWhole() bool {
+	return c.Watched() && !slices.ContainsFunc(c.Tail, func(i int) bool {
+		return c.A.Found().Requests[c.A.Requests[i].Request].InFlight
+	})
+}
 
 // offIn sums up what slow requests spent in a state longer than typical ones, in
 // nanoseconds per request, under free keys.
@@ -57,10 +75,36 @@ func (q Queue) Evidence(of float64) Evidence {
 	}
 }
 
+// WantedFrom returns the free pieces in which threads wanted a CPU and, as state says,
+// others, the process's own threads or a quota kept it from them.
+func (c *Case) WantedFrom(state events.State) (out []blame.KeyID) {
+	for i, k := range c.A.Keys {
+		if !c.taken[i] && k.Off == state {
+			out = append(out, blame.KeyID(i))
+		}
+	}
+	return out
+}
+
+// StoppedByQuota returns the pieces that a quota owns: where the kernel told when it was
+// used up, no others, unless it was for most of the slow requests' time.
+func (c *Case) StoppedByQuota() []blame.KeyID {
+	if c.Watched() && !c.Stopped() {
+		return c.WantedFrom(events.Stopped)
+	}
+	return c.OffCPU()
+}
+
+// Others returns those of keys, of OffCPU, of which it is not known that a quota or the
+// process's own threads kept the CPU from who wanted it.
+func (c *Case) Others(keys []blame.KeyID) []blame.KeyID {
+	return keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == events.Queued || !wants(c.Key(id)) })
+}
+
 // OffCPUIn returns the free pieces in which threads did something else than to be on a CPU
 // or to want one.
-func (c *Case) OffCPUIn(state events.State, f func(k blame.Key) bool) []blame.KeyID {
-	return c.Free(func(k blame.Key) bool { return k.Off == state && f(k) })
+func (c *Case) OffCPUIn(state events.State) []blame.KeyID {
+	return c.Free(func(k blame.Key) bool { return k.Off == state })
 }
 
 // keptApart is the evidence that what is looked at contains no time in which a thread

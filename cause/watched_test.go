@@ -7,6 +7,7 @@ import (
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 )
 
 // watch is a scene's attribution where the kernel told what thread 0, which runs the
@@ -55,6 +56,16 @@ func watch(a *blame.Attribution, why events.State, part float64, own int) *blame
 	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(events.Header{CPUs: 2, Arch: "amd64"}, nil, out)})
 }
 
+// A hypervisor's time looks like that on a CPU to the kernel.
+func TestTheKernelDoesNotKnowWhatTheHypervisorTakes(t *testing.T) {
+	computes := every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })
+	a := watch(attributed(t, scene{procs: 2, cast: waitingHelper, in: computes}), events.OnCPU, 0, 0)
+	v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.5, idle: 0.01, stolen: 0.4})})
+	if len(v.Findings) != 0 || len(v.Consistent) != 1 || !slices.Equal(v.Consistent[0].Causes[:2], []string{"expensive-request", "host-contention"}) {
+		t.Errorf("%s: %+v", v.Sentence, v.Consistent)
+	}
+}
+
 // Where samples of counters leave several causes, the kernel's scheduling events leave one.
 func TestTheKernelDecides(t *testing.T) {
 	calm := machine{cpus: 2, own: 0.4, idle: 0.5}
@@ -79,6 +90,11 @@ func TestTheKernelDecides(t *testing.T) {
 		p.wakes(0, serving)
 		p.runs(serving, 0)
 	})
+	stops := every(10, func(p *play) {
+		p.do(p.b.Range(gotrace.KindRangeBegin, serving, "stop-the-world (read mem stats)", p.stack("runtime.ReadMemStats", "main.watch", "main.serve")))
+		p.pass(15 * ms)
+		p.do(p.b.Range(gotrace.KindRangeEnd, serving, "stop-the-world (read mem stats)", 0))
+	})
 	for _, c := range []struct {
 		name    string
 		procs   int
@@ -95,6 +111,12 @@ func TestTheKernelDecides(t *testing.T) {
 		{"it seems to compute, and the threads of too many Ps have the CPUs", 8, computes, calm, events.Crowded, 0.8, 2, "gomaxprocs-over-quota"},
 		{"it seems to compute, and a quota has stopped it", 2, computes, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.97, 0.8 }), events.Stopped, 0.8, 0, "quota-too-low"},
 		{"it computes longer than a quota stops it", 2, computes, quota, events.Stopped, 0.15, 0, "expensive-request"},
+		{"others have the CPU for longer than a quota stops it", 2, computes, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.95, 0.25 }), events.Queued, 0.8, 0, "host-contention"},
+		{"its own children have the CPUs", 2, computes, with(func(m *machine) { m.delayed, m.own, m.forked, m.idle = 0.8, 0.2, 0.7, 0.01 }), events.Queued, 0.8, 0, ""},
+		{"others have the CPU, and no host evidence was recorded", 2, computes, machine{}, events.Queued, 0.8, 0, "host-contention"},
+		{"it waits for pages, and no host evidence was recorded", 2, computes, machine{}, events.Faulted, 0.8, 0, "page-faults"},
+		{"it stops the world for long, and no host evidence was recorded", 2, stops, machine{}, events.OnCPU, 0, 0, "stop-the-world"},
+		{"it sleeps in a raw system call", 2, computes, calm, events.Slept, 0.8, 0, ""},
 		{"it seems to compute, and waits for pages", 2, computes, calm, events.Faulted, 0.8, 0, "page-faults"},
 		{"C computes, while other threads wait for a CPU", 2, inC, crowd, events.OnCPU, 0, 0, "slow-cgo"},
 		{"C waits, while other threads wait for a CPU", 2, inC, crowd, events.Slept, 0.8, 0, "slow-cgo"},
@@ -108,7 +130,11 @@ func TestTheKernelDecides(t *testing.T) {
 			if x := a.Check(); x.WorstNS != 0 {
 				t.Errorf("leaves do not add up: %+v", x)
 			}
-			v := cause.Judge(a, cause.Settings{Host: observe(a, c.host)})
+			set := cause.Settings{}
+			if c.host.cpus > 0 {
+				set.Host = observe(a, c.host)
+			}
+			v := cause.Judge(a, set)
 			got := ""
 			if len(v.Findings) > 0 {
 				got = v.Findings[0].Cause

@@ -91,6 +91,7 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	switch {
 	case err != nil:
 		notRecorded(w, "host evidence", err.Error(), hostCommand(err, pid))
+		notRecorded(w, kernelWord, "neither: "+err.Error(), "")
 	case o.NoKernel:
 		notRecorded(w, kernelWord, "not asked for (--no-kernel)", "")
 	default:

@@ -119,9 +119,10 @@ func (t *Timeline) Backlog(at Time) Time {
 // to have been polled: a P was idle, or the poller delivered to somebody. What was
 // ready then has been delivered then (the poller takes 128 at a time). What happened
 // within PollBatch before at is the end of the wait itself: a P that ran out of work
-// polls, and delivers; and so is what happened within a [Coincidence].
-func (t *Timeline) LastPoll(at Time) Time {
-	last := t.lastFree(t.idle, at)
+// polls, and delivers; and so is what happened within a [Coincidence], in a wait that
+// began at from.
+func (t *Timeline) LastPoll(from, at Time) Time {
+	last := t.lastFree(t.idle, from, at)
 	i := sort.Search(len(t.Polls), func(i int) bool { return t.Polls[i] > at-PollBatch }) - 1
 	if i >= 0 && t.Polls[i] > last {
 		last = t.Polls[i]
@@ -135,17 +136,22 @@ func (t *Timeline) LastPoll(at Time) Time {
 // of Go, and so lets no other poll, gets none before a P is idle, nor does a peer on the
 // same host; and who looks for timers first takes what is ready. What follows is how long
 // they take then.
-const Coincidence = 16
+// It is not longer than maxCoincidence, about the time slice of a thread: who had the CPUs
+// for long keeps nobody from them afterwards.
+const (
+	Coincidence    = 16
+	maxCoincidence = Time(3e6)
+)
 
 // LastTimers returns the last instant not after at, at which the due timers of P p are
 // known to have been run: a thread let go of a P because there was nothing to do, and so
 // had looked for the timers of all, or p took up a goroutine, before which it runs its own.
 // An idle-priority GC worker looks for goroutines and at the network, but not for timers,
 // and who finds a goroutine does not look for the timers of other Ps (source:
-// runtime.pollWork, runtime.findRunnable). What happened within PollBatch before at is the end of the wait itself. A P
+// runtime.pollWork, runtime.findRunnable). The wait for the timer began at from. What happened within PollBatch before at is the end of the wait itself. A P
 // that is not known (-1) took up nothing. (Sysmon polls the network, but runs no timers.)
-func (t *Timeline) LastTimers(p int16, at Time) Time {
-	last := t.lastFree(t.parked, at)
+func (t *Timeline) LastTimers(p int16, from, at Time) Time {
+	last := t.lastFree(t.parked, from, at)
 	k, ok := t.proc(p)
 	if !ok {
 		return last
@@ -160,11 +166,11 @@ func (t *Timeline) LastTimers(p int16, at Time) Time {
 }
 
 // lastFree is the last instant not after at in one of spans, in which some P is idle and
-// had not just run out of work, or the start of the trace: for less than PollBatch, or for
-// less than a Coincidence of a time, before it, for which none had been.
-func (t *Timeline) lastFree(spans []Span, at Time) Time {
+// had not just run out of work, or the start of the trace: for less than PollBatch, or,
+// since from, for less than a Coincidence of a time, before it, for which none had been.
+func (t *Timeline) lastFree(spans []Span, from, at Time) Time {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].Start > at-PollBatch }) - 1
-	for j, n := i, 0; j >= 0 && n < maxFlickers; j, n = j-1, n+1 {
+	for j, n := i, 0; j >= 0 && n < maxFlickers && spans[j].Start > max(from, at-maxCoincidence); j, n = j-1, n+1 {
 		busy := spans[j].Start - t.Start
 		if j > 0 {
 			busy = spans[j].Start - spans[j-1].End

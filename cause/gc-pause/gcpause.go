@@ -45,7 +45,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.Evidence = append(j.Evidence, e)
 	}
 	if f := c.OnCPUAll(); f.Known && f.Value < cause.OnCPUMin { // then stops take long as well
-		e := c.CPUEvidence("the process", f)
+		e := c.SampledCPU("the process", f)
 		e.Alike, e.Record = cause.OffCPUCauses, cause.RecordHost
 		j.Evidence = append(j.Evidence, e)
 	}

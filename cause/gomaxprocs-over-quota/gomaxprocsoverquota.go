@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -32,9 +33,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	if c.Host == nil {
 		return cause.Untested // host-contention speaks for the three
 	}
-	j := &cause.Judgement{Keys: c.OffCPU()}
+	j := &cause.Judgement{Keys: c.StoppedByQuota()}
 	t := c.Throttling()
 	if t == nil && c.GOMAXPROCS() >= tooMany*c.Host.CPUs() {
+		j.Keys = c.OffCPU()
 		return oversubscribed(c, j)
 	}
 	switch j.With(c.ThrottledEvidence()); {
@@ -67,6 +69,7 @@ func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
 	d, own := c.Host.Delayed(), c.Host.Crowd().Own
 	j.Subject = fmt.Sprintf("%d Ps share %d CPUs, and their threads stand in each other's way", c.GOMAXPROCS(), c.Host.CPUs())
 	if q := c.Queue(); c.Watched() {
+		j.Keys = c.WantedFrom(events.Crowded)
 		return j.With(q.Evidence(q.Own), why(c))
 	}
 	return j.With(

@@ -45,6 +45,14 @@ func judge(c *cause.Case) *cause.Judgement {
 			Holds: cause.Yes, Number: c.Share(keys),
 		}},
 	}
+	if q := c.Queue(); c.Watched() && 2*q.All() >= c.Sum(keys) {
+		j.Keys = c.Others(keys)
+		j.With(q.Evidence(q.Others))
+		if e, own := children(c); own {
+			j.With(e)
+		}
+		return j
+	}
 	if c.Host == nil {
 		j.Evidence = append(j.Evidence, cause.Evidence{Text: "whether the threads waited for a CPU, and for whom, is unknown: no host evidence was recorded", Holds: cause.Unknown, Decides: true})
 		if f := c.OnCPUAll(); f.Known {
@@ -54,9 +62,6 @@ func judge(c *cause.Case) *cause.Judgement {
 			})
 		}
 		return j
-	}
-	if q := c.Queue(); c.Watched() && 2*q.All() >= c.Sum(keys) {
-		return j.With(q.Evidence(q.Others))
 	}
 	throttled := c.ThrottledEvidence()
 	throttled.Holds, throttled.Alike = -throttled.Holds, j.Alike
@@ -100,14 +105,10 @@ func others(c *cause.Case) cause.Evidence {
 	if !c.Host.Machine {
 		return cause.Evidence{Text: "who had the CPUs meanwhile was not recorded", Decides: true, Record: "the machine's CPU times"}
 	}
-	family := crowd.Own + crowd.Children
-	if crowd.Children > crowd.Own && (family >= ownShare || c.Host.OwnCPUs() && crowd.Children > crowd.Others()) {
-		return cause.Evidence{
-			Text: fmt.Sprintf("while they waited its own child processes used %s of the %d CPUs that the process may use, itself %s",
-				cause.Pct(crowd.Children), c.Host.CPUs(), cause.Pct(crowd.Own)),
-			Holds: cause.No, Decides: true, Number: crowd.Children,
-		}
+	if e, own := children(c); own {
+		return e
 	}
+	family := crowd.Own + crowd.Children
 	whose := "their"
 	if !c.Host.OwnCPUs() {
 		whose = "the machine's CPU"
@@ -121,4 +122,22 @@ func others(c *cause.Case) cause.Evidence {
 		e.Text += fmt.Sprintf("; its own child processes used %s", cause.Pct(crowd.Children))
 	}
 	return e
+}
+
+// children is the evidence that it was the process's own child processes who had the
+// CPUs; own is false if it was not, or if nothing is known.
+func children(c *cause.Case) (e cause.Evidence, own bool) {
+	if c.Host == nil || !c.Host.Machine {
+		return e, false
+	}
+	crowd := c.Host.Crowd()
+	family := crowd.Own + crowd.Children
+	if crowd.Children <= crowd.Own || family < ownShare && (!c.Host.OwnCPUs() || crowd.Children <= crowd.Others()) {
+		return e, false
+	}
+	return cause.Evidence{
+		Text: fmt.Sprintf("while they waited its own child processes used %s of the %d CPUs that the process may use, itself %s",
+			cause.Pct(crowd.Children), c.Host.CPUs(), cause.Pct(crowd.Own)),
+		Holds: cause.No, Decides: true, Number: crowd.Children,
+	}, true
 }

@@ -44,10 +44,10 @@ const (
 // Without the host's evidence nothing tells it from computing; expensive-request
 // says so.
 func judge(c *cause.Case) *cause.Judgement {
-	if c.Host == nil || c.Contrast == cause.LevelContrast {
+	if c.Contrast == cause.LevelContrast {
 		return nil
 	}
-	if j := waited(c); j != nil {
+	if j := waited(c); j != nil || c.Host == nil {
 		return j
 	}
 	keys := c.Free(func(k blame.Key) bool { return k.Kind == blame.CPU && k.Flags&blame.Self != 0 })
@@ -91,7 +91,7 @@ func judge(c *cause.Case) *cause.Judgement {
 // waited judges waits for pages that the kernel's scheduling events tell apart, also of
 // calls into C; nil if there are hardly any.
 func waited(c *cause.Case) *cause.Judgement {
-	keys := c.OffCPUIn(events.Faulted, func(blame.Key) bool { return true })
+	keys := c.OffCPUIn(events.Faulted)
 	if c.Share(keys) < cause.NamedShare {
 		return nil
 	}

@@ -28,7 +28,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		return cause.Untested // host-contention speaks for the three
 	}
 	j := &cause.Judgement{
-		Keys:    c.OffCPU(),
+		Keys:    c.StoppedByQuota(),
 		Subject: "the CPU quota stopped the process",
 	}
 	t := c.Throttling()

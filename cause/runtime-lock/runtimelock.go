@@ -33,7 +33,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	// What is done between is done at the lock's pace.
-	keys := c.Free(c.OwnCode)
+	keys := c.Free(c.OwnRunning)
 	if p := c.Processors(); p.Winner == cause.Heavy { // others wait for a P behind those who wait for the lock
 		keys = append(keys, p.Claim...)
 	}

@@ -54,7 +54,7 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 
 // registerHost registers the flag that applies to files too.
 func (f *recordFlags) registerHost(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.noHost, "no-host", false, "leave out what the machine knows of a local process (threads, cgroup, pressure)")
+	fs.BoolVar(&f.noHost, "no-host", false, "leave out what the machine knows of a local process (threads, cgroup, pressure, scheduling events)")
 }
 
 // checkTarget refuses numbers that are no process.

@@ -46,7 +46,7 @@ type Stretch struct {
 	// Flags say how it came to be off.
 	Flags Flags
 	// NR is the number of the system call that it was in when it left, -1 if it was in
-	// none: then it was preempted, or waits for a page that it touched.
+	// none: then it was preempted, waits for a page that it touched, or was stopped.
 	NR int
 }
 

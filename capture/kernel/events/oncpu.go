@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 )
@@ -23,7 +24,7 @@ const (
 	Faulted
 	// Blocked: it waited in a system call, in the way in which threads wait for devices.
 	Blocked
-	// Slept: it waited in a system call for anything else.
+	// Slept: it waited for anything else, or was made to stop by a signal or a debugger.
 	Slept
 	// States is how many there are.
 	States
@@ -39,21 +40,63 @@ type load struct {
 	at, ns, on int64
 }
 
+// thread is what is known of a thread: stretches in order of time that do not overlap, and
+// before each of them the sums of those before it by state.
+type thread struct {
+	stretches []Stretch
+	before    [][States]int64
+}
+
 // index sorts the stretches by thread and sums up the process's use of the CPUs.
 func (r *Recording) index() {
-	r.threads = map[int][]Stretch{}
+	r.sumLoad()
+	r.findPolls()
+	byThread := slices.Clone(r.Stretches)
+	slices.SortStableFunc(byThread, func(a, b Stretch) int {
+		return cmp.Or(cmp.Compare(a.TID, b.TID), cmp.Compare(a.Out, b.Out))
+	})
+	r.threads = map[int]thread{}
+	for len(byThread) > 0 {
+		n := sort.Search(len(byThread), func(i int) bool { return byThread[i].TID > byThread[0].TID })
+		r.threads[byThread[0].TID] = r.thread(byThread[:n:n])
+		byThread = byThread[n:]
+	}
+}
+
+// thread takes over the stretches of a thread, in order of their ends. Of those that overlap, which
+// no recorder writes, the later one is shortened.
+func (r *Recording) thread(ss []Stretch) thread {
+	clean, last := ss[:0], int64(0)
+	for _, s := range ss {
+		s.OnNS = min(s.OnNS, s.Out-last)
+		s.OffNS = min(s.OffNS, s.In()-last)
+		s.QueueNS = min(s.QueueNS, s.OffNS)
+		if s.Out > last {
+			clean, last = append(clean, s), s.Out
+		}
+	}
+	t := thread{clean, make([][States]int64, len(clean)+1)}
+	for i := range clean {
+		t.before[i+1] = t.before[i]
+		r.add(&t.before[i+1], &clean[i], clean[i].From(), clean[i].Out)
+	}
+	return t
+}
+
+// sumLoad sums up for how long threads of the process had CPUs.
+func (r *Recording) sumLoad() {
 	type change struct{ at, by int64 }
 	changes := make([]change, 0, 2*len(r.Stretches))
-	for _, s := range r.Stretches {
-		r.threads[s.TID] = append(r.threads[s.TID], s)
-		changes = append(changes, change{s.In(), 1}, change{s.Out, -1})
+	for i := range r.Stretches {
+		changes = append(changes, change{r.Stretches[i].In(), 1}, change{r.Stretches[i].Out, -1})
 	}
-	slices.SortFunc(changes, func(a, b change) int { return int(min(1, max(-1, a.at-b.at))) })
-	r.findPolls()
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	r.load = make([]load, 0, len(changes))
 	var l load
+	threads := int64(0)
 	for _, c := range changes {
-		l = load{c.at, l.ns + l.on*(c.at-l.at), l.on + c.by}
+		threads += c.by
+		l = load{c.at, l.ns + l.on*(c.at-l.at), min(threads, int64(r.Header.CPUs))}
 		r.load = append(r.load, l)
 	}
 }
@@ -68,33 +111,45 @@ func (r *Recording) used(at int64) int64 {
 }
 
 // Knows reports whether anything is known of a thread.
-func (r *Recording) Knows(tid int) bool { return len(r.threads[tid]) > 0 }
+func (r *Recording) Knows(tid int) bool { return len(r.threads[tid].stretches) > 0 }
 
 // Split returns what a thread did in [from, to], in ns by state. The parts add up to
-// to - from, which must not be negative.
+// to - from, which must not be negative. It takes about as long for any time.
 func (r *Recording) Split(tid int, from, to int64) (parts [States]int64) {
-	ss := r.threads[tid]
+	t := r.threads[tid]
 	rest := to - from
-	for i := sort.Search(len(ss), func(i int) bool { return ss[i].Out > from }); i < len(ss) && from < to; i++ {
-		s := &ss[i]
-		if s.From() >= to {
-			break
-		}
-		if d := min(to, s.In()) - max(from, s.From()); d > 0 {
-			r.off(&parts, s, max(from, s.From()), min(to, s.In()))
-			rest -= d
-		}
-		if d := min(to, s.Out) - max(from, s.In()); d > 0 {
-			parts[OnCPU] += d
-			rest -= d
-		}
-		from = max(from, min(to, s.Out)) // overlapping stretches are a recorder's error
+	a, b := r.until(&t, from), r.until(&t, to)
+	for state := range parts {
+		parts[state] = b[state] - a[state]
+		rest -= parts[state]
 	}
-	parts[Unknown] += rest
+	parts[Unknown] = rest
 	return parts
 }
 
-// off adds [from, to] of the time for which a thread had no CPU before s.
+// until returns what a thread did before an instant.
+func (r *Recording) until(t *thread, at int64) (parts [States]int64) {
+	i := sort.Search(len(t.stretches), func(i int) bool { return t.stretches[i].Out > at })
+	if len(t.stretches) == 0 {
+		return parts
+	}
+	parts = t.before[i]
+	if i < len(t.stretches) && t.stretches[i].From() < at {
+		r.add(&parts, &t.stretches[i], t.stretches[i].From(), at)
+	}
+	return parts
+}
+
+// add adds what a thread did in [from, to], which lies in s.
+func (r *Recording) add(parts *[States]int64, s *Stretch, from, to int64) {
+	if in := s.In(); from < in {
+		r.off(parts, s, from, min(to, in))
+	}
+	parts[OnCPU] += max(0, to-max(from, s.In()))
+}
+
+// off adds [from, to] of the time for which a thread had no CPU before s. From is the
+// beginning of that time.
 func (r *Recording) off(parts *[States]int64, s *Stretch, from, to int64) {
 	ready := s.In() - s.QueueNS
 	if d := min(to, ready) - from; d > 0 {
@@ -106,7 +161,7 @@ func (r *Recording) off(parts *[States]int64, s *Stretch, from, to int64) {
 	case s.Flags&Throttled != 0:
 		parts[Stopped] += d
 	default:
-		own := max(0, min(d, (r.used(to)-r.used(from))/int64(r.Header.CPUs))) // max: of numbers that overflow
+		own := (r.used(to) - r.used(max(from, ready))) / int64(r.Header.CPUs)
 		parts[Crowded] += own
 		parts[Queued] += d - own
 	}
@@ -114,10 +169,10 @@ func (r *Recording) off(parts *[States]int64, s *Stretch, from, to int64) {
 
 // asleep is how a thread slept before s.
 func (s *Stretch) asleep() State {
-	switch {
-	case s.NR < 0:
+	switch device := s.Flags&(Uninterruptible|BlockIO) != 0; {
+	case device && s.NR < 0:
 		return Faulted
-	case s.Flags&(Uninterruptible|BlockIO) != 0:
+	case device:
 		return Blocked
 	}
 	return Slept
@@ -127,7 +182,7 @@ func (s *Stretch) asleep() State {
 // wanted it then: in if it had it at once. ok is false if it is on none, or if that is
 // not known.
 func (r *Recording) Got(tid int, at int64) (ready, in int64, ok bool) {
-	ss := r.threads[tid]
+	ss := r.threads[tid].stretches
 	i := sort.Search(len(ss), func(i int) bool { return ss[i].Out > at })
 	if i == len(ss) || ss[i].In() > at {
 		return 0, 0, false
@@ -155,7 +210,7 @@ func (r *Recording) findPolls() {
 			r.polls = append(r.polls, poll{s.In() - s.QueueNS, s.In(), s.TID})
 		}
 	}
-	slices.SortFunc(r.polls, func(a, b poll) int { return int(min(1, max(-1, a.ready-b.ready))) })
+	slices.SortFunc(r.polls, func(a, b poll) int { return cmp.Compare(a.ready, b.ready) })
 }
 
 // maxPolls bounds how many threads may wait for the network at the same time: Go has one.

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,16 +12,17 @@ import (
 )
 
 // What one kernel.events may hold. A recorder stays far below; beyond them the file is
-// not its product. Together they bound the memory of reading to some 500 MB.
+// not its product. Together they bound the memory of reading to about 1 GB.
 const (
 	maxBytes     = 256 << 20
 	maxLine      = 1 << 20
-	maxStretches = 6_000_000
+	maxStretches = 2_000_000
 	maxPrograms  = 64
 	// maxCPUs is what Linux can be built for.
 	maxCPUs = 8192
-	// maxNS is the longest time and the latest instant: 146 years.
-	maxNS = 1 << 62
+	// maxNS is the latest instant, 146 years after the boot, maxSpan by how much instants
+	// differ from the beginning: three days.
+	maxNS, maxSpan = 1 << 62, 1 << 48
 )
 
 // Recording is a kernel.events in memory. It does not change; use it from anywhere.
@@ -31,7 +33,7 @@ type Recording struct {
 	// Stretches are in order of the instants at which they ended.
 	Stretches []Stretch
 
-	threads map[int][]Stretch
+	threads map[int]thread
 	load    []load
 	polls   []poll
 }
@@ -60,7 +62,7 @@ func read(r io.Reader, most int64) (*Recording, error) {
 // may end before it begins.
 func New(h Header, after *After, stretches []Stretch) *Recording {
 	r := &Recording{Header: h, After: after, Stretches: stretches}
-	slices.SortStableFunc(r.Stretches, func(a, b Stretch) int { return int(min(1, max(-1, a.Out-b.Out))) })
+	slices.SortStableFunc(r.Stretches, func(a, b Stretch) int { return cmp.Compare(a.Out, b.Out) })
 	r.index()
 	return r
 }
@@ -149,7 +151,8 @@ func (d *decoder) stretch(line []byte) error {
 	x := &d.nums
 	s := Stretch{TID: int(x[0]), CPU: int(x[1]), Out: x[2], OnNS: x[3], OffNS: x[4], QueueNS: x[5], Flags: Flags(x[6]) & allFlags, NR: int(x[7])}
 	if min(x[0], x[1], x[2], x[3], x[4], x[5], x[6]) < 0 || x[0] >= 1<<31 || x[1] >= maxCPUs || x[7] < -1 || x[7] >= 1<<31 ||
-		s.QueueNS > s.OffNS || s.OnNS > s.Out || s.OffNS > s.Out-s.OnNS {
+		s.QueueNS > s.OffNS || s.OnNS > s.Out || s.OffNS > s.Out-s.OnNS ||
+		s.Out > d.rec.Header.StartNS+maxSpan || s.From() < d.rec.Header.StartNS-maxSpan {
 		return fmt.Errorf("%w: a stretch that cannot be: %.100s", evidence.ErrMalformed, line)
 	}
 	d.rec.Stretches = append(d.rec.Stretches, s)
