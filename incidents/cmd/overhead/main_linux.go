@@ -1,0 +1,228 @@
+// Command overhead measures what recording a service's threads in the kernel costs the
+// service: its CPU time per request, in short windows without a recorder and with each of
+// several, in turn. Beside whylate's scheduling events it runs bpftrace doing the same job
+// (the run-queue delay of threads, as a histogram) and perf sched, where they are installed.
+//
+//	go run ./cmd/overhead -rate 2500 -rounds 10
+//
+// It needs root. The service answers JSON over HTTP, in a process of its own; the ratio of
+// a window is that to the one without a recorder in the same round.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/whylate/whylate/capture/kernel"
+	"github.com/whylate/whylate/load"
+)
+
+// runqlat is what bpftrace's own runqlat.bt does. It knows no process of a thread that is
+// woken, and so looks at all.
+const runqlat = `tracepoint:sched:sched_wakeup, tracepoint:sched:sched_wakeup_new { @q[args->pid] = nsecs; }
+tracepoint:sched:sched_switch {
+	if (args->prev_state == 0) { @q[args->prev_pid] = nsecs; }
+	$n = @q[args->next_pid];
+	if ($n) { @us = hist((nsecs - $n) / 1000); delete(@q[args->next_pid]); }
+}`
+
+// recorder begins to record a process; stop ends it.
+type recorder struct {
+	name  string
+	start func(pid int) (stop func() error, err error)
+}
+
+var recorders = []recorder{
+	{"none", func(int) (func() error, error) { return func() error { return nil }, nil }},
+	{"whylate", func(pid int) (func() error, error) {
+		r, err := kernel.Start(pid, kernel.Options{W: new(bytes.Buffer)})
+		if err != nil {
+			return nil, err
+		}
+		return func() error { _, err := r.Stop(); return err }, nil
+	}},
+	{"bpftrace", func(int) (func() error, error) { return command("bpftrace", "-e", runqlat) }},
+	{"perf sched", func(int) (func() error, error) { return command("perf", "sched", "record", "-o", os.DevNull) }},
+}
+
+// command starts a program that records until it is interrupted.
+func command(name string, args ...string) (stop func() error, err error) {
+	c := exec.Command(name, args...)
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			return err
+		}
+		_ = c.Wait() // interrupted: the status says so
+		return nil
+	}, nil
+}
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) == 2 && os.Args[1] == "serve" {
+		log.Fatal(serve())
+	}
+	rate := flag.Float64("rate", 2500, "requests per second")
+	window := flag.Duration("window", 2*time.Second, "length of a window")
+	rounds := flag.Int("rounds", 10, "number of windows with each recorder")
+	flag.Parse()
+	if err := run(*rate, *window, *rounds); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// order is what the service answers.
+type order struct {
+	ID    int      `json:"id"`
+	Lines []string `json:"lines"`
+	Total float64  `json:"total"`
+}
+
+func serve() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	o := order{1, []string{"a line of an order", "another one", "and a third"}, 12.5}
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		priced := make(chan order)
+		go func() { x := o; x.Total *= 1.19; priced <- x }()
+		_ = json.NewEncoder(w).Encode(<-priced) // the client has gone: nobody to tell
+	}))
+}
+
+func run(rate float64, window time.Duration, rounds int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c := exec.Command(self, "serve")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
+	var addr string
+	if _, err := fmt.Fscanln(out, &addr); err != nil {
+		return err
+	}
+	use := slices.DeleteFunc(slices.Clone(recorders), func(r recorder) bool {
+		program, _, _ := strings.Cut(r.name, " ")
+		_, err := exec.LookPath(program)
+		missing := err != nil && r.name != "none" && r.name != "whylate"
+		if missing {
+			fmt.Printf("%s is not installed: left out\n", program)
+		}
+		return missing
+	})
+	ratios, costs := map[string][]float64{}, map[string][]float64{}
+	for round := range rounds {
+		cost := map[string]float64{}
+		for _, i := range rand.Perm(len(use)) {
+			us, err := measure(c.Process.Pid, "http://"+addr+"/", rate, window, use[i], uint64(round))
+			if err != nil {
+				return fmt.Errorf("%s: %w", use[i].name, err)
+			}
+			cost[use[i].name] = us
+		}
+		for name, us := range cost {
+			costs[name] = append(costs[name], us)
+			ratios[name] = append(ratios[name], us/cost["none"])
+		}
+	}
+	fmt.Printf("%-12s %14s   %s\n", "recorder", "us per request", "ratio to none in the same round: median (quartiles)")
+	for _, r := range use {
+		q := quartiles(ratios[r.name])
+		fmt.Printf("%-12s %14.1f   %.3f (%.3f to %.3f)\n", r.name, quartiles(costs[r.name])[1], q[1], q[0], q[2])
+	}
+	return nil
+}
+
+// warm is for how long there is load before a window begins.
+const warm = time.Second
+
+// measure returns the CPU time of a process per request, in microseconds, under load and
+// with a recorder.
+func measure(pid int, url string, rate float64, window time.Duration, with recorder, seed uint64) (us float64, err error) {
+	stop, err := with.start(pid)
+	if err != nil {
+		return 0, err
+	}
+	var from, to, n int64
+	var failed error
+	begun := time.Now()
+	done := func(intended time.Time, _, _ time.Duration) {
+		switch since := intended.Sub(begun); {
+		case since < warm:
+		case from == 0:
+			from, failed = cpu(pid)
+		case since < warm+window:
+			n++
+		case to == 0:
+			to, failed = cpu(pid)
+		}
+	}
+	_, err = load.Run(context.Background(), load.Config{
+		Targets: []load.Target{{URL: url}}, Rate: rate, Duration: warm + window + warm/4, Seed: seed, Done: done,
+	})
+	if err := errors.Join(err, failed, stop()); err != nil {
+		return 0, err
+	}
+	if n == 0 || to == 0 {
+		return 0, errors.New("the window saw no end: the service is too slow")
+	}
+	return float64(to-from) / float64(n) / 1e3, nil
+}
+
+// cpu is the CPU time of a process's threads, in nanoseconds.
+func cpu(pid int) (ns int64, err error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return 0, err
+		}
+		first, _, _ := strings.Cut(string(b), " ")
+		v, err := strconv.ParseInt(first, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ns += v
+	}
+	return ns, nil
+}
+
+func quartiles(xs []float64) (q [3]float64) {
+	slices.Sort(xs)
+	for i := range q {
+		q[i] = xs[(i+1)*(len(xs)-1)/4]
+	}
+	return q
+}
