@@ -56,6 +56,9 @@ func (k *kernelRecording) stop() {
 	if err = errors.Join(err, k.mem.Close()); err != nil {
 		notRecorded(k.w, kernelWord, err.Error(), "")
 	}
+	if err == nil && len(after.Programs) == 0 {
+		notRecorded(k.w, "what the probes in the kernel took", "the kernel measures them for root, or with CAP_SYS_ADMIN, only", "")
+	}
 	k.w.Edit(func(m *evidence.Manifest) {
 		m.Cost.Kernel = kernelCost(after)
 		if after.Full {

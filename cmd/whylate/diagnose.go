@@ -48,7 +48,7 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
 	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
 	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
-	fs.BoolVar(&f.noKernel, "no-kernel", false, "do not record the kernel's scheduling events of a local process (eBPF, needs root)")
+	fs.BoolVar(&f.noKernel, "no-kernel", false, "do not record the kernel's scheduling events of a local process (eBPF; needs root, or CAP_BPF and CAP_PERFMON)")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
@@ -164,7 +164,7 @@ func newDiagnose() *cobra.Command {
 TARGET is the URL of a service with net/http/pprof (http://host:port[/prefix]),
 the id of a local process that has one, or a file: an incident (*.whylate) or a
 Go execution trace. If the process runs on this machine, what the machine knows
-of it is recorded too: whether its threads got a CPU, its cgroup's quota, pressure.
+of it is recorded too: whether its threads got a CPU (as root also when, and who had it), its cgroup's quota, pressure.
 
 --redis and --postgres ask a dependency for its own figures before and after: whether
 it was slow itself, or the time is between. No data is written there, nothing reset.
