@@ -26,9 +26,6 @@ var queues = [...]events.State{events.Queued, events.Crowded, events.Stopped}
 // on a CPU.
 func (a *Attribution) Watched() bool { return a.watch != nil }
 
-// Watch returns the kernel's events, nil if there are none.
-func (a *Attribution) Watch() *events.Recording { return a.watch }
-
 // threadOf returns the thread of a goroutine's segment: of a running one that of its P,
 // of a call that of the segment before it, of a ready goroutine that of the one after it.
 // It is [gotrace.NoThread] if it is not known.

@@ -135,9 +135,8 @@ func (t *Timeline) LastPoll(from, at Time) Time {
 // Ps for long mostly has the CPUs, too. Then a thread that waits for the network outside
 // of Go, and so lets no other poll, gets none before a P is idle, nor does a peer on the
 // same host; and who looks for timers first takes what is ready. What follows is how long
-// they take then.
-// It is not longer than maxCoincidence, about the time slice of a thread: who had the CPUs
-// for long keeps nobody from them afterwards.
+// they take then: maxCoincidence at most, about the time slice of a thread, because who had
+// the CPUs keeps nobody from them afterwards.
 const (
 	Coincidence    = 16
 	maxCoincidence = Time(3e6)
@@ -148,8 +147,9 @@ const (
 // had looked for the timers of all, or p took up a goroutine, before which it runs its own.
 // An idle-priority GC worker looks for goroutines and at the network, but not for timers,
 // and who finds a goroutine does not look for the timers of other Ps (source:
-// runtime.pollWork, runtime.findRunnable). The wait for the timer began at from. What happened within PollBatch before at is the end of the wait itself. A P
-// that is not known (-1) took up nothing. (Sysmon polls the network, but runs no timers.)
+// runtime.pollWork, runtime.findRunnable). The wait for the timer began at from. What
+// happened within PollBatch before at is the end of the wait itself. A P that is not known
+// (-1) took up nothing. (Sysmon polls the network, but runs no timers.)
 func (t *Timeline) LastTimers(p int16, from, at Time) Time {
 	last := t.lastFree(t.parked, from, at)
 	k, ok := t.proc(p)
