@@ -77,6 +77,12 @@ type Planted struct {
 	Share float64 `json:"share,omitempty"`
 }
 
+// Chosen reports whether a case is among those that a list of texts, separated by
+// commas, stands for: one of them is in its name, whose end is a $.
+func Chosen(name, texts string) bool {
+	return slices.ContainsFunc(strings.Split(texts, ","), func(text string) bool { return strings.Contains(name+"$", text) })
+}
+
 func (p *Planted) is(id string) bool { return id == p.Cause || slices.Contains(p.Accept, id) }
 
 func (t *Truth) planted(id string) *Planted {

@@ -1,22 +1,26 @@
-// Command bench scores whylate on saved incidents whose truth is known:
+// Command bench scores whylate on incidents whose truth is known:
 //
 //	go run ./cmd/bench -recorded FOLDER
+//	go run ./cmd/bench -recorded FOLDER -repeat 3 -run gateway-
 //
 // diagnoses each NAME.whylate of FOLDER that has a NAME.truth.json beside it and
 // prints how right that was, next to two trivial diagnoses of the same recordings.
-// make e2e leaves such a folder. See package score for what counts, and for the
-// format of truth files.
+// make e2e leaves such a folder; with -repeat, bench lets the same script add to it
+// first. See package score for what counts, and for the format of truth files.
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/whylate/whylate/diagnose"
@@ -29,7 +33,9 @@ import (
 )
 
 func main() {
-	err := run(os.Args[1:], os.Stdout)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
@@ -39,10 +45,15 @@ func main() {
 	}
 }
 
-func run(args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	recorded := fs.String("recorded", "", "`folder` of incidents and truth files")
-	only := fs.String("run", "", "only the incidents with this `text` in their names")
+	only := fs.String("run", "", "only the cases with this `text` in their names, whose end is a $; several, separated by commas")
+	var l live
+	fs.IntVar(&l.times, "repeat", 0, "first run the cases that often, and add the recordings to the folder")
+	fs.DurationVar(&l.duration, "for", 10*time.Second, "with -repeat, how long to record")
+	fs.BoolVar(&l.heldOut, "held-out", false, "with -repeat, run the held-out programs")
+	fs.StringVar(&l.script, "script", "./e2e.sh", "with -repeat, the `file` that runs cases")
 	asJSON := fs.Bool("json", false, "print JSON instead of Markdown")
 	unconfirmed := fs.Bool("unconfirmed", false, "count incidents, too, whose truth removal has not confirmed")
 	document := fs.String("document", "", "print the whole of docs/benchmark.md; the programs are below that `folder`")
@@ -50,8 +61,13 @@ func run(args []string, out io.Writer) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	if *recorded == "" || fs.NArg() > 0 {
-		return errors.New("usage: bench -recorded FOLDER")
+	if *recorded == "" || fs.NArg() > 0 || l.times < 0 {
+		return errors.New("usage: bench -recorded FOLDER [-run TEXT] [-repeat N]")
+	}
+	if l.times > 0 {
+		if err := l.record(ctx, *recorded, *only); err != nil {
+			return err
+		}
 	}
 	files, err := filepath.Glob(filepath.Join(*recorded, "*"+score.Suffix))
 	if err != nil {
@@ -71,10 +87,14 @@ func run(args []string, out io.Writer) error {
 	left := 0
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), score.Suffix)
-		if !strings.Contains(name, *only) {
+		t, err := score.ReadTruth(f)
+		if err != nil {
+			return err
+		}
+		if !score.Chosen(t.Case, *only) {
 			continue
 		}
-		i, err := one(name, f)
+		i, err := one(name, f, t)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -114,12 +134,8 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// one scores the incident beside a truth file.
-func one(name, truth string) (*score.Incident, error) {
-	t, err := score.ReadTruth(truth)
-	if err != nil {
-		return nil, err
-	}
+// one scores the incident beside a truth file, which says t.
+func one(name, truth string, t *score.Truth) (*score.Incident, error) {
 	in, err := evidence.Open(strings.TrimSuffix(truth, score.Suffix)+".whylate", evidence.Options{})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -98,7 +97,7 @@ func parse(args []string) (*settings, error) {
 func (s *settings) chosen() (some []trial, err error) {
 	elsewhere := 0
 	for _, t := range all {
-		if !slices.ContainsFunc(strings.Split(s.only, ","), func(text string) bool { return strings.Contains(t.name+"$", text) }) {
+		if !score.Chosen(t.name, s.only) {
 			continue
 		}
 		if t.heldOut != s.heldOut {
