@@ -55,6 +55,27 @@ func (a *Attribution) parts(g timeline.GID, seg int, from, to timeline.Time) (p 
 	return a.watch.Split(int(m), int64(from), int64(to)), true
 }
 
+// States returns what the thread of a running goroutine did in [from, to], in ns by state;
+// what is not known of it is [events.Unknown].
+func (a *Attribution) States(g timeline.GID, from, to timeline.Time) (sum [events.States]int64) {
+	me := &a.t.Gs[g]
+	for i := max(0, me.SegmentAt(from)); i < len(me.Segs) && me.Segs[i].Start < to; i++ {
+		s := &me.Segs[i]
+		start, end := max(from, s.Start), min(to, s.End)
+		if s.Kind != timeline.Running || end <= start {
+			continue
+		}
+		parts, ok := a.parts(g, i, start, end)
+		if !ok {
+			sum[events.Unknown] += int64(end - start)
+		}
+		for state, ns := range parts {
+			sum[state] += ns
+		}
+	}
+	return sum
+}
+
 // off adds the parts of states as k, as far as there is room, and returns the room left.
 func (w *walker) off(at *where, k Key, room timeline.Time, parts *[events.States]int64, states ...events.State) timeline.Time {
 	for _, s := range states {

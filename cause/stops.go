@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
@@ -215,6 +216,9 @@ func (c *Case) onCPUThrough(u *Unstopped) Evidence {
 	if e, doubt := c.Stolen(); doubt {
 		return e
 	}
+	if e, ok := c.watchedThrough(u); ok {
+		return e
+	}
 	f := c.sampled(u.spans)
 	if !f.Known {
 		f = c.sampled(u.all)
@@ -224,6 +228,58 @@ func (c *Case) onCPUThrough(u *Unstopped) Evidence {
 		e.Holds, e.Alike = Unknown, []string{"page-faults"}
 	}
 	return e
+}
+
+// watchedThrough says it by the kernel's scheduling events; ok is false without them, or if
+// they know little of these threads.
+func (c *Case) watchedThrough(u *Unstopped) (e Evidence, ok bool) {
+	var sum [events.States]int64
+	for _, r := range u.spans {
+		for state, ns := range c.A.States(r.g, r.from, r.to) {
+			sum[state] += ns
+		}
+	}
+	known := int64(0)
+	for state, ns := range sum {
+		if events.State(state) != events.Unknown {
+			known += ns
+		}
+	}
+	if !c.Watched() || known == 0 || float64(sum[events.Unknown]) > mostUnknown*float64(known) {
+		return e, false
+	}
+	on := float64(sum[events.OnCPU]) / float64(known)
+	e = Evidence{
+		Text:  fmt.Sprintf("who ran on meanwhile was on a CPU for %s of that (the kernel's scheduling events)", Pct(on)),
+		Holds: Yes, Decides: true, Number: on,
+	}
+	if on < OnCPUMin {
+		e.Holds, e.Record = Unknown, "longer, with more of these stops in it"
+		for _, x := range keepers {
+			if 2*sum[x.state] > known-sum[events.OnCPU] {
+				e.Alike = []string{x.cause}
+			}
+		}
+		if e.Alike == nil {
+			e.Alike = append([]string{"page-faults"}, OffCPUCauses...)
+		}
+	}
+	return e, true
+}
+
+// mostUnknown is how much more may be unknown of threads, as a part of what is known, for
+// what they did to be known.
+const mostUnknown = 0.1
+
+// keepers are who keeps a thread from a CPU in some states.
+var keepers = [...]struct {
+	state events.State
+	cause string
+}{
+	{events.Queued, "host-contention"},
+	{events.Crowded, "gomaxprocs-over-quota"},
+	{events.Stopped, "quota-too-low"},
+	{events.Faulted, "page-faults"},
 }
 
 // sampled is the on-CPU fraction of goroutines that ran on. A thread's CPU samples

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
@@ -113,5 +114,37 @@ func TestPreemptionSwitchedOffIsSaid(t *testing.T) {
 	w := cause.Judge(attributed(t, stopped(sweepTerm, byHeap, 20*ms, ms, copies...)), env("GODEBUG", "madvdontneed=1"))
 	if len(v.Findings) == 0 || len(w.Findings) == 0 || len(v.Findings[0].Fix) != len(w.Findings[0].Fix)+1 {
 		t.Errorf("%+v, without it %+v", v.Findings, w.Findings)
+	}
+}
+
+// The kernel's scheduling events say it of the thread itself, whatever others waited for.
+func TestTheKernelSaysWhetherWhoRanOnWasOnACPU(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		why     events.State
+		part    float64
+		finding string
+		alike   []string
+	}{
+		{"it was", events.OnCPU, 0, "slow-to-stop", nil},
+		{"it was, but for a moment", events.Queued, 0.1, "slow-to-stop", nil},
+		{"others had the CPUs", events.Queued, 0.8, "", []string{"slow-to-stop", "host-contention"}},
+		{"a quota stopped it", events.Stopped, 0.8, "", []string{"slow-to-stop", "quota-too-low"}},
+		{"it waited for a page", events.Faulted, 0.8, "", []string{"slow-to-stop", "page-faults"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := watchThread(attributed(t, stopped(statsStop, byStats, 19*ms, ms)), 2, c.why, c.part, 0)
+			v := cause.Judge(a, cause.Settings{Host: seen(host.Static{}, delayed, calm)})
+			var named, alike []string
+			for _, f := range v.Findings {
+				named = append(named, f.Cause)
+			}
+			for _, s := range v.Consistent {
+				alike = append(alike, s.Causes...)
+			}
+			if c.finding != "" && !slices.Equal(named, []string{c.finding}) || c.finding == "" && named != nil || !slices.Equal(alike, c.alike) {
+				t.Errorf("named %q, undecided between %q, want %q and %q: %s", named, alike, c.finding, c.alike, v.Sentence)
+			}
+		})
 	}
 }

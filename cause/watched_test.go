@@ -14,11 +14,16 @@ import (
 // requests, did for a part of each slow one, in its middle. Beside it a thread of the
 // process has as many of two CPUs as own says.
 func watch(a *blame.Attribution, why events.State, part float64, own int) *blame.Attribution {
+	return watchThread(a, 0, why, part, own)
+}
+
+// watchThread is watch, for another thread than 0.
+func watchThread(a *blame.Attribution, tid int, why events.State, part float64, own int) *blame.Attribution {
 	t := a.Timeline()
 	out := []events.Stretch{}
 	last := int64(t.Start)
 	on := func(until int64) events.Stretch {
-		s := events.Stretch{TID: 0, Out: until, OnNS: until - last}
+		s := events.Stretch{TID: tid, Out: until, OnNS: until - last}
 		last = until
 		return s
 	}
