@@ -122,7 +122,7 @@ func (r *Running) service() (process, error) {
 	s := r.Scenario
 	p := process{name: s.Name, env: s.Env, reader: s.Reader}
 	if s.NoVDSO {
-		p.start = startWithoutVDSO
+		p.start = StartWithoutVDSO
 	}
 	if s.Quota == 0 {
 		return p, nil

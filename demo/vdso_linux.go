@@ -21,13 +21,17 @@ const (
 // vector, which follows its arguments and its environment.
 const maxStackWords = 1 << 16
 
-// startWithoutVDSO starts a command that cannot find the vDSO, so that each of
+// StartWithoutVDSO starts a command that cannot find the vDSO, so that each of
 // its clock reads is a system call. It is done to the command alone, by its
-// tracer, between exec and the first instruction.
-func startWithoutVDSO(cmd *exec.Cmd) error {
+// tracer, between exec and the first instruction. An error wraps ErrNotPossible;
+// there is no process then.
+func StartWithoutVDSO(cmd *exec.Cmd) error {
 	runtime.LockOSThread() // a tracer is a thread
 	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Ptrace = true
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%w: start under ptrace: %w", ErrNotPossible, err)
 	}

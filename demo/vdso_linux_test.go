@@ -33,7 +33,7 @@ func TestAProcessWithoutTheVDSODoesNotFindIt(t *testing.T) {
 		want  string
 	}{
 		"as usual":         {(*exec.Cmd).Start, "true\n"},
-		"when it is taken": {startWithoutVDSO, "false\n"},
+		"when it is taken": {StartWithoutVDSO, "false\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder

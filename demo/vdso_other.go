@@ -7,6 +7,7 @@ import (
 	"os/exec"
 )
 
-func startWithoutVDSO(*exec.Cmd) error {
+// StartWithoutVDSO returns ErrNotPossible.
+func StartWithoutVDSO(*exec.Cmd) error {
 	return fmt.Errorf("%w: to hide the vDSO needs Linux on amd64 or arm64", ErrNotPossible)
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/whylate/whylate/demo"
 	"github.com/whylate/whylate/incidents/score"
 	"github.com/whylate/whylate/load"
 )
@@ -20,6 +22,7 @@ type gateway struct {
 	env    []string
 	front  []string // arguments of the process itself
 	log    []string // arguments of drain, which reads its log; nil without a log
+	noVDSO bool     // to read the clock is a system call
 }
 
 func (gateway) source() source { return source{folder: "gateway"} }
@@ -64,7 +67,11 @@ func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 			return nil, err
 		}
 	}
-	s.program, err = s.start(rig.dir, filepath.Join(rig.bin, "gateway"), append([]string{gomaxprocs}, g.env...), append(args, "-call", strings.Join(called, ","))...)
+	run := (*exec.Cmd).Start
+	if g.noVDSO {
+		run = demo.StartWithoutVDSO
+	}
+	s.program, err = s.startBy(run, rig.dir, filepath.Join(rig.bin, "gateway"), append([]string{gomaxprocs}, g.env...), append(args, "-call", strings.Join(called, ","))...)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,11 @@ var gatewayPairs = []trial{
 		name: "gateway-ps", program: gateway{inside: manyPosts, env: []string{often, "GOMAXPROCS=64"}}, rate: rate, lag: busyLag, rise: 1.5, beside: contention,
 		planted: one(score.Planted{Cause: "gomaxprocs-over-quota"}, func(t *trial) { t.program = gateway{inside: manyPosts, env: []string{often}} }),
 	},
+	beside("gateway-days", "main.(*side).stamp", rate, "expensive-request", nil, []string{"-share", slowShare, "-stamps", "20000"}, "-stamps", "400000"),
+	{
+		name: "gateway-stamps", program: gateway{inside: stamping, noVDSO: true}, rate: rate, lag: busyLag, rise: 1.5, beside: contention,
+		planted: one(score.Planted{Cause: "slow-clock", Place: "main.(*side).stamp"}, func(t *trial) { t.program = gateway{inside: stamping} }),
+	},
 	limited(trial{name: "gateway-quota", program: gateway{inside: evenReplies}, rate: rate, bursts: load.Bursts{Size: burstSize}, felt: 20 * time.Millisecond, rise: 1.5}),
 	crowded(trial{name: "gateway-crowd", program: gateway{inside: evenReplies}, rate: rate, felt: 8 * time.Millisecond, rise: 1.5}),
 }
@@ -66,6 +71,9 @@ func collecting(t trial, gogc string) trial {
 	t.program = g
 	return t
 }
+
+// stamping are arguments of a gateway that reads the clock often in some calls.
+var stamping = append(slices.Clip(evenReplies), "-share", slowShare, "-stamps", "30000")
 
 // manyPosts are arguments of a gateway that keeps much memory and loads some, often a
 // setting of its collector with which that is collected a few times a second.

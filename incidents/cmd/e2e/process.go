@@ -40,9 +40,9 @@ type process struct {
 	exit   error // valid once exited is closed
 }
 
-// start runs a program with env beside the usual environment. It reads nothing,
+// start runs a program, by run, with env beside the usual environment. It reads nothing,
 // prints into a file in dir, and inherits no other descriptor.
-func start(dir, path string, env []string, args ...string) (*process, error) {
+func start(run func(*exec.Cmd) error, dir, path string, env []string, args ...string) (*process, error) {
 	p := &process{name: filepath.Base(path), exited: make(chan struct{})}
 	out, err := os.CreateTemp(dir, p.name+"-*.log")
 	if err != nil {
@@ -54,7 +54,7 @@ func start(dir, path string, env []string, args ...string) (*process, error) {
 	p.cmd.Env = append(environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = endWithUs()
-	if err := p.cmd.Start(); err != nil {
+	if err := run(p.cmd); err != nil {
 		return nil, err
 	}
 	go func() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -27,7 +28,12 @@ type service struct {
 
 // start runs a process that stop ends.
 func (s *service) start(dir, path string, env []string, args ...string) (*process, error) {
-	p, err := start(dir, path, env, args...)
+	return s.startBy((*exec.Cmd).Start, dir, path, env, args...)
+}
+
+// startBy is start, with what starts the command.
+func (s *service) startBy(run func(*exec.Cmd) error, dir, path string, env []string, args ...string) (*process, error) {
+	p, err := start(run, dir, path, env, args...)
 	if err == nil {
 		s.undo = append(s.undo, func() error { p.stop(); return nil })
 	}

@@ -131,6 +131,7 @@ func (s *stock) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (*hea
 	d := s.reply
 	if !s.side.desk && !s.side.booked && s.drawn() {
 		d += s.slow
+		s.side.stamp()
 	}
 	if d > 0 {
 		time.Sleep(d)

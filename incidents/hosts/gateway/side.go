@@ -16,7 +16,7 @@ type side struct {
 	desk, booked, plain, room    bool
 	hold, each, job, pause       time.Duration
 	permits, rooms, jobs, users  int
-	turns                        int
+	turns, stamps                int
 	pages, posts, matches        int
 	beat, list, bind, load, tidy time.Duration
 
@@ -40,6 +40,7 @@ func (x *side) flags() {
 	flag.BoolVar(&x.plain, "plain", false, "guard the list by a lock that readers do not share")
 	flag.DurationVar(&x.hold, "hold", 0, "time for which every call computes")
 	flag.IntVar(&x.turns, "turns", 0, "`number` of turns in which the calls compute that for all of them; 0 is each for itself")
+	flag.IntVar(&x.stamps, "stamps", 0, "`number` of records that a call stamps with the time, of those of the share that is slow")
 	flag.IntVar(&x.permits, "permits", 0, "`number` of calls that may take their time at once; 0 is any")
 	flag.IntVar(&x.rooms, "rooms", 0, "`number` of goroutines that wake together")
 	flag.DurationVar(&x.beat, "beat", 0, "how often they do")
@@ -185,6 +186,17 @@ func (x *side) reserve() {
 	}
 	for range x.turns {
 		x.turn(x.hold / time.Duration(x.turns))
+	}
+}
+
+// stamp notes when each of some records was seen.
+func (x *side) stamp() {
+	if x.stamps == 0 {
+		return
+	}
+	seen := make([]time.Time, x.stamps)
+	for i := range seen {
+		seen[i] = time.Now()
 	}
 }
 
