@@ -3,6 +3,7 @@ module github.com/whylate/whylate/incidents
 go 1.25.0
 
 require (
+	github.com/cilium/ebpf v0.22.0
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/whylate/whylate v0.0.0
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa
@@ -10,7 +11,6 @@ require (
 )
 
 require (
-	github.com/cilium/ebpf v0.22.0 // indirect
 	github.com/gomodule/redigo v1.9.2 // indirect
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect

@@ -5,6 +5,11 @@
 //
 //	go run ./cmd/overhead -rate 2500 -rounds 10
 //
+//	go run ./cmd/overhead -attach 1000 -kill 100
+//
+// begins and ends that many recordings of the service under load instead, and kills that many
+// recorders, to see whether a request is lost or a program is left in the kernel.
+//
 // It needs root. The service answers JSON over HTTP, in a process of its own; the ratio of
 // a window is that to the one without a recorder in the same round.
 package main
@@ -81,11 +86,20 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == "serve" {
 		log.Fatal(serve())
 	}
+	if len(os.Args) == 3 && os.Args[1] == "record" {
+		log.Fatal(record(os.Args[2]))
+	}
 	rate := flag.Float64("rate", 2500, "requests per second")
 	window := flag.Duration("window", 2*time.Second, "length of a window")
 	rounds := flag.Int("rounds", 10, "number of windows with each recorder")
+	attached := flag.Int("attach", 0, "begin and end that many `recordings` instead")
+	killed := flag.Int("kill", 0, "kill that many `recorders` instead")
 	flag.Parse()
-	if err := run(*rate, *window, *rounds); err != nil {
+	do := func(pid int, url string) error { return compare(pid, url, *rate, *window, *rounds) }
+	if *attached > 0 || *killed > 0 {
+		do = func(pid int, url string) error { return attach(pid, url, *rate, *attached, *killed) }
+	}
+	if err := run(do); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -111,7 +125,8 @@ func serve() error {
 	}))
 }
 
-func run(rate float64, window time.Duration, rounds int) error {
+// run does something with the service.
+func run(do func(pid int, url string) error) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -130,6 +145,11 @@ func run(rate float64, window time.Duration, rounds int) error {
 	if _, err := fmt.Fscanln(out, &addr); err != nil {
 		return err
 	}
+	return do(c.Process.Pid, "http://"+addr+"/")
+}
+
+// compare measures what each of the recorders costs the service.
+func compare(pid int, url string, rate float64, window time.Duration, rounds int) error {
 	use := slices.DeleteFunc(slices.Clone(recorders), func(r recorder) bool {
 		program, _, _ := strings.Cut(r.name, " ")
 		_, err := exec.LookPath(program)
@@ -143,7 +163,7 @@ func run(rate float64, window time.Duration, rounds int) error {
 	for round := range rounds {
 		cost := map[string]float64{}
 		for _, i := range rand.Perm(len(use)) {
-			us, err := measure(c.Process.Pid, "http://"+addr+"/", rate, window, use[i], uint64(round))
+			us, err := measure(pid, url, rate, window, use[i], uint64(round))
 			if err != nil {
 				return fmt.Errorf("%s: %w", use[i].name, err)
 			}
