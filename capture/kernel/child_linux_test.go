@@ -45,6 +45,7 @@ var roles = map[string]func(args []string){
 	"fault":  fault,
 	"sync":   syncFile,
 	"pong":   pong,
+	"clock":  readClock,
 	"record": recordOther,
 	"check":  func([]string) { say("%v", Check()) },
 }
@@ -171,6 +172,24 @@ func pong(args []string) {
 	await()
 }
 
+// readClock reads the clock so many times after the first line, by a system call or as
+// programs do.
+func readClock(args []string) {
+	n, _ := strconv.Atoi(args[1])
+	say("ready")
+	await()
+	for range n {
+		if args[0] == "call" {
+			var ts unix.Timespec
+			check(unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts))
+		} else {
+			_ = time.Now()
+		}
+	}
+	say("done")
+	await()
+}
+
 // recordOther records another process until it is killed.
 func recordOther(args []string) {
 	pid, _ := strconv.Atoi(args[0])
@@ -197,6 +216,12 @@ type child struct {
 // spawn begins a role; on one CPU, if cpu is not negative.
 func spawn(t testing.TB, cpu int, attr *syscall.SysProcAttr, role ...string) *child {
 	t.Helper()
+	return spawnBy(t, (*exec.Cmd).Start, cpu, attr, role...)
+}
+
+// spawnBy is spawn, with what starts the process.
+func spawnBy(t testing.TB, start func(*exec.Cmd) error, cpu int, attr *syscall.SysProcAttr, role ...string) *child {
+	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(role, " "))
 	cmd.Stderr = os.Stderr
@@ -214,7 +239,7 @@ func spawn(t testing.TB, cpu int, attr *syscall.SysProcAttr, role ...string) *ch
 		fatal(t, unix.SchedSetaffinity(0, &one))
 		defer unix.SchedSetaffinity(0, &all)
 	}
-	fatal(t, cmd.Start())
+	fatal(t, start(cmd))
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -5,3 +5,4 @@ package kernel
 // test finds out whether that was forgotten.
 //
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types sched bpf/sched.bpf.c -- -mcpu=v3 -Wall -Werror
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types clock bpf/clock.bpf.c -- -mcpu=v3 -Wall -Werror

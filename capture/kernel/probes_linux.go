@@ -25,8 +25,11 @@ const nobody = -1
 // in here.
 type probes struct {
 	schedObjects
+	types *btf.Cache
 	links []link.Link // in the order in which they are closed
 	stats io.Closer   // while it is open the kernel measures programs; nil if it refused
+
+	measured bool // the kernel measured them
 }
 
 // load loads the programs for a process; they do not run yet.
@@ -50,7 +53,7 @@ func load(pid int, o Options) (*probes, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := new(probes)
+	p := &probes{types: cache}
 	if err := spec.LoadAndAssign(&p.schedObjects, &ebpf.CollectionOptions{Cache: cache}); err != nil {
 		return nil, err
 	}
@@ -82,7 +85,7 @@ func hasState(types *btf.Spec) bool {
 // to leave is also seen to be woken.
 func (p *probes) attach() error {
 	if stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err == nil {
-		p.stats = stats
+		p.stats, p.measured = stats, true
 	}
 	for _, prog := range []*ebpf.Program{p.WhylateWakeup, p.WhylateNew, p.WhylateSwitch} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
@@ -101,23 +104,29 @@ func (p *probes) remove() (cost []events.Program, err error) {
 	}
 	p.links = nil
 	if p.stats != nil {
-		cost = p.cost()
+		cost = p.cost([]program{
+			{schedProgWhylateSwitch, p.WhylateSwitch},
+			{schedProgWhylateWakeup, p.WhylateWakeup},
+			{schedProgWhylateNew, p.WhylateNew},
+		})
 		err = errors.Join(err, p.stats.Close())
 		p.stats = nil
 	}
 	return cost, errors.Join(err, p.schedPrograms.Close())
 }
 
-// cost is what the programs took, by the kernel's own count.
-func (p *probes) cost() (list []events.Program) {
-	for _, x := range []struct {
-		name string
-		*ebpf.Program
-	}{
-		{schedProgWhylateSwitch, p.WhylateSwitch},
-		{schedProgWhylateWakeup, p.WhylateWakeup},
-		{schedProgWhylateNew, p.WhylateNew},
-	} {
+// program is one in the kernel.
+type program struct {
+	name string
+	*ebpf.Program
+}
+
+// cost is what programs took, by the kernel's own count; nothing if it did not measure.
+func (p *probes) cost(of []program) (list []events.Program) {
+	if !p.measured {
+		return nil
+	}
+	for _, x := range of {
 		if s, failed := x.Stats(); failed == nil { // without it the cost is unknown
 			list = append(list, events.Program{Name: x.name, Runs: int64(s.RunCount), NS: int64(s.Runtime)})
 		}

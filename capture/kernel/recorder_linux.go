@@ -33,6 +33,7 @@ const (
 // Recorder records one process until it is stopped or the file is full.
 type Recorder struct {
 	probes *probes
+	clock  *readings // until it has ended; of the reading goroutine
 	ring   *ringbuf.Reader
 	w      *events.Writer
 	done   chan struct{}
@@ -42,6 +43,11 @@ type Recorder struct {
 	// What follows belongs to detach and the reading goroutine, once done is closed to stop.
 	after events.After
 	err   error
+	// read is what the reading goroutine adds to it.
+	read struct {
+		readings *events.Readings
+		programs []events.Program
+	}
 }
 
 // Start begins to record the threads of a process, with its number in the initial pid
@@ -79,8 +85,34 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 	if err := r.probes.attach(); err != nil {
 		return explain(err)
 	}
-	r.w, err = events.NewWriter(o.W, header(pid), cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes))
+	sets := []string{events.Sched}
+	if !o.NoClock {
+		r.clock, err = countReadings(pid, r.probes.types, cmp.Or(o.clockRuns, clockRuns))
+		if err == nil {
+			sets = append(sets, events.Clock)
+		} else {
+			r.after.Missing = append(r.after.Missing, events.Missing{Probes: events.Clock, Why: explain(err).Error()})
+		}
+	}
+	r.w, err = events.NewWriter(o.W, header(pid, sets), cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes))
 	return err
+}
+
+// countedEnough ends counting readings of the clock when it is time, or now.
+func (r *Recorder) countedEnough(now bool) error {
+	if r.clock == nil {
+		return nil
+	}
+	c, end, err := r.clock.count()
+	if !end && !now {
+		return nil
+	}
+	clock := r.clock
+	r.clock = nil
+	if err == nil {
+		r.read.readings, r.read.programs = &c, r.probes.cost(clock.programs())
+	}
+	return errors.Join(err, clock.close())
 }
 
 // Stop removes the programs from the kernel, writes what they still told and the last
@@ -128,7 +160,8 @@ func (r *Recorder) finish() {
 	var err error
 	r.after.Lost, err = r.probes.lost()
 	r.fail(err)
-	r.after.Stretches = r.w.Stretches
+	r.after.Stretches, r.after.Readings = r.w.Stretches, r.read.readings
+	r.after.Programs = append(r.after.Programs, r.read.programs...)
 	if r.err == nil {
 		r.err = r.w.Close(r.after)
 	}
@@ -141,6 +174,9 @@ func (r *Recorder) close() error {
 	if r.ring != nil {
 		err = r.ring.Close()
 	}
+	if r.clock != nil {
+		err = errors.Join(err, r.clock.close())
+	}
 	return errors.Join(err, r.probes.close())
 }
 
@@ -149,7 +185,8 @@ func (r *Recorder) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	from := threadCPU()
-	err := r.read()
+	err := r.readAll()
+	ended := r.countedEnough(true)
 	cpu := threadCPU() - from
 	r.detach() // and then what it sets is set
 	r.after.CPUNS = cpu
@@ -159,6 +196,7 @@ func (r *Recorder) run() {
 	} else {
 		r.fail(err)
 	}
+	r.fail(ended)
 	close(r.done)
 }
 
@@ -168,37 +206,50 @@ type fullError int64
 
 func (fullError) Error() string { return "the file reached its bound" }
 
-// read writes what the programs tell, until the recording is stopped.
-func (r *Recorder) read() error {
+// readAll writes what the programs tell, until the recording is stopped.
+func (r *Recorder) readAll() error {
 	var rec ringbuf.Record
 	due := time.Now().Add(period)
 	r.ring.SetDeadline(due)
 	for {
 		switch err := r.ring.ReadInto(&rec); {
 		case err == nil:
+			if err := r.take(rec.RawSample); err != nil {
+				return err
+			}
 		case errors.Is(err, ringbuf.ErrFlushed):
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			due = time.Now().Add(period)
-			r.ring.SetDeadline(due)
-			continue
+			rec.Remaining = 0
 		default:
 			return fmt.Errorf("read scheduling events: %w", err)
 		}
-		s, err := decode(rec.RawSample)
-		if err != nil {
-			return err
+		if rec.Remaining > 0 {
+			continue
 		}
-		switch room, err := r.w.Write(&s); {
-		case err != nil:
-			return err
-		case !room:
-			return fullError(s.Out)
-		}
-		if rec.Remaining == 0 && time.Until(due) > rest {
+		if wait := time.Until(due); wait > rest {
 			time.Sleep(rest)
+		} else if wait <= 0 {
+			if err := r.countedEnough(false); err != nil {
+				return err
+			}
+			due = time.Now().Add(period)
+			r.ring.SetDeadline(due)
 		}
 	}
+}
+
+// take writes a stretch as the programs tell it.
+func (r *Recorder) take(b []byte) error {
+	s, err := decode(b)
+	if err != nil {
+		return err
+	}
+	room, err := r.w.Write(&s)
+	if err == nil && !room {
+		err = fullError(s.Out)
+	}
+	return err
 }
 
 // stretchBytes is the size of struct stretch in bpf/sched.bpf.c.

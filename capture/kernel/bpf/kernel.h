@@ -42,6 +42,11 @@ enum {
 	TASK_NOLOAD = 0x400,
 };
 
+/* linux/time.h */
+enum {
+	CLOCK_MONOTONIC = 1, /* 0 is CLOCK_REALTIME */
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct upid {
@@ -77,14 +82,20 @@ struct task_struct___5_13 {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
+	unsigned long di;
 	unsigned long orig_ax;
 };
 #define in_system_call(regs) ((__s32)(regs)->orig_ax)
+#define first_argument(regs) ((__u32)(regs)->di)
+#define CLOCK_GETTIME 228
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
+	__u64 orig_x0;
 	__s32 syscallno;
 };
 #define in_system_call(regs) ((regs)->syscallno)
+#define first_argument(regs) ((__u32)(regs)->orig_x0)
+#define CLOCK_GETTIME 113
 #else
 #error "which register has the number of the system call?"
 #endif

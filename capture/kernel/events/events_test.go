@@ -24,7 +24,8 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 			t.Fatal(room, err)
 		}
 	}
-	after := After{EndNS: 99, Lost: 3, CPUNS: 4, Programs: []Program{{"sched_switch", 5, 6}}}
+	after := After{EndNS: 99, Lost: 3, CPUNS: 4, Programs: []Program{{"sched_switch", 5, 6}},
+		Missing: []Missing{{"clock", "no types"}}, Readings: &Readings{FromNS: 6, ToNS: 98, Calls: 3, NS: 30, MaxNS: 11, Short: true}}
 	if err := w.Close(after); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +84,9 @@ func TestAHostileFileIsRefused(t *testing.T) {
 		"no numbers":                 {head + "[]\n", evidence.ErrMalformed},
 		"something behind the array": {head + "[1,0,9,1,2,1,0,0] 7\n", evidence.ErrMalformed},
 		"a line behind the last one": {head + `{"after":{}}` + "\n[1,0,9,1,2,1,0,0]\n", evidence.ErrMalformed},
+		"a negative reading":         {head + `{"after":{"clock":{"from_ns":1,"to_ns":2,"calls":-1}}}` + "\n", evidence.ErrMalformed},
+		"readings that end before":   {head + `{"after":{"clock":{"from_ns":2,"to_ns":1}}}` + "\n", evidence.ErrMalformed},
+		"a reading above their sum":  {head + `{"after":{"clock":{"from_ns":1,"to_ns":2,"calls":1,"ns":3,"max_ns":4}}}` + "\n", evidence.ErrMalformed},
 		"a negative count":           {head + `{"after":{"lost":-1}}` + "\n", evidence.ErrMalformed},
 		"more than any recording":    {head + strings.Repeat("[1,0,9,1,2,1,0,0]\n", 100), evidence.ErrTooLarge},
 		"a line without end":         {head + "[" + strings.Repeat("1,", maxLine), evidence.ErrTooLarge},

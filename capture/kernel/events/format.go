@@ -11,6 +11,14 @@ const Schema = "whylate.kernel/1"
 // Fields are the names of the numbers of a stretch, as the header lists them.
 var Fields = []string{"tid", "cpu", "out", "on", "off", "queue", "flags", "nr"}
 
+// The sets of probes.
+const (
+	// Sched: stretches.
+	Sched = "sched"
+	// Clock: readings of the clock.
+	Clock = "clock"
+)
+
 // Header is what does not change while a recording runs.
 type Header struct {
 	Schema string `json:"schema"`
@@ -24,7 +32,7 @@ type Header struct {
 	// StartNS is when the recording began, on CLOCK_MONOTONIC: the clock of Go traces,
 	// too. So are all instants here.
 	StartNS int64 `json:"start_ns"`
-	// Probes are the sets of probes that were recorded: "sched".
+	// Probes are the sets of probes that were recorded: [Sched], and [Clock] for a moment.
 	Probes []string `json:"probes"`
 	// Fields are the names of the numbers in a line.
 	Fields []string `json:"fields"`
@@ -81,10 +89,34 @@ type After struct {
 	Lost      int64 `json:"lost"`
 	// Full says that the recording ended at its bound in bytes.
 	Full bool `json:"full,omitempty"`
+	// Missing are sets of probes that were asked for and could not be recorded.
+	Missing []Missing `json:"missing,omitempty"`
+	// Readings is what was counted of the clock; nil if nothing was.
+	Readings *Readings `json:"clock,omitempty"`
 	// Programs is what the probes took, by the kernel's own count.
 	Programs []Program `json:"programs,omitempty"`
 	// CPUNS is the CPU time of reading and writing the events.
 	CPUNS int64 `json:"cpu_ns"`
+}
+
+// Missing says why a set of probes was not recorded.
+type Missing struct {
+	Probes string `json:"probes"`
+	Why    string `json:"why"`
+}
+
+// Readings are the system calls by which a process read the wall's or the monotonic clock
+// in a part of the recording. A process that can read them in its own memory, as mostly,
+// makes none of them.
+type Readings struct {
+	FromNS int64 `json:"from_ns"`
+	ToNS   int64 `json:"to_ns"`
+	// Calls is how many ended, NS what they took in the kernel, MaxNS the longest one.
+	Calls int64 `json:"calls"`
+	NS    int64 `json:"ns"`
+	MaxNS int64 `json:"max_ns"`
+	// Short says that counting ended early, because it had taken its share.
+	Short bool `json:"short,omitempty"`
 }
 
 // Program is what one program in the kernel took: of all CPUs, for all processes.

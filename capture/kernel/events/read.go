@@ -93,7 +93,7 @@ func (d *decoder) add(line []byte) error {
 		return nil // of a later version
 	}
 	a := l.After
-	if len(a.Programs) > maxPrograms {
+	if max(len(a.Programs), len(a.Missing)) > maxPrograms {
 		return fmt.Errorf("after: more than %d programs: %w", maxPrograms, evidence.ErrTooLarge)
 	}
 	least := min(a.EndNS, a.Stretches, a.Lost, a.CPUNS)
@@ -102,6 +102,9 @@ func (d *decoder) add(line []byte) error {
 	}
 	if least < 0 {
 		return fmt.Errorf("%w: after: a negative number", evidence.ErrMalformed)
+	}
+	if c := a.Readings; c != nil && (min(c.FromNS, c.Calls, c.NS, c.MaxNS) < 0 || c.ToNS < c.FromNS || c.MaxNS > c.NS) {
+		return fmt.Errorf("%w: after: readings of the clock that cannot be", evidence.ErrMalformed)
 	}
 	d.rec.After = a
 	return nil
