@@ -7,6 +7,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/dependency"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
@@ -48,6 +49,9 @@ type Case struct {
 	Target evidence.Target
 	// Own are the spans in which whylate asked for profiles, see Settings.
 	Own []timeline.Span
+
+	// readings is what the kernel counted of the clock's, nil if nothing.
+	readings *events.Readings
 
 	taken   []bool
 	usual   []float64         // of NS, what a baseline spends too; already subtracted

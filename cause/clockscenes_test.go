@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/timeline/timelinetest"
 )
@@ -42,6 +43,13 @@ func onHost(system float64) cause.Settings {
 	return cause.Settings{Host: r}
 }
 
+// called is what the kernel counts of so many calls while the scene lasts.
+func called(set cause.Settings, calls, each int64) cause.Settings {
+	from := int64(timelinetest.Epoch)
+	set.Readings = &events.Readings{FromNS: from, ToNS: from + 10_000*ms, Calls: calls, NS: calls * each, MaxNS: each}
+	return set
+}
+
 var clockScenes = []told{
 	{name: "the clock is a system call", scene: computing(clock, clock, clock, clock), set: onHost(0.6), finding: "slow-clock", where: "main.stamp"},
 	{name: "the clock is read, and nobody knows where", scene: computing(clock, clock, clock, clock), alike: []string{"slow-clock", "expensive-request"}},
@@ -50,6 +58,11 @@ var clockScenes = []told{
 	{name: "a seventh of it reads the clock", scene: computing(clock, code, code, code, code, code, code), set: onHost(0.6), finding: "expensive-request", where: "main.scale"},
 	{name: "a seventh of it reads the clock, and nobody knows where", scene: computing(clock, code, code, code, code, code, code), finding: "expensive-request", where: "main.scale"},
 	{name: "other system calls explain the kernel's time", scene: computing(clock, kernel, kernel, code), set: onHost(0.5), finding: "expensive-request", where: "main.scan"},
+	{name: "the kernel counts the readings", scene: computing(clock, clock, clock, clock), set: called(cause.Settings{}, 3_000_000, 350), finding: "slow-clock", where: "main.stamp"},
+	{name: "the kernel counts none", scene: computing(clock, clock, clock, clock), set: called(onHost(0.6), 0, 0), finding: "expensive-request"},
+	{name: "the kernel counts those of somebody who calls it himself", scene: computing(clock, clock, clock, clock), set: called(onHost(0.05), 1000, 350), finding: "expensive-request"},
+	{name: "the kernel counts the readings, and other calls would explain its time", scene: computing(clock, kernel, kernel, clock), set: called(onHost(0.5), 2_000_000, 350), finding: "slow-clock", where: "main.stamp", second: "expensive-request"},
+	{name: "the kernel counts the readings, of which there are too few", scene: computing(clock, code, code, code, code, code, code), set: called(cause.Settings{}, 500_000, 350), finding: "expensive-request", where: "main.scale"},
 	{name: "other system calls do not explain the kernel's time", scene: computing(clock, clock, kernel, kernel), set: onHost(0.9), finding: "slow-clock", where: "main.stamp", second: "expensive-request"},
 }
 

@@ -69,6 +69,9 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards, Watch: watch})
 	said, saidErr := dependencies(in)
 	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Dependencies: said, Target: m.Target, Own: own(m, t)}
+	if watch != nil {
+		set.Readings = watch.After.Readings
+	}
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {

@@ -15,6 +15,9 @@ import (
 // kernelWord is what a reader calls kernel.events.
 const kernelWord = "scheduling events"
 
+// probes are what a reader calls sets of probes.
+var probes = map[string]string{events.Sched: kernelWord, events.Clock: "system calls that read the clock"}
+
 // kernelRecording is the kernel's scheduling events being recorded beside a trace.
 type kernelRecording struct {
 	w   *evidence.Writer
@@ -61,6 +64,9 @@ func (k *kernelRecording) stop() {
 	}
 	k.w.Edit(func(m *evidence.Manifest) {
 		m.Cost.Kernel = kernelCost(after)
+		for _, x := range after.Missing {
+			m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: probes[x.Probes], Why: x.Why})
+		}
 		if after.Full {
 			m.NotRecorded = append(m.NotRecorded, evidence.NotRecorded{What: "some " + kernelWord, Why: "the bound in bytes was reached before the recording ended", Command: "--for with a shorter time"})
 		}

@@ -12,8 +12,8 @@ import (
 var Entry = &cause.Entry{
 	ID: "slow-clock", Title: "slow clock", Rank: 305, Layer: cause.Host,
 	What:       "time.Now is a system call here, because the kernel's clock source cannot be read from user space or the vDSO is hidden: about a microsecond instead of 50 nanoseconds, and two of them for each call. Code that reads the clock very often becomes slow.",
-	MustHold:   "a fifth of the slow requests' CPU samples or more is in time.Now and what it calls, and the process spends at least half of that part of its CPU time in the kernel",
-	MustNot:    "another stack full of system calls, that would explain the time in the kernel",
+	MustHold:   "a fifth of the slow requests' CPU samples or more is in time.Now and what it calls, and the kernel counts system calls that read the clock, or else the process spends at least half of that part of its CPU time in the kernel",
+	MustNot:    "no such call where they were counted; else another stack full of system calls, that would explain the time in the kernel",
 	LookAlikes: []string{"expensive-request", "slow-disk", "slow-cgo"},
 	Fix: []string{
 		"look at the clock source: /sys/devices/system/clocksource/clocksource0/current_clocksource should be tsc, or the hypervisor's own with a vDSO",
@@ -50,10 +50,19 @@ func judge(c *cause.Case) *cause.Judgement {
 				Text:  fmt.Sprintf("%s of the slow requests' %d CPU samples read the clock, most of them for %s", cause.Pct(part), own.Samples, name),
 				Holds: cause.Of(part >= suspect && own.Samples >= cause.MinDoubt), Decides: true, Number: part,
 			},
-			inKernel(c),
+			called(c),
 		},
-		Alike: []string{"expensive-request"}, Record: "user and system time of the process, on its host",
+		Alike: []string{"expensive-request"}, Record: "the system calls that read the clock: as root, on its host",
 	}
+}
+
+// called says whether to read the clock is a system call, by the kernel's count of such
+// calls, or else by the process's time in the kernel.
+func called(c *cause.Case) cause.Evidence {
+	if e, ok := c.CalledClock(); ok {
+		return e
+	}
+	return inKernel(c)
 }
 
 // inKernel says whether the process was in the kernel while it read the clock. The
