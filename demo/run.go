@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/whylate/whylate/internal/novdso"
 	"github.com/whylate/whylate/load"
 )
 
@@ -122,7 +123,12 @@ func (r *Running) service() (process, error) {
 	s := r.Scenario
 	p := process{name: s.Name, env: s.Env, reader: s.Reader}
 	if s.NoVDSO {
-		p.start = StartWithoutVDSO
+		p.start = func(c *exec.Cmd) error {
+			if err := novdso.Start(c); err != nil {
+				return fmt.Errorf("%w: %w", ErrNotPossible, err)
+			}
+			return nil
+		}
 	}
 	if s.Quota == 0 {
 		return p, nil

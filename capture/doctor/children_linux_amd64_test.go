@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+
+	"github.com/whylate/whylate/internal/novdso"
 )
 
 // A test binary that is started with this variable prints a report and waits for
@@ -354,7 +356,7 @@ func TestTheClockIsJudgedByWhatItCosts(t *testing.T) {
 		return decoded(t, text)
 	}
 	plain := run(func(int) error { return nil })
-	hidden := run(hideVDSO)
+	hidden := run(novdso.Hide)
 	t.Logf("ratio %.2f with the vDSO, %.2f without", plain.Clock.Ratio, hidden.Clock.Ratio)
 	if x := row(hidden.Clock.Rows, "cost"); x.State != Bad || x.Advice == "" {
 		t.Errorf("without the vDSO: %+v", x)

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -25,41 +24,6 @@ func launch(c *exec.Cmd, meddle func(pid int) error) error {
 	}
 	err := meddle(pid)
 	return errors.Join(err, syscall.PtraceDetach(pid))
-}
-
-// hideVDSO erases the vDSO's entry from the initial auxiliary vector, so that the
-// program reads its clock by system calls.
-func hideVDSO(pid int) error {
-	var r syscall.PtraceRegs
-	if err := syscall.PtraceGetRegs(pid, &r); err != nil {
-		return err
-	}
-	word := func(at uint64) (uint64, error) {
-		var b [8]byte
-		_, err := syscall.PtracePeekData(pid, uintptr(at), b[:])
-		return binary.LittleEndian.Uint64(b[:]), err
-	}
-	argc, err := word(r.Rsp)
-	if err != nil {
-		return err
-	}
-	at := r.Rsp + 8*(argc+2) // argc, arguments, NULL
-	for v := uint64(1); v != 0; at += 8 {
-		if v, err = word(at); err != nil {
-			return err
-		}
-	}
-	for ; ; at += 16 {
-		switch v, err := word(at); {
-		case err != nil:
-			return err
-		case v == 0:
-			return errors.New("the process has no vDSO to hide")
-		case v == atSysinfo:
-			_, err := syscall.PtracePokeData(pid, uintptr(at), []byte{1, 0, 0, 0, 0, 0, 0, 0}) // AT_IGNORE
-			return err
-		}
-	}
 }
 
 // fakeCPUs makes the first sched_getaffinity of a program answer that it may use

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/internal/novdso"
 )
 
 func TestReadingsOfTheClockAreCountedIfTheyAreSystemCalls(t *testing.T) {
@@ -21,7 +21,7 @@ func TestReadingsOfTheClockAreCountedIfTheyAreSystemCalls(t *testing.T) {
 	}{
 		{"in the process's own memory", (*exec.Cmd).Start, "now", 0, 0},
 		{"by a call of its own", (*exec.Cmd).Start, "call", n, n},
-		{"where there is no vDSO", demo.StartWithoutVDSO, "now", 2 * n, 2*n + n/10}, // time.Now reads two clocks
+		{"where there is no vDSO", novdso.Start, "now", 2 * n, 2*n + n/10}, // time.Now reads two clocks
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			child := spawnBy(t, c.start, -1, nil, "clock", c.how, strconv.Itoa(n))

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/whylate/whylate/demo"
 	"github.com/whylate/whylate/incidents/score"
+	"github.com/whylate/whylate/internal/novdso"
 	"github.com/whylate/whylate/load"
 )
 
@@ -69,7 +69,7 @@ func (g gateway) start(ctx context.Context, rig rig) (_ *service, err error) {
 	}
 	run := (*exec.Cmd).Start
 	if g.noVDSO {
-		run = demo.StartWithoutVDSO
+		run = novdso.Start
 	}
 	s.program, err = s.startBy(run, rig.dir, filepath.Join(rig.bin, "gateway"), append([]string{gomaxprocs}, g.env...), append(args, "-call", strings.Join(called, ","))...)
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package demo
+package novdso
 
 import (
 	"encoding/binary"
@@ -21,11 +21,9 @@ const (
 // vector, which follows its arguments and its environment.
 const maxStackWords = 1 << 16
 
-// StartWithoutVDSO starts a command that cannot find the vDSO, so that each of
-// its clock reads is a system call. It is done to the command alone, by its
-// tracer, between exec and the first instruction. An error wraps ErrNotPossible;
-// there is no process then.
-func StartWithoutVDSO(cmd *exec.Cmd) error {
+// Start starts a command that cannot find the vDSO. It is done to the command alone, by
+// its tracer, between exec and the first instruction. After an error there is no process.
+func Start(cmd *exec.Cmd) error {
 	runtime.LockOSThread() // a tracer is a thread
 	defer runtime.UnlockOSThread()
 	if cmd.SysProcAttr == nil {
@@ -33,21 +31,23 @@ func StartWithoutVDSO(cmd *exec.Cmd) error {
 	}
 	cmd.SysProcAttr.Ptrace = true
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("%w: start under ptrace: %w", ErrNotPossible, err)
+		return fmt.Errorf("start under ptrace: %w", err)
 	}
-	err := hideVDSO(cmd.Process.Pid)
+	err := stopped(cmd.Process.Pid)
+	if err == nil {
+		err = Hide(cmd.Process.Pid)
+	}
 	if err == nil {
 		err = syscall.PtraceDetach(cmd.Process.Pid)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%w: hide the vDSO: %w", ErrNotPossible, err), cmd.Process.Kill())
+		return errors.Join(fmt.Errorf("hide the vDSO: %w", err), cmd.Process.Kill())
 	}
 	return nil
 }
 
-// hideVDSO erases the vDSO's address from the initial stack of a process that
-// has stopped at its exec: argc, arguments, 0, environment, 0, pairs of words.
-func hideVDSO(pid int) error {
+// stopped waits until a process that is traced has stopped at its exec.
+func stopped(pid int) error {
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
 		return err
@@ -55,6 +55,13 @@ func hideVDSO(pid int) error {
 	if !status.Stopped() {
 		return fmt.Errorf("the process ended with %v instead of stopping", status)
 	}
+	return nil
+}
+
+// Hide erases the vDSO's address from the initial stack of a process that the calling
+// thread traces and that has stopped at its exec: argc, arguments, 0, environment, 0,
+// pairs of words.
+func Hide(pid int) error {
 	var regs syscall.PtraceRegs
 	if err := syscall.PtraceGetRegs(pid, &regs); err != nil {
 		return err
