@@ -104,7 +104,7 @@ const atSysinfo = 33
 func vdso(f files, p *process) Row {
 	row := Row{ID: "target-vdso", State: Unknown}
 	const decides = "only a count of its clock_gettime system calls decides"
-	advice := fmt.Sprintf("sudo perf trace -s -e clock_gettime -p %d sleep 1", p.PID)
+	advice := fmt.Sprintf("sudo whylate diagnose %d counts them for a second", p.PID)
 	address, ok, err := auxiliary(f, p.name, atSysinfo, binary.NativeEndian)
 	switch {
 	case err != nil:

@@ -5,7 +5,8 @@ type kernel struct {
 	clock    func() (since, raw []float64)
 	adjtimex func() (timex, error)
 	packet   func() error
-	bpf      func() error
+	bpf      func() error // loads a program that does nothing
+	sched    func() error // runs whylate's own for a moment
 }
 
 // timex is what adjtimex(2) answers. Offset is in nanoseconds if Status has

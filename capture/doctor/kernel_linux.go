@@ -5,10 +5,12 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	sched "github.com/whylate/whylate/capture/kernel"
 )
 
 // thisKernel asks the running kernel.
-var thisKernel = kernel{clock: readings, adjtimex: adjtimex, packet: packet, bpf: loadProgram}
+var thisKernel = kernel{clock: readings, adjtimex: adjtimex, packet: packet, bpf: loadProgram, sched: sched.Check}
 
 const clockMonotonic = 1 // CLOCK_MONOTONIC, what time.Since reads
 

@@ -228,6 +228,7 @@ var healthyKernel = kernel{
 	adjtimex: func() (timex, error) { return timex{Status: staNano, Offset: 1500, MaxErrorUS: 20}, nil },
 	packet:   func() error { return nil },
 	bpf:      func() error { return nil },
+	sched:    func() error { return nil },
 }
 
 func TestWhatMayBeRecorded(t *testing.T) {
@@ -236,6 +237,8 @@ func TestWhatMayBeRecorded(t *testing.T) {
 	refusing := healthyKernel
 	refusing.bpf = func() error { return syscall.EPERM }
 	refusing.packet = refusing.bpf
+	old := healthyKernel
+	old.sched = func() error { return errors.New("no task storage") }
 	for _, c := range []struct {
 		name   string
 		k      kernel
@@ -248,9 +251,9 @@ func TestWhatMayBeRecorded(t *testing.T) {
 		{"capabilities of a user namespace do not help", refusing, map[string]string{"proc/self/status": status(all), "proc/self/ns/user": "->user:[4026532000]"}, "ebpf", No, "on the host, as root"},
 		{"nor do they with perf", healthyKernel, map[string]string{"proc/self/status": status(all), "proc/self/ns/user": "->user:[4026532000]", "proc/sys/kernel/perf_event_paranoid": "2"}, "perf", Partly, "sysctl"},
 		{"a seccomp filter", refusing, map[string]string{"proc/self/status": status(all), "proc/self/ns/user": "->" + initUser}, "ebpf", No, "on the host, or"},
-		{"two capabilities are enough", healthyKernel, map[string]string{"proc/self/status": status(bpfOnly), "sys/kernel/btf/vmlinux": "x", "sys/kernel/tracing/events/header_page": "x"}, "ebpf", Yes, ""},
+		{"two capabilities are enough", healthyKernel, map[string]string{"proc/self/status": status(bpfOnly), "sys/kernel/btf/vmlinux": "x"}, "ebpf", Yes, ""},
 		{"no types", healthyKernel, map[string]string{"proc/self/status": status(bpfOnly)}, "ebpf", Partly, "BTF"},
-		{"no tracefs", healthyKernel, map[string]string{"proc/self/status": status(bpfOnly), "sys/kernel/btf/vmlinux": "x"}, "ebpf", Partly, "mount -t tracefs"},
+		{"a kernel that lacks something", old, map[string]string{"proc/self/status": status(bpfOnly), "sys/kernel/btf/vmlinux": "x"}, "ebpf", Partly, ""},
 		{"no packet sockets", refusing, nil, "packets", No, "CAP_NET_RAW"},
 		{"packet sockets", healthyKernel, nil, "packets", Yes, ""},
 		{"no pressure", healthyKernel, nil, "psi", No, "CONFIG_PSI"},

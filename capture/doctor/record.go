@@ -218,11 +218,11 @@ func delayRow(f files) Row {
 	return Row{ID: "delayacct", State: Yes, Why: "what threads wait for block I/O and swapping in" + restartNote}
 }
 
-// bpfRow loads a program that does nothing: that is what decides, not the
-// kernel's version and not the capabilities, which a user namespace gives for
+// bpfRow loads a program that does nothing, then those of whylate: that is what decides,
+// not the kernel's version and not the capabilities, which a user namespace gives for
 // nothing.
 func bpfRow(f files, k kernel, r rights) Row {
-	row := Row{ID: "ebpf", State: Yes, Why: "a tracing program loads"}
+	row := Row{ID: "ebpf", State: Yes}
 	var lack []string
 	if !r.has(capAdmin) {
 		for _, c := range []struct {
@@ -248,14 +248,14 @@ func bpfRow(f files, k kernel, r rights) Row {
 		row.Advice = "run it on the host, or in a privileged container"
 	case !f.exists("sys/kernel/btf/vmlinux"):
 		row.State, row.Why, row.Advice = Partly, "programs load, but the kernel does not describe its types", "CONFIG_DEBUG_INFO_BTF=y"
-	case !tracefs(f):
-		row.State, row.Why, row.Advice = Partly, "programs load, but tracefs is not readable: no system call tracepoints", "sudo mount -t tracefs tracefs /sys/kernel/tracing"
+	default:
+		if err := k.sched(); err != nil {
+			row.State, row.Why = Partly, "programs load, but not those that whylate records scheduling events with: "+err.Error()
+			return row
+		}
+		row.Why = "scheduling events of threads, and system calls that read the clock"
 	}
 	return row
-}
-
-func tracefs(f files) bool {
-	return f.value("sys/kernel/tracing/events/header_page") != "" || f.value("sys/kernel/debug/tracing/events/header_page") != ""
 }
 
 func packetRow(k kernel) Row {
