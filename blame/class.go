@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -234,6 +235,12 @@ func (a *Attribution) Connects(class ClassID) bool {
 	}
 	a.connects[class] = members > 0 && 2*born >= members
 	return a.connects[class]
+}
+
+// Connecting reports whether a sample was taken of work on a connection that is made: a
+// handshake, mostly.
+func (a *Attribution) Connecting(s timeline.Sample) bool {
+	return slices.ContainsFunc(a.t.Stacks.Frames(s.Stack), func(f gotrace.Frame) bool { return a.dials(f.Func) })
 }
 
 // maxBirths bounds how far back the births of a goroutine are followed to a request: a

@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
@@ -15,8 +16,10 @@ type Dials struct {
 	// of those that connect or wait in the same function; 0 where they wait for the
 	// answers in another one.
 	Requests, Share, There float64
-	// Queueing is how much of NS is waiting for a P behind handshakes.
+	// Queueing is how much of NS is waiting for a P, or for a CPU, behind handshakes.
 	Queueing float64
+	// Queues are those of the keys in which threads wanted a CPU.
+	Queues []blame.KeyID
 	// Peak is the largest number of requests that were open at a time: so many
 	// connections are enough, if each request needs one.
 	Peak int
@@ -36,7 +39,8 @@ const MostDial = 0.5
 
 // Dials sums up connecting: waits for it and the handshake's own work, but not what
 // a lost segment takes. Where connections are not used again, requests also wait for a P behind
-// each other's handshakes, and behind requests that these keep waiting.
+// each other's handshakes, and behind requests that these keep waiting; and for a CPU, if most of what the process
+// computes is handshakes: then the peer that has the CPUs computes the other half of them.
 func (c *Case) Dials() *Dials {
 	lost := c.Delayed(Connecting).Hold()
 	connects := func(k blame.Key) bool {
@@ -70,6 +74,8 @@ func (c *Case) Dials() *Dials {
 		if p := c.Processors(); p.Winner == Hog && c.A.Connects(p.Class) {
 			behind = append(behind, without(c.stillFree(p.Claim), behind)...)
 		}
+		d.Queues = c.queuesOfDials(connects)
+		behind = append(behind, d.Queues...)
 		d.Queueing = c.Sum(behind)
 		d.Keys = append(d.Keys, without(behind, d.Keys)...)
 		d.NS = c.Sum(d.Keys)
@@ -93,6 +99,29 @@ func (c *Case) Dials() *Dials {
 		d.Peak = max(d.Peak, open)
 	}
 	return d
+}
+
+// queuesOfDials returns the time in which threads wanted a CPU under keys of connecting, if
+// most of what the process computes is that. Without handshakes a
+// connection costs no CPU time to speak of, and who waits for one there does so anywhere.
+func (c *Case) queuesOfDials(connects func(k blame.Key) bool) (out []blame.KeyID) {
+	dials, all := 0, 0
+	for _, s := range c.A.Timeline().Samples {
+		all++
+		if c.A.Connecting(s) {
+			dials++
+		}
+	}
+	if all < MinDoubt || 2*dials < all {
+		return nil
+	}
+	for i, k := range c.A.Keys {
+		if !c.taken[i] && (k.Off == events.Queued || k.Off == events.Crowded) &&
+			(connects(k) || k.Kind == blame.Behind && c.A.Connects(k.Class)) {
+			out = append(out, blame.KeyID(i))
+		}
+	}
+	return out
 }
 
 // standsIn reports whether a request that spends time under a key stands in the function

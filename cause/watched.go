@@ -96,9 +96,10 @@ func (c *Case) StoppedByQuota() []blame.KeyID {
 }
 
 // Others returns those of keys, of OffCPU, of which it is not known that a quota or the
-// process's own threads kept the CPU from who wanted it.
+// process's own threads kept the CPU from who wanted it, nor that handshakes did.
 func (c *Case) Others(keys []blame.KeyID) []blame.KeyID {
-	return keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == events.Queued || !wants(c.Key(id)) })
+	keys = keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == events.Queued || !wants(c.Key(id)) })
+	return without(keys, c.Dials().Queues)
 }
 
 // OffCPUIn returns the free pieces in which threads did something else than to be on a CPU

@@ -153,3 +153,33 @@ func TestTheKernelDecides(t *testing.T) {
 		})
 	}
 }
+
+// Who has the CPUs while connections are made is the peer that makes them, if it is work.
+func TestWhatKeepsHandshakesFromACPUIsHandshakes(t *testing.T) {
+	connects := []string{"crypto/tls.(*Conn).clientHandshake", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*Transport).dialConn"}
+	for _, c := range []struct {
+		name    string
+		does    []string
+		finding string
+	}{
+		{"they are", connects, "dial-per-request"},
+		{"the process computes something else", []string{"main.compress", "main.loop"}, "host-contention"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dials := func(p *play, i int) {
+				d := int64(ms)
+				if i%10 == 9 {
+					d = 20 * ms
+				}
+				behindHelper("chan receive", []string{"runtime.chanrecv1", "net/http.(*Transport).getConn", "main.serve"}, connects[2:], func(p *play) {
+					p.computes(helper, 1, d, c.does...)
+				})(p)
+			}
+			a := watchThread(attributed(t, scene{procs: 2, cast: waitingHelper, in: dials}), 1, events.Queued, 0.8, 0)
+			v := cause.Judge(a, cause.Settings{})
+			if len(v.Findings) == 0 || v.Findings[0].Cause != c.finding {
+				t.Errorf("found %+v, want %q: %s %+v", v.Findings, c.finding, v.Sentence, v.Consistent)
+			}
+		})
+	}
+}

@@ -49,7 +49,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Evidence: []cause.Evidence{
 			e,
 			{
-				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes, %s of it waits for a P behind those of other requests", cause.Pct(c.Share(d.Keys)), cause.Pct(d.Queueing/max(d.NS, 1))),
+				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes, %s of it waits for a P, or a CPU, behind those of other requests", cause.Pct(c.Share(d.Keys)), cause.Pct(d.Queueing/max(d.NS, 1))),
 				Holds: cause.Yes, Number: c.Share(d.Keys),
 			},
 			punctual,
