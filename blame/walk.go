@@ -174,8 +174,11 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 			if parts, ok := w.a.parts(g, i, from, end); ok {
 				rest = w.off(at, k, rest, &parts, queues[:]...)
 				rest = w.off(at, k, rest, &parts, events.Faulted, events.Blocked)
-				if k.Kind == Cgo {
+				switch k.Kind {
+				case Cgo:
 					rest = w.off(at, k, rest, &parts, events.Slept)
+				case Syscall:
+					rest = w.off(at, k, rest, &parts, events.OnCPU)
 				}
 			}
 			w.add(at, k, rest)

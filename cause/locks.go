@@ -159,7 +159,9 @@ const QueueRatio = 2
 // the request queued for it.
 func (c *Case) Workers() *Locks {
 	l := c.queue(Worker, anywhere)
-	device := func(k blame.Key) bool { return k.Kind == blame.Syscall || k.Kind == blame.Cgo }
+	device := func(k blame.Key) bool {
+		return (k.Kind == blame.Syscall || k.Kind == blame.Cgo) && !computesInKernel(k)
+	}
 	var own, ahead float64
 	for _, id := range l.Keys {
 		if k := c.Key(id); device(k) && k.Flags&blame.Ahead != 0 {

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -19,9 +20,19 @@ func (c *Case) OwnCode(k blame.Key) bool { return c.OwnRunning(k) && !asleep(k) 
 // OwnRunning reports whether a key is what requests, their children, or one for many of
 // them ran: also asleep, as the runtime's locks let them.
 func (c *Case) OwnRunning(k blame.Key) bool {
-	if k.Kind != blame.CPU || wants(k) {
-		return false
-	}
+	return k.Kind == blame.CPU && !wants(k) && c.own(k)
+}
+
+// OwnKernel reports whether a key is what the kernel computed for requests, their children,
+// or one for many of them, in system calls: only the kernel's events tell it from
+// waiting there.
+func (c *Case) OwnKernel(k blame.Key) bool { return computesInKernel(k) && c.own(k) }
+
+func computesInKernel(k blame.Key) bool { return k.Kind == blame.Syscall && k.Off == events.OnCPU }
+
+// own reports whether what a key stands for was done by requests, their children, or one
+// for many of them.
+func (c *Case) own(k blame.Key) bool {
 	first := c.HopKind(k.First)
 	return k.Flags&blame.Self != 0 || first == Child || first == Shared || k.Queue.Site == 0
 }
@@ -30,7 +41,8 @@ func (c *Case) ownCPU(requests []int) float64 {
 	var ns float64
 	for _, r := range requests {
 		for _, p := range c.A.Requests[r].Pieces {
-			if k := c.Key(p.Key); k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !wants(k) && !asleep(k) {
+			k := c.Key(p.Key)
+			if k.Flags&blame.Self != 0 && (k.Kind == blame.CPU && !wants(k) && !asleep(k) || computesInKernel(k)) {
 				ns += float64(p.NS)
 			}
 		}

@@ -4,6 +4,7 @@ package expensiverequest
 import (
 	"fmt"
 
+	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -30,7 +31,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if c.Contrast == cause.LevelContrast {
 		return nil // a level contrast is about waits
 	}
-	keys := c.Free(c.OwnCode)
+	keys := c.Free(func(k blame.Key) bool { return c.OwnCode(k) || c.OwnKernel(k) })
 	if c.Winner() == cause.Heavy { // others wait for a P behind the expensive ones
 		keys = append(keys, c.Processors().Claim...)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -68,7 +69,7 @@ func onPaths(c *cause.Case, keys []blame.KeyID) float64 {
 
 func judge(c *cause.Case) *cause.Judgement {
 	r := c.Root(func(k blame.Key) bool {
-		if k.Kind != blame.Syscall {
+		if k.Kind != blame.Syscall || k.Off == events.OnCPU {
 			return false
 		}
 		switch c.A.Sites[k.Site].Kind {
