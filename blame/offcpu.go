@@ -19,6 +19,16 @@ import (
 // for which it was woken: a batch of the poller, see [timeline.PollBatch].
 const seenWithin = timeline.PollBatch
 
+// backlog is by which part of the time for which the thread had waited for a CPU that may
+// take longer: what came in meanwhile is done first. Beside eight threads that compute, a
+// service that needs an eighth of a CPU takes up to an eighth of it. What belongs to the
+// wait for a CPU by accident is no longer than that wait.
+const backlog = 4
+
+// maxHandOvers bounds how many waits for a CPU are looked for before the end of a wait:
+// of threads each of which woke the next one, or was made to leave the CPU.
+const maxHandOvers = 16
+
 // queues are the states in which a thread wants a CPU and has none.
 var queues = [...]events.State{events.Queued, events.Crowded, events.Stopped}
 
@@ -88,26 +98,29 @@ func (w *walker) off(at *where, k Key, room timeline.Time, parts *[events.States
 }
 
 // unseen adds, as k, the part of a wait of g in [from, to] for which its end was not
-// seen, because the thread that saw it, or one that the kernel had told of it, waited for
-// a CPU. It returns until when the wait remains to be attributed.
+// seen, because the thread that saw it, or one that the kernel had told of it and that
+// woke it, waited for a CPU. It returns until when the wait remains to be attributed.
 func (w *walker) unseen(at *where, g timeline.GID, s *timeline.Segment, k Key, from, to timeline.Time) timeline.Time {
 	a := w.a
 	if a.watch == nil || to != s.End {
 		return to
 	}
-	m, ready, ok := a.watch.Polling(int64(s.End), int64(seenWithin), int64(timeline.Coincidence))
-	if by := a.sawEnd(g, s); by != gotrace.NoThread {
-		since, in, known := a.watch.Got(int(by), int64(s.End))
-		if known && timeline.Time(in) >= s.End-seenWithin && (!ok || since < ready) {
+	rest, by, last := timeline.Time(0), a.sawEnd(g, s), int64(to)
+	for range maxHandOvers {
+		m, ready, ok := a.watch.Polling(int64(to), int64(seenWithin), backlog)
+		since, in, known := a.watch.Got(int(by), last)
+		if known && int64(to)-in <= max(int64(seenWithin), (in-since)/backlog) && (!ok || since < ready) {
 			m, ready, ok = int(by), since, true
 		}
+		begun := max(from, timeline.Time(ready))
+		if !ok || begun >= to {
+			break
+		}
+		parts := a.watch.Split(m, int64(begun), int64(to))
+		rest += w.off(at, k, to-begun, &parts, queues[:]...)
+		by, to, last = gotrace.ThreadID(m), begun, int64(begun)-1 // it may have had a CPU, and was made to leave
 	}
-	since := max(from, timeline.Time(ready))
-	if !ok || since >= to {
-		return to
-	}
-	parts := a.watch.Split(m, int64(since), int64(to))
-	return since + w.off(at, k, to-since, &parts, queues[:]...)
+	return to + rest
 }
 
 // sawEnd returns the thread that saw the end of a wait that no goroutine ended.

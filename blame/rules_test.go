@@ -103,6 +103,8 @@ func watched(t *testing.T, s *timelinetest.Script, tl *timeline.Timeline) *event
 		switch o.Why {
 		case "queued":
 			x.QueueNS, x.Flags = x.OffNS, events.Preempted
+		case "told": // by the network, or the time, what it waited for
+			x.QueueNS, x.NR = x.OffNS, 281
 		case "stopped":
 			x.QueueNS, x.Flags = x.OffNS, events.Throttled
 		case "faulted":

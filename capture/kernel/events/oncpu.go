@@ -195,19 +195,29 @@ func (r *Recording) Got(tid int, at int64) (ready, in int64, ok bool) {
 // for the next timer of theirs: epoll_wait, epoll_pwait and epoll_pwait2, where they exist.
 var waits = map[string][]int{"amd64": {232, 281, 441}, "arm64": {22, 441}}
 
-// poll is a time in which a thread that had waited for the network wanted a CPU.
+// poll is a time in which a thread that had waited for the network wanted a CPU, and
+// until when it had one then, but for when it was made to leave it.
 type poll struct {
-	ready, in int64
-	tid       int
+	ready, in, out int64
+	tid            int
 }
 
 // findPolls lists them in order of their beginning.
 func (r *Recording) findPolls() {
 	calls := waits[r.Header.Arch]
+	runs := map[int]int{} // the poll since which a thread has not slept
 	for i := range r.Stretches {
 		s := &r.Stretches[i]
-		if s.QueueNS > 0 && s.Flags&(Preempted|Throttled) == 0 && slices.Contains(calls, s.NR) {
-			r.polls = append(r.polls, poll{s.In() - s.QueueNS, s.In(), s.TID})
+		switch p, ok := runs[s.TID]; {
+		case s.Flags&Preempted != 0:
+			if ok {
+				r.polls[p].out = s.Out
+			}
+		case s.QueueNS > 0 && s.Flags&Throttled == 0 && slices.Contains(calls, s.NR):
+			runs[s.TID] = len(r.polls)
+			r.polls = append(r.polls, poll{s.In() - s.QueueNS, s.In(), s.Out, s.TID})
+		default:
+			delete(runs, s.TID)
 		}
 	}
 	slices.SortFunc(r.polls, func(a, b poll) int { return cmp.Compare(a.ready, b.ready) })
@@ -218,12 +228,13 @@ const maxPolls = 8
 
 // Polling returns which thread was the first to be told by the kernel that the network
 // has something, or that time is up, if at an instant it still waited for a CPU since then,
-// or had got it no longer ago than within, in ns, or than a part of that wait; ok is
-// false if there is none. (With what it was told it wakes others, one after the other.)
+// or had got it no longer ago than within, in ns, or than a part of that wait, and has
+// not gone to sleep again for longer than within; ok is false if there is none. (With what
+// it was told it wakes others, one after the other.)
 func (r *Recording) Polling(at, within, part int64) (tid int, ready int64, ok bool) {
 	last := sort.Search(len(r.polls), func(i int) bool { return r.polls[i].ready >= at })
 	for i := last - 1; i >= max(0, last-maxPolls); i-- {
-		if p := &r.polls[i]; p.in >= at-max(within, (p.in-p.ready)/part) {
+		if p := &r.polls[i]; p.in >= at-max(within, (p.in-p.ready)/part) && p.out >= at-within {
 			tid, ready, ok = p.tid, p.ready, true
 		}
 	}
