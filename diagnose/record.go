@@ -151,7 +151,10 @@ func endpoint(ctx context.Context, pid int) (string, error) {
 		return "", err
 	}
 	client := &http.Client{Timeout: tryTimeout, Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}}
-	addrs := host.Listeners(pid)
+	addrs, err := host.Listeners(pid)
+	if errors.Is(err, os.ErrPermission) {
+		return "", fmt.Errorf("on what process %d listens is not to be seen: run whylate as its user or as root, or give the URL of its net/http/pprof: %w", pid, os.ErrPermission)
+	}
 	for _, addr := range addrs[:min(maxTries, len(addrs))] {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/debug/pprof/cmdline", nil)
 		if err != nil {
@@ -176,7 +179,7 @@ func endpoint(ctx context.Context, pid int) (string, error) {
 	return "", nil
 }
 
-var errRemote = errors.New("the target is not a process of this machine")
+var errRemote = errors.New("where the target runs is not known")
 
 // localPID returns the process behind an endpoint on this machine, if it is the
 // one that answers: a local port may be kubectl's, ssh's or a proxy's.
@@ -193,9 +196,11 @@ func localPID(ctx context.Context, c *pprofhttp.Client) (int, error) {
 	if err != nil {
 		return 0, errRemote
 	}
+	why := errRemote
 	for _, ip := range ips {
 		pid, err := host.ListenerPID(net.JoinHostPort(ip.String(), port))
 		if errors.Is(err, host.ErrNotLocal) {
+			why = err
 			continue
 		}
 		if err != nil {
@@ -206,7 +211,7 @@ func localPID(ctx context.Context, c *pprofhttp.Client) (int, error) {
 		}
 		return pid, host.Same(pid, strings.Join(c.Cmdline, "\x00"), nil)
 	}
-	return 0, errRemote
+	return 0, why
 }
 
 // hostRecording is the host's evidence being recorded beside a trace.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -48,6 +49,7 @@ var roles = map[string]func(args []string){
 	"spin":   spinInThreads,
 	"block":  blockInVfork,
 	"listen": listenOn,
+	"look":   lookAt,
 	"record": recordOther,
 	"bind":   bindThreads,
 	"parent": parentOf,
@@ -55,6 +57,15 @@ var roles = map[string]func(args []string){
 }
 
 var stdin = bufio.NewReader(os.Stdin)
+
+// lookAt says whether permission is what it takes to know on what a process listens, and
+// who listens on an address.
+func lookAt(args []string) {
+	pid, _ := strconv.Atoi(args[0])
+	_, whereErr := Listeners(pid)
+	_, whoErr := ListenerPID(args[1])
+	say("%v %v", errors.Is(whereErr, os.ErrPermission), errors.Is(whoErr, os.ErrPermission))
+}
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 

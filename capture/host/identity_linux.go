@@ -94,7 +94,7 @@ func innerID(pid, tid int) (int, error) {
 // host is localhost, a loopback address, one of this machine's interfaces, or a name that
 // resolves to one. If several processes hold the same socket, as a supervisor
 // and the service that it handed the socket to, it is the youngest. Check with Same. The
-// error wraps ErrNotLocal.
+// error wraps ErrNotLocal, or os.ErrPermission if it may be a process of another user.
 func ListenerPID(addr string) (int, error) {
 	candidates, err := localAddrs(addr)
 	if err != nil {
@@ -112,7 +112,7 @@ func ListenerPID(addr string) (int, error) {
 	case err != nil:
 		return 0, fmt.Errorf("find the listener on %s: %w", addr, err)
 	case len(holders) == 0 && denied > 0:
-		return 0, fmt.Errorf("%s belongs to one of %d processes of other users, run whylate as root: %w", addr, denied, ErrNotLocal)
+		return 0, fmt.Errorf("%s belongs to one of %d processes of other users: %w", addr, denied, os.ErrPermission)
 	case len(holders) == 0:
 		return 0, fmt.Errorf("no process is seen that holds the socket of %s: %w", addr, ErrNotLocal)
 	case len(wanted) > 1 && !oneHolds(holders, wanted):
@@ -240,18 +240,20 @@ func oneHolds(holders []holder, wanted map[uint64]bool) bool {
 }
 
 // Listeners returns the addresses, host:port, on which a process in our own network
-// namespace listens and that can be tried on loopback, ordered by port. It is empty if that cannot be known.
-func Listeners(pid int) []string {
+// namespace listens and that can be tried on loopback, ordered by port; none of a process
+// in another one. An error says why that cannot be known: it wraps os.ErrPermission of a
+// process of another user.
+func Listeners(pid int) ([]string, error) {
 	ours, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	if theirs, err := os.Readlink(procDir(pid) + "/ns/net"); err != nil || theirs != ours {
-		return nil
+		return nil, err
 	}
 	own, err := ownSockets(pid)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var addrs []netip.AddrPort
 	for _, s := range own {
@@ -278,5 +280,5 @@ func Listeners(pid int) []string {
 	for _, a := range slices.Compact(addrs) {
 		list = append(list, a.String())
 	}
-	return list
+	return list, nil
 }

@@ -102,7 +102,10 @@ func TestTheListenerOfAnAddressIsFound(t *testing.T) {
 		}
 	}
 	want := []string{"127.0.0.1:" + port(0), "127.0.0.1:" + port(1), "[::1]:" + port(2)}
-	got := Listeners(c.pid)
+	got, err := Listeners(c.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
@@ -131,8 +134,24 @@ func TestAnInheritedSocketBelongsToTheYoungerProcess(t *testing.T) {
 	if pid, err := ListenerPID(addr); pid != c.pid || err != nil {
 		t.Errorf("process %d, %v; want the child %d, not us, %d", pid, err, c.pid, os.Getpid())
 	}
-	if !slices.Contains(Listeners(c.pid), addr) {
-		t.Errorf("the child listens on %q, without %s", Listeners(c.pid), addr)
+	if all, err := Listeners(c.pid); err != nil || !slices.Contains(all, addr) {
+		t.Errorf("the child listens on %q, without %s, %v", all, addr, err)
+	}
+}
+
+// Nobody is told that the process of another user is none of this machine.
+func TestTheListenersOfAnotherUserAreNotSaidToBeMissing(t *testing.T) {
+	need(t, "root", os.Geteuid() == 0, "only root can be another user")
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := start(t, fmt.Sprintf("look %d %s", os.Getpid(), l.Addr()), func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	})
+	if said := c.line(); said != "true true" {
+		t.Errorf("permission is what is missing for Listeners, and for ListenerPID: %s", said)
 	}
 }
 

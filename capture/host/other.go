@@ -22,5 +22,5 @@ func Same(int, string, []int) error { return ErrUnsupported }
 // ListenerPID fails with ErrUnsupported.
 func ListenerPID(string) (int, error) { return 0, ErrUnsupported }
 
-// Listeners returns none.
-func Listeners(int) []string { return nil }
+// Listeners fails with ErrUnsupported.
+func Listeners(int) ([]string, error) { return nil, ErrUnsupported }

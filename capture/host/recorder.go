@@ -16,7 +16,7 @@ var (
 	ErrNoProcess = errors.New("no such process")
 	// ErrOtherProcess: the process is not the one that was recorded.
 	ErrOtherProcess = errors.New("not the recorded process")
-	// ErrNotLocal: nothing on this machine listens there, or nobody may know what.
+	// ErrNotLocal: nothing on this machine listens there, or nothing is seen to.
 	ErrNotLocal = errors.New("no local process is known to listen there")
 )
 
