@@ -35,11 +35,21 @@ type AnalyseOptions struct {
 	Request *regexp.Regexp
 	// NoHost ignores the host's evidence: what a recording by URL alone would say.
 	NoHost bool
+	// NoKernel ignores the kernel's events.
+	NoKernel bool
 	// Check adds the closure of every attributed request to the diagnosis.
 	Check bool
 	// Guards and Timeline switch protections off; tests only.
 	Guards   blame.Guards
 	Timeline timeline.Options
+}
+
+// leftOut says that a member was not looked at, if there is one.
+func leftOut(in *evidence.Incident, member string) error {
+	if !in.Has(member) {
+		return nil
+	}
+	return errors.New("recorded, and left out of this diagnosis as it was asked for")
 }
 
 // ErrNoTrace reports an incident without an execution trace.
@@ -62,8 +72,14 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	var hosts *host.Recording
 	var watch *events.Recording
 	var hostErr, watchErr error
-	if !o.NoHost {
+	if o.NoHost {
+		hostErr = leftOut(in, evidence.MemberHost)
+	} else {
 		hosts, hostErr = hostEvidence(in, t)
+	}
+	if o.NoHost || o.NoKernel {
+		watchErr = leftOut(in, evidence.MemberKernel)
+	} else {
 		watch, watchErr = kernelEvents(in, t)
 	}
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards, Watch: watch})

@@ -127,4 +127,17 @@ func TestSchedulingEventsThatCannotBeUsedAreLeftOutAndSaid(t *testing.T) {
 			t.Errorf("%s: the verdict is another one: %s, want %s", name, d.Sentence, want.Sentence)
 		}
 	}
+	in := withKernel(t, golden, file(good, &after, own...))
+	for name, o := range map[string]AnalyseOptions{"no host": {NoHost: true}, "no kernel": {NoKernel: true}} {
+		d, err := Analyse(in, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := func(what string) bool {
+			return slices.ContainsFunc(d.NotRecorded, func(n report.NotRecorded) bool { return n.What == what && strings.Contains(n.Why, "left out") })
+		}
+		if !said(kernelWord) || said("host evidence") != (o.NoHost && golden.Has(evidence.MemberHost)) {
+			t.Errorf("%s: not recorded: %+v", name, d.NotRecorded)
+		}
+	}
 }

@@ -48,7 +48,7 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
 	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
 	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
-	fs.BoolVar(&f.noKernel, "no-kernel", false, "do not record the kernel's scheduling events of a local process (eBPF; needs root, or CAP_BPF and CAP_PERFMON)")
+	fs.BoolVar(&f.noKernel, "no-kernel", false, "leave out the kernel's scheduling events of a local process (eBPF; to record them needs root, or CAP_BPF and CAP_PERFMON)")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
@@ -196,7 +196,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 			o := diagnose.Options{
 				RecordOptions: record, Save: save, Fixed: cmd.Flags().Changed("for"),
 				Analysing: func() { p.say("analysing") },
-				Analyse:   diagnose.AnalyseOptions{SLO: slo, Check: check, NoHost: rec.noHost},
+				Analyse:   diagnose.AnalyseOptions{SLO: slo, Check: check, NoHost: rec.noHost, NoKernel: rec.noKernel},
 			}
 			if expr != "" {
 				re, err := requestFunc(expr)

@@ -56,6 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fs.StringVar(&l.script, "script", "./e2e.sh", "with -repeat, the `file` that runs cases")
 	asJSON := fs.Bool("json", false, "print JSON instead of Markdown")
 	unconfirmed := fs.Bool("unconfirmed", false, "count incidents, too, whose truth removal has not confirmed")
+	noKernel := fs.Bool("no-kernel", false, "leave the kernel's events out")
 	document := fs.String("document", "", "print the whole of docs/benchmark.md; the programs are below that `folder`")
 	least := fs.Float64("least", 0, "fail if the ratio of right answers is below this")
 	if err := fs.Parse(args); err != nil {
@@ -94,7 +95,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if !score.Chosen(t.Case, *only) {
 			continue
 		}
-		i, err := one(name, f, t)
+		i, err := one(name, f, t, *noKernel)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -135,14 +136,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // one scores the incident beside a truth file, which says t.
-func one(name, truth string, t *score.Truth) (*score.Incident, error) {
+func one(name, truth string, t *score.Truth, noKernel bool) (*score.Incident, error) {
 	in, err := evidence.Open(strings.TrimSuffix(truth, score.Suffix)+".whylate", evidence.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
 	begun := time.Now()
-	d, err := diagnose.Analyse(in, diagnose.AnalyseOptions{})
+	d, err := diagnose.Analyse(in, diagnose.AnalyseOptions{NoKernel: noKernel})
 	if err != nil {
 		return nil, err
 	}
