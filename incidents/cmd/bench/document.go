@@ -93,6 +93,23 @@ func introduce(out io.Writer, hosts string, all []*score.Incident) error {
 	return err
 }
 
+// kernelAdds is what stands above the comparison with the same recordings without the
+// kernel's events.
+const kernelAdds = `
+## What the kernel's events add
+
+The same recordings, with the trace and the samples of ` + "`/proc`" + ` and cgroups alone, as they are made without root.
+
+`
+
+// compare writes what the kernel's events add.
+func compare(out io.Writer, without, with []*score.Incident) error {
+	if _, err := io.WriteString(out, kernelAdds); err != nil {
+		return err
+	}
+	return score.Changes(out, [2]string{"without", "with"}, [2][]*score.Incident{without, with})
+}
+
 // versions are the modules that a go.mod requires directly, or for a program that it
 // names as a tool.
 func versions(path string) (direct []string, err error) {

@@ -84,8 +84,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if n := len(recordings) - len(files); n > 0 {
 		fmt.Fprintf(os.Stderr, "bench: left out %d recordings that have no truth file\n", n)
 	}
-	var all []*score.Incident
+	var all, without []*score.Incident // without the kernel's events
 	left := 0
+	ways := []bool{*noKernel}
+	if *document != "" {
+		ways = []bool{false, true}
+	}
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), score.Suffix)
 		t, err := score.ReadTruth(f)
@@ -95,15 +99,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if !score.Chosen(t.Case, *only) {
 			continue
 		}
-		i, err := one(name, f, t, *noKernel)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if !i.Truth.Confirmed() && !*unconfirmed {
+		if !t.Confirmed() && !*unconfirmed {
 			left++
 			continue
 		}
-		all = append(all, i)
+		scores, err := one(name, f, t, ways)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, scores[0])
+		without = append(without, scores[1:]...)
 	}
 	if left > 0 {
 		fmt.Fprintf(os.Stderr, "bench: left out %d incidents that removal has not confirmed\n", left)
@@ -125,6 +130,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			}
 		}
 		err = score.Markdown(out, all)
+		if *document != "" && err == nil {
+			err = compare(out, without, all)
+		}
 	}
 	if err != nil {
 		return err
@@ -135,24 +143,27 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// one scores the incident beside a truth file, which says t.
-func one(name, truth string, t *score.Truth, noKernel bool) (*score.Incident, error) {
+// one scores the incident beside a truth file, which says t: once for each of noKernel,
+// which leave the kernel's events out or not.
+func one(name, truth string, t *score.Truth, noKernel []bool) (scores []*score.Incident, err error) {
 	in, err := evidence.Open(strings.TrimSuffix(truth, score.Suffix)+".whylate", evidence.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	begun := time.Now()
-	d, err := diagnose.Analyse(in, diagnose.AnalyseOptions{NoKernel: noKernel})
-	if err != nil {
-		return nil, err
-	}
-	took := time.Since(begun)
 	trivial, err := baselines(in)
 	if err != nil {
 		return nil, err
 	}
-	return score.New(name, t, d, took.Seconds(), trivial), nil
+	for _, no := range noKernel {
+		begun := time.Now()
+		d, err := diagnose.Analyse(in, diagnose.AnalyseOptions{NoKernel: no})
+		if err != nil {
+			return nil, err
+		}
+		scores = append(scores, score.New(name, t, d, time.Since(begun).Seconds(), trivial))
+	}
+	return scores, nil
 }
 
 func baselines(in *evidence.Incident) ([]score.Baseline, error) {
