@@ -221,3 +221,43 @@ func TestNobodyIsAskedForAPeersTimesAgain(t *testing.T) {
 		})
 	}
 }
+
+// A peer whose answers are late after slow handshakes may be late for these.
+func TestTheFirstAnswersOfConnectionsAreDoubted(t *testing.T) {
+	dials := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "crypto/tls.(*Conn).HandshakeContext", "main.ask", "main.serve"}
+	for _, c := range []struct {
+		name            string
+		connect, answer int64
+		finding, alike  string
+	}{
+		{"connecting is slower", 20 * ms, 10 * ms, "dial-per-request", "slow-dependency"},
+		{"the answers are slower", 8 * ms, 30 * ms, "slow-dependency", ""},
+		{"connecting is as fast as ever", ms, 30 * ms, "slow-dependency", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set := cause.Settings{}
+			v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
+				connect, answer := int64(ms), int64(ms)
+				if i%10 == 9 {
+					connect, answer = p.vary(c.connect), p.vary(c.answer)
+				}
+				for _, wait := range []struct {
+					ns int64
+					at []string
+				}{{connect, dials}, {answer, reply}} {
+					p.leaves(serving, 0, "network", wait.at...)
+					p.pass(wait.ns)
+					p.wakes(0, serving)
+					p.runs(serving, 0)
+				}
+			}}), set)
+			alike := ""
+			if len(v.Consistent) > 0 {
+				alike = v.Consistent[0].Causes[0]
+			}
+			if len(v.Findings) == 0 || v.Findings[0].Cause != c.finding || alike != c.alike {
+				t.Errorf("found %+v, want %q and %q: %s %+v", v.Findings, c.finding, c.alike, v.Sentence, v.Consistent)
+			}
+		})
+	}
+}

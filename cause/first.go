@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"fmt"
 	"sort"
 
 	"github.com/whylate/whylate/blame"
@@ -43,17 +44,7 @@ const MostDial = 0.5
 // computes is handshakes: then the peer that has the CPUs computes the other half of them.
 func (c *Case) Dials() *Dials {
 	lost := c.Delayed(Connecting).Hold()
-	connects := func(k blame.Key) bool {
-		if k.Flags&(blame.Blind|blame.Inbound) != 0 || !Waits(k) && k.Kind != blame.CPU || lost && c.A.Sites[k.Site].Connect {
-			return false
-		}
-		for _, s := range []blame.SiteID{k.Site, k.First.WakerSite, k.Queue.WakerSite, k.Last.WakerSite, k.Last.Site} {
-			if c.A.Sites[s].Dial {
-				return true
-			}
-		}
-		return false
-	}
+	connects := func(k blame.Key) bool { return c.connects(k) && !(lost && c.A.Sites[k.Site].Connect) }
 	d := &Dials{Root: c.Root(connects)}
 	if len(d.Keys) == 0 {
 		return d
@@ -99,6 +90,64 @@ func (c *Case) Dials() *Dials {
 		d.Peak = max(d.Peak, open)
 	}
 	return d
+}
+
+// connects reports whether a key is a wait for a connection that is made, or work on it.
+func (c *Case) connects(k blame.Key) bool {
+	if k.Flags&(blame.Blind|blame.Inbound) != 0 || !Waits(k) && k.Kind != blame.CPU {
+		return false
+	}
+	for _, s := range []blame.SiteID{k.Site, k.First.WakerSite, k.Queue.WakerSite, k.Last.WakerSite, k.Last.Site} {
+		if c.A.Sites[s].Dial {
+			return true
+		}
+	}
+	return false
+}
+
+// mostFresh is the part of the waits for answers that must be in requests that connect, for
+// them to be the first ones of their connections.
+const mostFresh = 0.8
+
+// FirstAnswers doubts that a peer is slow where slow requests connect first, and that takes
+// longer than the answers that follow, under keys, do: who makes sessions all the time
+// answers late for that, and in a new session for its own sake.
+func (c *Case) FirstAnswers(keys []blame.KeyID) []Evidence {
+	connecting := 0.0
+	for id, k := range c.A.Keys {
+		if c.connects(k) {
+			connecting += c.NS[id]
+		}
+	}
+	if connecting < NamedShare*c.Excess || connecting < c.Sum(keys) {
+		return nil
+	}
+	answers := map[blame.KeyID]bool{}
+	for _, id := range keys {
+		answers[id] = true
+	}
+	var fresh, all float64
+	for _, r := range c.Tail {
+		ns, dials := 0.0, false
+		for _, p := range c.A.Requests[r].Pieces {
+			if answers[p.Key] {
+				ns += float64(p.NS)
+			}
+			dials = dials || c.connects(c.Key(p.Key))
+		}
+		if all += ns; dials {
+			fresh += ns
+		}
+	}
+	if fresh < mostFresh*all {
+		return nil
+	}
+	return []Evidence{{
+		Text: fmt.Sprintf("%s of these waits follow the connecting in the same request, which takes %s longer than in typical ones, the answers %s: a new session is slow for its own sake, and so is who makes many",
+			Pct(fresh/max(1, all)), Ms(connecting), Ms(c.Sum(keys))),
+		Holds: Unknown, Decides: true, Number: connecting / max(1, c.Sum(keys)),
+		Alike: []string{"dial-per-request"}, Record: "the peer's own times of these calls, or the same with connections that are kept",
+	}}
 }
 
 // queuesOfDials returns the time in which threads wanted a CPU under keys of connecting, if
