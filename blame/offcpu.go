@@ -108,9 +108,10 @@ func (w *walker) unseen(at *where, g timeline.GID, s *timeline.Segment, k Key, f
 	rest, by, last := timeline.Time(0), a.sawEnd(g, s), int64(to)
 	for range maxHandOvers {
 		m, ready, ok := a.watch.Polling(int64(to), int64(seenWithin), backlog)
+		told := ok // that the wait is over, and before nobody was
 		since, in, known := a.watch.Got(int(by), last)
 		if known && int64(to)-in <= max(int64(seenWithin), (in-since)/backlog) && (!ok || since < ready) {
-			m, ready, ok = int(by), since, true
+			m, ready, ok, told = int(by), since, true, false
 		}
 		begun := max(from, timeline.Time(ready))
 		if !ok || begun >= to {
@@ -119,6 +120,9 @@ func (w *walker) unseen(at *where, g timeline.GID, s *timeline.Segment, k Key, f
 		parts := a.watch.Split(m, int64(begun), int64(to))
 		rest += w.off(at, k, to-begun, &parts, queues[:]...)
 		by, to, last = gotrace.ThreadID(m), begun, int64(begun)-1 // it may have had a CPU, and was made to leave
+		if told {
+			break
+		}
 	}
 	return to + rest
 }

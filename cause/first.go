@@ -19,7 +19,7 @@ type Dials struct {
 	Requests, Share, There float64
 	// Queueing is how much of NS is waiting for a P, or for a CPU, behind handshakes.
 	Queueing float64
-	// Queues are those of the keys in which threads wanted a CPU.
+	// Queues are keys in which threads wanted a CPU, beside Keys; NS has them, too.
 	Queues []blame.KeyID
 	// Peak is the largest number of requests that were open at a time: so many
 	// connections are enough, if each request needs one.
@@ -65,8 +65,6 @@ func (c *Case) Dials() *Dials {
 		if p := c.Processors(); p.Winner == Hog && c.A.Connects(p.Class) {
 			behind = append(behind, without(c.stillFree(p.Claim), behind)...)
 		}
-		d.Queues = c.queuesOfDials(connects)
-		behind = append(behind, d.Queues...)
 		d.Queueing = c.Sum(behind)
 		d.Keys = append(d.Keys, without(behind, d.Keys)...)
 		d.NS = c.Sum(d.Keys)
@@ -88,6 +86,11 @@ func (c *Case) Dials() *Dials {
 	for _, e := range edges {
 		open += e.d
 		d.Peak = max(d.Peak, open)
+	}
+	if d.Share > MostDial || d.There > MostDial && !d.FirstUses() {
+		d.Queues = without(c.queuesOfDials(connects), d.Keys)
+		d.Queueing += c.Sum(d.Queues)
+		d.NS += c.Sum(d.Queues)
 	}
 	return d
 }

@@ -3,6 +3,7 @@ package dialperrequest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/cause"
 )
@@ -41,16 +42,17 @@ func judge(c *cause.Case) *cause.Judgement {
 	case d.There > cause.MostDial:
 		e.Holds = cause.Yes
 	}
+	keys := append(slices.Clip(d.Keys), d.Queues...)
 	punctual := c.Punctual("connecting", d.Keys)
 	punctual.Decides = false // that they connect is certain; late threads only add to it
 	return &cause.Judgement{
-		Keys: d.Keys, Where: d.Where, Via: d.Via,
+		Keys: keys, Where: d.Where, Via: d.Via,
 		Subject: fmt.Sprintf("they connect anew in %s", cause.PlaceName(d.Where)),
 		Evidence: []cause.Evidence{
 			e,
 			{
-				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes, %s of it waits for a P, or a CPU, behind those of other requests", cause.Pct(c.Share(d.Keys)), cause.Pct(d.Queueing/max(d.NS, 1))),
-				Holds: cause.Yes, Number: c.Share(d.Keys),
+				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes, %s of it waits for a P, or a CPU, behind those of other requests", cause.Pct(c.Share(keys)), cause.Pct(d.Queueing/max(d.NS, 1))),
+				Holds: cause.Yes, Number: c.Share(keys),
 			},
 			punctual,
 		},

@@ -42,7 +42,7 @@ func answered(c *cause.Case, ns float64, device cause.Evidence) cause.Evidence {
 	case expected < cause.MinDoubt || len(c.A.Timeline().Samples) == 0: // too little to tell
 		device.Alike = []string{"host-contention"}
 		return device
-	case computed >= mostly*expected:
+	case computed >= mostly*expected && !c.Watched(): // the kernel tells such time apart itself
 		return cause.Evidence{
 			Text:  fmt.Sprintf("%.0f CPU samples of slow requests are in these calls: the kernel computes in them, for %s of their time", computed, cause.Pct(min(1, computed/expected))),
 			Holds: cause.No, Decides: true, Number: computed / expected,

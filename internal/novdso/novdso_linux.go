@@ -41,7 +41,9 @@ func Start(cmd *exec.Cmd) error {
 		err = syscall.PtraceDetach(cmd.Process.Pid)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("hide the vDSO: %w", err), cmd.Process.Kill())
+		err = errors.Join(fmt.Errorf("hide the vDSO: %w", err), cmd.Process.Kill())
+		_ = cmd.Wait() // killed: the status says so
+		return err
 	}
 	return nil
 }
