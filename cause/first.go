@@ -154,8 +154,9 @@ func (c *Case) FirstAnswers(keys []blame.KeyID) []Evidence {
 }
 
 // queuesOfDials returns the time in which threads wanted a CPU under keys of connecting, if
-// most of what the process computes is that. Without handshakes a
-// connection costs no CPU time to speak of, and who waits for one there does so anywhere.
+// most of what the process computes is that. Without handshakes a connection costs no CPU
+// time to speak of, and who waits for one there does so anywhere. What others had a CPU for
+// is their half of the handshakes only where nobody computes all the time.
 func (c *Case) queuesOfDials(connects func(k blame.Key) bool) (out []blame.KeyID) {
 	dials, all := 0, 0
 	for _, s := range c.A.Timeline().Samples {
@@ -167,8 +168,9 @@ func (c *Case) queuesOfDials(connects func(k blame.Key) bool) (out []blame.KeyID
 	if all < MinDoubt || 2*dials < all {
 		return nil
 	}
+	others := c.Host.Roomy()
 	for i, k := range c.A.Keys {
-		if !c.taken[i] && (k.Off == events.Queued || k.Off == events.Crowded) &&
+		if !c.taken[i] && (k.Off == events.Queued && others || k.Off == events.Crowded) &&
 			(connects(k) || k.Kind == blame.Behind && c.A.Connects(k.Class)) {
 			out = append(out, blame.KeyID(i))
 		}

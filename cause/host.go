@@ -106,6 +106,20 @@ type Crowd struct {
 // Others is what neither the process nor its descendants had, and was not idle.
 func (c Crowd) Others() float64 { return max(0, 1-c.Own-c.Children-c.Idle) }
 
+// roomy is the part of the machine that is idle over a recording in which nobody computes
+// all the time: of two CPUs, one process that does leaves less than half, eight none.
+const roomy = 0.25
+
+// Roomy reports whether that much of the machine was idle over the recording; not if that
+// is unknown.
+func (h *HostView) Roomy() bool {
+	if h == nil || !h.Machine {
+		return false
+	}
+	all := h.Whole.CPUNS()
+	return all > 0 && all-h.Whole.BusyNS-h.Whole.StealNS >= roomy*all
+}
+
 // Crowd returns who had the CPUs meanwhile; zero where nobody waited. A wait is
 // counted when it ends, at any time between two samples, and may have begun long
 // before them.

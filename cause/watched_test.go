@@ -154,16 +154,20 @@ func TestTheKernelDecides(t *testing.T) {
 	}
 }
 
-// Who has the CPUs while connections are made is the peer that makes them, if it is work.
+// Who has the CPUs while connections are made is the peer that makes them, if it is work, and
+// if nobody else computes all the time.
 func TestWhatKeepsHandshakesFromACPUIsHandshakes(t *testing.T) {
 	connects := []string{"crypto/tls.(*Conn).clientHandshake", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*Transport).dialConn"}
 	for _, c := range []struct {
 		name    string
 		does    []string
+		host    machine
 		finding string
 	}{
-		{"they are", connects, "dial-per-request"},
-		{"the process computes something else", []string{"main.compress", "main.loop"}, "host-contention"},
+		{"they are", connects, machine{cpus: 2, own: 0.3, idle: 0.4, always: true}, "dial-per-request"},
+		{"the process computes something else", []string{"main.compress", "main.loop"}, machine{cpus: 2, own: 0.3, idle: 0.4, always: true}, "host-contention"},
+		{"others compute all the time", connects, machine{cpus: 2, own: 0.3, idle: 0.01, always: true}, "host-contention"},
+		{"who has the CPUs is unknown", connects, machine{}, "host-contention"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dials := func(p *play, i int) {
@@ -176,7 +180,11 @@ func TestWhatKeepsHandshakesFromACPUIsHandshakes(t *testing.T) {
 				})(p)
 			}
 			a := watchThread(attributed(t, scene{procs: 2, cast: waitingHelper, in: dials}), 1, events.Queued, 0.8, 0)
-			v := cause.Judge(a, cause.Settings{})
+			set := cause.Settings{}
+			if c.host.cpus > 0 {
+				set.Host = observe(a, c.host)
+			}
+			v := cause.Judge(a, set)
 			if len(v.Findings) == 0 || v.Findings[0].Cause != c.finding {
 				t.Errorf("found %+v, want %q: %s %+v", v.Findings, c.finding, v.Sentence, v.Consistent)
 			}
