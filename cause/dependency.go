@@ -43,6 +43,8 @@ type Told struct {
 	Evidence []Evidence
 	Fix      []string
 	known    bool // Peer's own figures are in Evidence
+	// Slow: by them it was slow itself.
+	Slow bool
 }
 
 // Asked removes from e the advice to record the peer's own times, if they were.
@@ -58,7 +60,6 @@ func (t *Told) Asked(e Evidence) Evidence {
 // socket, on the way, or in the client's pool.
 func (c *Case) Told(keys []blame.KeyID) Told {
 	t := Told{Peer: "a peer's answer"}
-	blamed := false // Peer was slow itself
 	for i := range c.Dependencies {
 		s := &c.Dependencies[i]
 		if !s.Answered() {
@@ -73,7 +74,7 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 		}
 		e.Text = fmt.Sprintf("%s itself (%s): %s", s.Name(), by, figures(s))
 		t.known = true
-		if sure && !blamed {
+		if sure && !t.Slow {
 			t.Peer = s.Name()
 		}
 		name, longest := s.Longest()
@@ -84,7 +85,7 @@ func (c *Case) Told(keys []blame.KeyID) Told {
 		case float64(longest) >= limit && float64(many) < slowOften*float64(stretches):
 			e.Text += fmt.Sprintf("; slow requests come in %d separate stretches, and at most %d of its calls took long enough to explain one", stretches, many)
 		case float64(longest) >= limit:
-			t.Peer, blamed = s.Name(), true
+			t.Peer, t.Slow = s.Name(), true
 			t.Fix = append(t.Fix, inside(s, name, longest))
 			if s.Kind == dependency.Redis {
 				e.Text += "; while it executes one command all others wait, whoever sent it"

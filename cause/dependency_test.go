@@ -228,14 +228,16 @@ func TestTheFirstAnswersOfConnectionsAreDoubted(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		connect, answer int64
+		said            []dependency.Server
 		finding, alike  string
 	}{
-		{"connecting is slower", 20 * ms, 10 * ms, "dial-per-request", "slow-dependency"},
-		{"the answers are slower", 8 * ms, 30 * ms, "slow-dependency", ""},
-		{"connecting is as fast as ever", ms, 30 * ms, "slow-dependency", ""},
+		{"connecting is slower", 20 * ms, 10 * ms, nil, "dial-per-request", "slow-dependency"},
+		{"the peer says that it was slow itself", 20 * ms, 10 * ms, []dependency.Server{quick(sluggish)}, "dial-per-request", ""},
+		{"the answers are slower", 8 * ms, 30 * ms, nil, "slow-dependency", ""},
+		{"connecting is as fast as ever", ms, 30 * ms, nil, "slow-dependency", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			set := cause.Settings{}
+			set := cause.Settings{Dependencies: c.said}
 			v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
 				connect, answer := int64(ms), int64(ms)
 				if i%10 == 9 {
@@ -244,7 +246,7 @@ func TestTheFirstAnswersOfConnectionsAreDoubted(t *testing.T) {
 				for _, wait := range []struct {
 					ns int64
 					at []string
-				}{{connect, dials}, {answer, reply}} {
+				}{{connect, dials}, {answer, slices.Insert(slices.Clone(reply), 2, redigo)}} {
 					p.leaves(serving, 0, "network", wait.at...)
 					p.pass(wait.ns)
 					p.wakes(0, serving)

@@ -54,7 +54,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		case k.Kind == blame.Open && c.knownQueue(k.Site) == kind:
 			l.Open += c.NS[id]
 			continue
-		case Waits(k):
+		case Waits(k) && !computesInKernel(k):
 			waits += c.NS[id]
 			leaf = append(leaf, id)
 		}

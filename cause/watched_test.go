@@ -191,3 +191,25 @@ func TestWhatKeepsHandshakesFromACPUIsHandshakes(t *testing.T) {
 		})
 	}
 }
+
+// A trace takes each system call for a wait; the kernel's events know better.
+func TestAHolderThatComputesInTheKernelIsNoWaitingOne(t *testing.T) {
+	holds := every(10, behindHelper("sync", mutex, unlock, func(p *play) {
+		p.pass(ms / 10)
+		calls(helper, 20*ms, "syscall.Getdents", "main.refresh", "main.loop")(p)
+	}))
+	for _, c := range []struct {
+		why     events.State
+		part    float64
+		finding string
+	}{
+		{events.OnCPU, 0, "lock-held-across-work"},
+		{events.Slept, 0.9, "lock-held-across-wait"},
+	} {
+		a := watchThread(attributed(t, scene{procs: 2, cast: waitingHelper, in: holds}), 1, c.why, c.part, 0)
+		v := cause.Judge(a, cause.Settings{})
+		if len(v.Findings) == 0 || v.Findings[0].Cause != c.finding {
+			t.Errorf("%v: found %+v, want %q: %s %+v", c.why, v.Findings, c.finding, v.Sentence, v.Consistent)
+		}
+	}
+}

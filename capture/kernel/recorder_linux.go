@@ -47,6 +47,7 @@ type Recorder struct {
 	read struct {
 		readings *events.Readings
 		programs []events.Program
+		missing  []events.Missing
 	}
 }
 
@@ -99,20 +100,22 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 }
 
 // countedEnough ends counting readings of the clock when it is time, or now.
-func (r *Recorder) countedEnough(now bool) error {
+func (r *Recorder) countedEnough(now bool) {
 	if r.clock == nil {
-		return nil
+		return
 	}
 	c, end, err := r.clock.count()
 	if !end && !now {
-		return nil
+		return
 	}
 	clock := r.clock
 	r.clock = nil
 	if err == nil {
 		r.read.readings, r.read.programs = &c, r.probes.cost(clock.programs())
 	}
-	return errors.Join(err, clock.close())
+	if err = errors.Join(err, clock.close()); err != nil { // the stretches are worth having without it
+		r.read.missing = append(r.read.missing, events.Missing{Probes: events.Clock, Why: err.Error()})
+	}
 }
 
 // Stop removes the programs from the kernel, writes what they still told and the last
@@ -123,7 +126,7 @@ func (r *Recorder) Stop() (events.After, error) {
 	return r.after, r.err
 }
 
-// Check tells whether scheduling events can be recorded here, with the errors of Start:
+// Check tells whether all sets of probes can be recorded here, with the errors of Start:
 // it lets the programs run for a moment, for no process.
 func Check() error {
 	if err := checkNamespace("/proc/self/ns/pid"); err != nil {
@@ -133,7 +136,14 @@ func Check() error {
 	if err != nil {
 		return explain(err)
 	}
-	return explain(errors.Join(p.attach(), p.close()))
+	err = p.attach()
+	if err == nil {
+		var r *readings
+		if r, err = countReadings(nobody, p.types, clockRuns); err == nil {
+			err = r.close()
+		}
+	}
+	return explain(errors.Join(err, p.close()))
 }
 
 // end removes the programs. Until then everything was seen.
@@ -162,6 +172,7 @@ func (r *Recorder) finish() {
 	r.fail(err)
 	r.after.Stretches, r.after.Readings = r.w.Stretches, r.read.readings
 	r.after.Programs = append(r.after.Programs, r.read.programs...)
+	r.after.Missing = append(r.after.Missing, r.read.missing...)
 	if r.err == nil {
 		r.err = r.w.Close(r.after)
 	}
@@ -186,7 +197,7 @@ func (r *Recorder) run() {
 	defer runtime.UnlockOSThread()
 	from := threadCPU()
 	err := r.readAll()
-	ended := r.countedEnough(true)
+	r.countedEnough(true)
 	cpu := threadCPU() - from
 	r.detach() // and then what it sets is set
 	r.after.CPUNS = cpu
@@ -196,7 +207,6 @@ func (r *Recorder) run() {
 	} else {
 		r.fail(err)
 	}
-	r.fail(ended)
 	close(r.done)
 }
 
@@ -230,9 +240,7 @@ func (r *Recorder) readAll() error {
 		if wait := time.Until(due); wait > rest {
 			time.Sleep(rest)
 		} else if wait <= 0 {
-			if err := r.countedEnough(false); err != nil {
-				return err
-			}
+			r.countedEnough(false)
 			due = time.Now().Add(period)
 			r.ring.SetDeadline(due)
 		}

@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "dial-per-request", Title: "dial per request", Rank: 302, Layer: cause.Client,
 	What:       "Connections to a peer are not used again: most requests that call there connect anew, with TCP's and TLS's round trips and the handshake's computation.",
-	MustHold:   "waits that connecting or a handshake fills or ends, in more than half of all requests, or of those that wait for answers in the same function; then also waits for a P behind the handshakes of others",
+	MustHold:   "waits that connecting or a handshake fills or ends, in more than half of all requests, or of those that wait for answers in the same function; then also waits for a P behind the handshakes of others, and for a CPU while connecting, if most of what the process computes is handshakes and a quarter of the machine is idle over the recording",
 	MustNot:    "only first uses of connections; name lookups",
 	LookAlikes: []string{"slow-dependency", "slow-dns", "cold-start", "pool-exhausted", "host-contention"},
 	Fix: []string{

@@ -61,7 +61,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		told.Asked(c.Punctual("the peer", keys)),
 	}
 	ev = append(ev, c.RunningOnCPU()...)
-	ev = append(ev, c.FirstAnswers(keys)...)
+	if !told.Slow {
+		ev = append(ev, c.FirstAnswers(keys)...)
+	}
 	ev = append(ev, c.OtherEndpoint()...)
 	timedOut := c.Free(func(k blame.Key) bool {
 		return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0
