@@ -13,17 +13,7 @@ func Changes(w io.Writer, names [2]string, scores [2][]*Incident) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| | %s | %s |\n| --- | --- | --- |\n", names[0], names[1])
 	sums := [2]*Total{Sum(scores[0]), Sum(scores[1])}
-	for _, r := range []struct {
-		name  string
-		value func(*Total) Ratio
-	}{
-		{"right", func(t *Total) Ratio { return t.Right }},
-		{"honest", func(t *Total) Ratio { return t.Honest }},
-		{"wrong", func(t *Total) Ratio { return t.Wrong }},
-		{"silent", func(t *Total) Ratio { return t.Silent }},
-		{"false alarms on controls", func(t *Total) Ratio { return t.Alarms }},
-		{"false alarms on incidents' programs without what is planted", func(t *Total) Ratio { return t.WithoutAlarms }},
-	} {
+	for _, r := range ratios {
 		fmt.Fprintf(&b, "| %s | %v | %v |\n", r.name, r.value(sums[0]), r.value(sums[1]))
 	}
 	fmt.Fprintf(&b, "\n| incident | %s | %s | times |\n| --- | --- | --- | --- |\n", names[0], names[1])

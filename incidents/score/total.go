@@ -241,6 +241,25 @@ func answer(d *report.Diagnosis) string {
 	return d.Verdict
 }
 
+// ratios are the rows of totals.
+var ratios = []struct {
+	name  string
+	value func(*Total) Ratio
+}{
+	{"right", func(t *Total) Ratio { return t.Right }},
+	{"honest", func(t *Total) Ratio { return t.Honest }},
+	{"wrong", func(t *Total) Ratio { return t.Wrong }},
+	{"silent", func(t *Total) Ratio { return t.Silent }},
+	{"AC@1 by category", func(t *Total) Ratio { return t.AC1 }},
+	{"AC@3 by category", func(t *Total) Ratio { return t.AC3 }},
+	{"AC@1 by place", func(t *Total) Ratio { return t.Place }},
+	{"false alarms on controls", func(t *Total) Ratio { return t.Alarms }},
+	{"controls called healthy", func(t *Total) Ratio { return t.Healthy }},
+	{"false alarms on incidents' programs without what is planted", func(t *Total) Ratio { return t.WithoutAlarms }},
+	{"incidents' programs without what is planted, called healthy", func(t *Total) Ratio { return t.WithoutHealthy }},
+	{"planted shares inside the interval", func(t *Total) Ratio { return t.Covered }},
+}
+
 // Markdown writes the totals of the programs that rules were developed with and of
 // those that were held out, then the incidents, then the confusion table.
 func Markdown(w io.Writer, all []*Incident) error {
@@ -271,23 +290,7 @@ func Markdown(w io.Writer, all []*Incident) error {
 		}
 		row(cells...)
 	}
-	for _, r := range []struct {
-		name  string
-		value func(*Total) Ratio
-	}{
-		{"right", func(t *Total) Ratio { return t.Right }},
-		{"honest", func(t *Total) Ratio { return t.Honest }},
-		{"wrong", func(t *Total) Ratio { return t.Wrong }},
-		{"silent", func(t *Total) Ratio { return t.Silent }},
-		{"AC@1 by category", func(t *Total) Ratio { return t.AC1 }},
-		{"AC@3 by category", func(t *Total) Ratio { return t.AC3 }},
-		{"AC@1 by place", func(t *Total) Ratio { return t.Place }},
-		{"false alarms on controls", func(t *Total) Ratio { return t.Alarms }},
-		{"controls called healthy", func(t *Total) Ratio { return t.Healthy }},
-		{"false alarms on incidents' programs without what is planted", func(t *Total) Ratio { return t.WithoutAlarms }},
-		{"incidents' programs without what is planted, called healthy", func(t *Total) Ratio { return t.WithoutHealthy }},
-		{"planted shares inside the interval", func(t *Total) Ratio { return t.Covered }},
-	} {
+	for _, r := range ratios {
 		line(r.name, func(t *Total) string { return r.value(t).String() })
 	}
 	line("total variation on composites", func(t *Total) string {
