@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,8 +93,9 @@ func burn(args []string) {
 
 var sink int
 
-// fault touches every page of a file that is on the disk only, and says how often it had to
-// wait for one by the kernel's count.
+// fault touches every page of a file that is on the disk only, until it has slept 100 times
+// for one, and says how many were read from the disk and how often it slept by the kernel's
+// counts.
 func fault(args []string) {
 	const pages = 200
 	page := os.Getpagesize()
@@ -102,20 +104,39 @@ func fault(args []string) {
 	_, err = f.Write(make([]byte, pages*page))
 	check(err)
 	check(f.Sync())
-	b, err := unix.Mmap(int(f.Fd()), 0, pages*page, unix.PROT_READ, unix.MAP_SHARED)
-	check(err)
-	check(unix.Madvise(b, unix.MADV_RANDOM)) // one page at a time
 	say("%d", unix.Gettid())
 	await()
-	check(unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
-	var before, after unix.Rusage
-	check(unix.Getrusage(unix.RUSAGE_THREAD, &before))
-	for i := 0; i < len(b); i += page {
-		sink += int(b[i])
+	var read, slept int64
+	for range 200 {
+		check(unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+		b, err := unix.Mmap(int(f.Fd()), 0, pages*page, unix.PROT_READ, unix.MAP_SHARED)
+		check(err)
+		check(unix.Madvise(b, unix.MADV_RANDOM)) // one page at a time
+		before := threadUsage()
+		for i := 0; i < len(b); i += page {
+			sink += int(b[i])
+		}
+		after := threadUsage()
+		check(unix.Munmap(b))
+		read, slept = read+after.Majflt-before.Majflt, slept+after.Nvcsw-before.Nvcsw
+		if slept >= 100 {
+			break
+		}
 	}
-	check(unix.Getrusage(unix.RUSAGE_THREAD, &after))
-	say("%d", after.Majflt-before.Majflt)
+	say("%d %d", read, slept)
 	await()
+}
+
+// threadUsage is what the kernel counted of the calling thread. The runtime may not stop the
+// goroutine on its way into the system call or out of it.
+//
+//go:nosplit
+func threadUsage() (u unix.Rusage) {
+	_, _, e := unix.RawSyscall(unix.SYS_GETRUSAGE, unix.RUSAGE_THREAD, uintptr(unsafe.Pointer(&u)), 0)
+	if e != 0 {
+		panic(e)
+	}
+	return u
 }
 
 // syncFile writes to a file and waits for the disk, so many times.

@@ -249,25 +249,37 @@ func onDisk(t testing.TB) string {
 
 func TestFaultsThatWaitForTheDiskAreInNoSystemCall(t *testing.T) {
 	needEBPF(t)
+	t.Setenv("GODEBUG", "asyncpreemptoff=1") // the thread must not wait for its turn between faults
 	c := spawn(t, -1, nil, "fault", onDisk(t))
 	tid := c.ints()[0]
 	c.asleep(tid)
 	rec := record(t, c.pid(), Options{})
 	from := monotonic()
 	c.next()
-	major := int64(c.ints()[0])
+	said := c.ints()
+	major, slept := int64(said[0]), int64(said[1])
 	c.asleep(tid)
-	waits := int64(0)
+	waits, unknown := int64(0), int64(0)
 	for _, x := range sum(rec.stop(), tid, from).list {
-		if x.NR == -1 && x.Flags == events.Uninterruptible|events.BlockIO {
+		switch {
+		case x.NR == -1 && x.Flags == events.Uninterruptible|events.BlockIO:
 			waits++
+		case x.OnNS == 0 && x.OffNS == 0:
+			unknown++
 		}
 	}
+	t.Logf("%d pages were read, the thread slept %d times, %d times it is not known how it got the CPU", major, slept, unknown)
 	if major < 100 {
-		t.Fatalf("only %d of 200 pages had to be read: the file was not dropped from memory", major)
+		t.Fatalf("only %d pages had to be read: the file was not dropped from memory", major)
 	}
-	// A page may come before the thread sleeps for it, or it may sleep for a lock, too.
-	near(t, "waits for pages", waits, major, 0.1, 0)
+	// A page may come before the thread sleeps for it: a disk of a virtual machine may be
+	// the memory of its host. It sleeps for nothing else, and in no system call. A switch is
+	// not known if the kernel does not tell it: here, when an agent of the virtual machine
+	// leaves a CPU (perf does not see it, either).
+	if unknown > slept/4 {
+		t.Errorf("%d of %d waits are not known", unknown, slept)
+	}
+	near(t, "waits for pages", waits, slept, 0.02, 1+unknown)
 }
 
 func TestFsyncIsTheSystemCallInWhichAThreadWaits(t *testing.T) {
