@@ -125,6 +125,9 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if watchErr != nil {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: kernelWord, Why: watchErr.Error()})
 	}
+	if watch != nil {
+		d.Kernel = counted(watch, t)
+	}
 	notes(d, t, f, v)
 	stolen(d, hosts)
 	pauses(d, m)

@@ -3,12 +3,15 @@ package diagnose
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/whylate/whylate/capture/kernel"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -16,7 +19,22 @@ import (
 const kernelWord = "scheduling events"
 
 // probes are what a reader calls sets of probes.
-var probes = map[string]string{events.Sched: kernelWord, events.Clock: "system calls that read the clock"}
+var probes = map[string]string{
+	events.Sched:     kernelWord,
+	events.Clock:     "system calls that read the clock",
+	events.Cgo:       "calls into C",
+	events.CgoReturn: "calls into C and the ways back",
+	events.Alloc:     "sampled allocations",
+	events.GC:        "cycles of the garbage collector",
+	events.Gosched:   "waits of runnable goroutines",
+}
+
+// ProbeSets are the sets of probes in the kernel that can be asked for, beside that which
+// is always there: [events.Sched].
+func ProbeSets() []string {
+	list := slices.Sorted(maps.Keys(probes))
+	return slices.DeleteFunc(list, func(s string) bool { return s == events.Sched })
+}
 
 // kernelRecording is the kernel's scheduling events being recorded beside a trace.
 type kernelRecording struct {
@@ -27,13 +45,13 @@ type kernelRecording struct {
 
 // startKernel begins to record the scheduling events of a process. What cannot be
 // recorded is entered in the manifest, and the result is nil.
-func startKernel(w *evidence.Writer, pid int) *kernelRecording {
+func startKernel(w *evidence.Writer, pid int, sets []string) *kernelRecording {
 	mem, err := w.Member(evidence.MemberKernel)
 	if err != nil {
 		notRecorded(w, kernelWord, err.Error(), "")
 		return nil
 	}
-	rec, err := kernel.Start(pid, kernel.Options{W: mem})
+	rec, err := kernel.Start(pid, kernel.Options{W: mem, Sets: sets})
 	if err != nil {
 		err = errors.Join(err, mem.Close()) // empty, so it leaves nothing
 		notRecorded(w, kernelWord, err.Error(), kernelCommand(err, pid))
@@ -122,4 +140,16 @@ func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recordin
 		return nil, fmt.Errorf("only %d of the trace's %d threads belong to process %d", n, len(t.Threads), rec.Header.PID)
 	}
 	return rec, nil
+}
+
+// mapColumns is how many columns the map of waits for a CPU has.
+const mapColumns = 60
+
+// counted is what the report shows of what probes counted.
+func counted(r *events.Recording, t *timeline.Timeline) *report.Kernel {
+	a := r.After
+	return &report.Kernel{
+		RunQueue: r.RunQueue(int64(t.Start), int64(t.End), mapColumns),
+		Clock:    a.Readings, Cgo: a.Cgo, Alloc: a.Allocs, GC: a.GC, Gosched: a.Waits,
+	}
 }

@@ -29,6 +29,8 @@ type RecordOptions struct {
 	NoHost bool
 	// NoKernel leaves the kernel's scheduling events out.
 	NoKernel bool
+	// Probes are sets of [ProbeSets] to be recorded; nil means the usual ones.
+	Probes []string
 	// Dependencies are asked what they did while the target was recorded.
 	Dependencies []dependency.Target
 }
@@ -95,7 +97,7 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	case o.NoKernel:
 		notRecorded(w, kernelWord, "not asked for (--no-kernel)", "")
 	default:
-		sched = startKernel(w, pid)
+		sched = startKernel(w, pid, o.Probes)
 	}
 	told := askDependencies(ctx, w, o.Dependencies)
 	result, err := c.Record(ctx, w, plan)

@@ -52,8 +52,10 @@ type Diagnosis struct {
 	// StolenShare is the part of the CPUs' time that the hypervisor took during the
 	// recording; 0 where it took none, or the host was not recorded.
 	StolenShare float64 `json:"stolen_share,omitempty"`
-	Lost        Lost    `json:"lost"`
-	Cost        Cost    `json:"cost"`
+	// Kernel is what probes in the kernel counted; nil if there were none.
+	Kernel *Kernel `json:"kernel,omitempty"`
+	Lost   Lost    `json:"lost"`
+	Cost   Cost    `json:"cost"`
 	// Check is filled by --check.
 	Check *Check `json:"check,omitempty"`
 }

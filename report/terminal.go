@@ -70,6 +70,7 @@ func Terminal(w io.Writer, d *Diagnosis, opts TerminalOptions) error {
 		}
 		p.consistent(k)
 	}
+	p.kernel(d.Kernel)
 	p.notes(d)
 	p.ruledOut(d)
 	p.notRecorded(d)

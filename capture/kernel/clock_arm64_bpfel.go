@@ -16,8 +16,10 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	clockMapWhylateCallers  = "whylate_callers"
 	clockMapWhylateReadings = "whylate_readings"
 	clockMapWhylateSince    = "whylate_since"
+	clockMapWhylateStacks   = "whylate_stacks"
 	clockProgWhylateEnter   = "whylate_enter"
 	clockProgWhylateExit    = "whylate_exit"
 	clockVarTarget          = "target"
@@ -73,8 +75,10 @@ type clockProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type clockMapSpecs struct {
+	WhylateCallers  *ebpf.MapSpec `ebpf:"whylate_callers"`
 	WhylateReadings *ebpf.MapSpec `ebpf:"whylate_readings"`
 	WhylateSince    *ebpf.MapSpec `ebpf:"whylate_since"`
+	WhylateStacks   *ebpf.MapSpec `ebpf:"whylate_stacks"`
 }
 
 // clockVariableSpecs contains global variables before they are loaded into the kernel.
@@ -104,14 +108,18 @@ func (o *clockObjects) Close() error {
 //
 // It can be passed to loadClockObjects or ebpf.CollectionSpec.LoadAndAssign.
 type clockMaps struct {
+	WhylateCallers  *ebpf.Map `ebpf:"whylate_callers"`
 	WhylateReadings *ebpf.Map `ebpf:"whylate_readings"`
 	WhylateSince    *ebpf.Map `ebpf:"whylate_since"`
+	WhylateStacks   *ebpf.Map `ebpf:"whylate_stacks"`
 }
 
 func (m *clockMaps) Close() error {
 	return _ClockClose(
+		m.WhylateCallers,
 		m.WhylateReadings,
 		m.WhylateSince,
+		m.WhylateStacks,
 	)
 }
 

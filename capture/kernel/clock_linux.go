@@ -3,8 +3,10 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -26,6 +28,7 @@ const (
 // readings counts readings of the clock, for a moment.
 type readings struct {
 	clockObjects
+	pid   int
 	links []link.Link
 	from  int64
 	runs  uint64 // the most for which they run
@@ -40,7 +43,7 @@ func countReadings(pid int, types *btf.Cache, runs uint64) (_ *readings, err err
 	if err := spec.Variables[clockVarTarget].Set(int32(pid)); err != nil {
 		return nil, err
 	}
-	r := &readings{runs: runs}
+	r := &readings{pid: pid, runs: runs}
 	if err := spec.LoadAndAssign(&r.clockObjects, &ebpf.CollectionOptions{Cache: types}); err != nil {
 		return nil, err
 	}
@@ -56,11 +59,13 @@ func countReadings(pid int, types *btf.Cache, runs uint64) (_ *readings, err err
 	return r, nil
 }
 
-// count is what was counted so far, on all CPUs, and whether it is time to end.
-func (r *readings) count() (c events.Readings, end bool, err error) {
+func (r *readings) name() string { return events.Clock }
+
+// count is what was counted so far, on all CPUs.
+func (r *readings) count() (c events.Readings, err error) {
 	var each []struct{ Runs, Calls, NS, Max uint64 }
 	if err := r.WhylateReadings.Lookup(uint32(0), &each); err != nil {
-		return c, true, fmt.Errorf("count readings of the clock: %w", err)
+		return c, fmt.Errorf("count readings of the clock: %w", err)
 	}
 	c.FromNS, c.ToNS = r.from, monotonic()
 	var runs uint64
@@ -71,7 +76,48 @@ func (r *readings) count() (c events.Readings, end bool, err error) {
 		c.MaxNS = max(c.MaxNS, int64(x.Max))
 	}
 	c.Short = runs >= r.runs
-	return c, c.Short || c.ToNS-c.FromNS >= int64(clockFor), nil
+	return c, nil
+}
+
+func (r *readings) look() (end bool, err error) {
+	c, err := r.count()
+	return c.Short || c.ToNS-c.FromNS >= int64(clockFor), err
+}
+
+func (r *readings) result(a *events.After) error {
+	c, err := r.count()
+	if err != nil {
+		return err
+	}
+	if c.Calls > 0 {
+		if c.Callers, err = r.callers(); err != nil {
+			return err
+		}
+	}
+	a.Readings = &c
+	return nil
+}
+
+// callers are the stacks from which the clock was read. The functions of a program that
+// is not Go, or not there any more, have no names here.
+func (r *readings) callers() (list []events.Caller, err error) {
+	names, err := namesOf(r.pid)
+	if err != nil {
+		return nil, nil
+	}
+	var number, n uint64
+	each := r.WhylateCallers.Iterate()
+	for each.Next(&number, &n) {
+		stack := names.stackOf(r.WhylateStacks, number)
+		same := func(c events.Caller) bool { return slices.Equal(c.Stack, stack) } // other lines of it
+		if i := slices.IndexFunc(list, same); i >= 0 {
+			list[i].N += int64(n)
+		} else if stack != nil {
+			list = append(list, events.Caller{N: int64(n), Stack: stack})
+		}
+	}
+	slices.SortFunc(list, func(a, b events.Caller) int { return cmp.Or(cmp.Compare(b.N, a.N), slices.Compare(a.Stack, b.Stack)) })
+	return list[:min(len(list), events.MaxCallers)], each.Err()
 }
 
 // close ends counting. It may be called again.

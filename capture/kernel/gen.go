@@ -6,3 +6,8 @@ package kernel
 //
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types sched bpf/sched.bpf.c -- -mcpu=v3 -Wall -Werror
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types clock bpf/clock.bpf.c -- -mcpu=v3 -Wall -Werror
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types cgo bpf/cgo.bpf.c -- -mcpu=v3 -Wall -Werror
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types alloc bpf/alloc.bpf.c -- -mcpu=v3 -Wall -Werror
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types gosched bpf/gosched.bpf.c -- -mcpu=v3 -Wall -Werror
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types trap bpf/trap.bpf.c -- -mcpu=v3 -Wall -Werror
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types gc bpf/gc.bpf.c -- -mcpu=v3 -Wall -Werror

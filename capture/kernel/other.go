@@ -19,5 +19,8 @@ func Start(int, Options) (*Recorder, error) { return nil, errOther }
 // Stop fails with ErrUnsupported.
 func (*Recorder) Stop() (events.After, error) { return events.After{}, errOther }
 
+// Header is empty.
+func (*Recorder) Header() events.Header { return events.Header{} }
+
 // Check fails with ErrUnsupported.
 func Check() error { return errOther }

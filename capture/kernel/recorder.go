@@ -22,6 +22,10 @@ package kernel
 import (
 	"errors"
 	"io"
+	"slices"
+	"time"
+
+	"github.com/whylate/whylate/capture/kernel/events"
 )
 
 // ErrUnsupported: it is another operating system, or the kernel or the place lacks
@@ -39,12 +43,34 @@ type Options struct {
 	// rounded up to what the kernel can have; 0 means 1 MiB, 18,000 stretches.
 	Buffer int
 
-	// NoClock leaves the readings of the clock out.
-	NoClock bool
+	// Sets are the sets of probes to be recorded beside [events.Sched]; nil means
+	// [events.Clock]. One that cannot be recorded is said in After.Missing.
+	Sets []string
 
-	// clockRuns replaces the constant, for tests.
+	// Each is given every stretch that is written, and Interim, about once in Every, what the
+	// bursts have counted so far: both by one goroutine, until Recorder.Stop returns. They
+	// may be nil; they must not keep what they are given, and not be slow.
+	Each    func(*events.Stretch)
+	Interim func(*events.After)
+	Every   time.Duration
+	// Stay lets each set stay as long as it takes no more than its share, instead of
+	// removing it after some seconds.
+	Stay bool
+
+	// clockRuns and share replace the constants, for tests.
 	clockRuns uint64
+	share     float64
 	// old reads a thread's state as kernels before 5.18 need it, and whether it is
 	// throttled as those before 6.18 do; for tests.
 	old bool
+}
+
+// sets are those beside events.Sched, each once.
+func (o *Options) sets() []string {
+	if o.Sets == nil {
+		return []string{events.Clock}
+	}
+	list := slices.Clone(o.Sets)
+	slices.Sort(list)
+	return slices.Compact(list)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +34,9 @@ const (
 // Recorder records one process until it is stopped or the file is full.
 type Recorder struct {
 	probes *probes
-	clock  *readings // until it has ended; of the reading goroutine
+	o      Options
+	head   events.Header
+	bursts []burst // those that have not ended; of the reading goroutine
 	ring   *ringbuf.Reader
 	w      *events.Writer
 	done   chan struct{}
@@ -43,12 +46,8 @@ type Recorder struct {
 	// What follows belongs to detach and the reading goroutine, once done is closed to stop.
 	after events.After
 	err   error
-	// read is what the reading goroutine adds to it.
-	read struct {
-		readings *events.Readings
-		programs []events.Program
-		missing  []events.Missing
-	}
+	// counted is what the reading goroutine adds to it.
+	counted events.After
 }
 
 // Start begins to record the threads of a process, with its number in the initial pid
@@ -69,7 +68,7 @@ func Start(pid int, o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	r := &Recorder{probes: p, done: make(chan struct{})}
+	r := &Recorder{probes: p, o: o, done: make(chan struct{})}
 	r.detach, r.stop = sync.OnceFunc(r.end), sync.OnceFunc(r.finish)
 	if err := r.begin(pid, o); err != nil {
 		return nil, errors.Join(err, r.close())
@@ -87,34 +86,41 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 		return explain(err)
 	}
 	sets := []string{events.Sched}
-	if !o.NoClock {
-		r.clock, err = countReadings(pid, r.probes.types, cmp.Or(o.clockRuns, clockRuns))
-		if err == nil {
-			sets = append(sets, events.Clock)
-		} else {
-			r.after.Missing = append(r.after.Missing, events.Missing{Probes: events.Clock, Why: explain(err).Error()})
+	for _, name := range o.sets() {
+		b, err := r.open(name, pid, o)
+		if err != nil {
+			r.after.Missing = append(r.after.Missing, events.Missing{Probes: name, Why: explain(err).Error()})
+			continue
 		}
+		r.bursts, sets = append(r.bursts, b), append(sets, name)
 	}
-	r.w, err = events.NewWriter(o.W, header(pid, sets), cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes))
+	r.head = header(pid, sets)
+	r.w, err = events.NewWriter(o.W, r.head, cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes))
 	return err
 }
 
-// countedEnough ends counting readings of the clock when it is time, or now.
-func (r *Recorder) countedEnough(now bool) {
-	if r.clock == nil {
-		return
+// Header is that of the file. The caller must not change it.
+func (r *Recorder) Header() events.Header { return r.head }
+
+// open begins a burst.
+func (r *Recorder) open(name string, pid int, o Options) (burst, error) {
+	if name == events.Clock {
+		return countReadings(pid, r.probes.types, cmp.Or(o.clockRuns, clockRuns))
 	}
-	c, end, err := r.clock.count()
-	if !end && !now {
-		return
-	}
-	clock := r.clock
-	r.clock = nil
+	return watch(name, pid, r.probes.types, cmp.Or(o.share, share), o.Stay)
+}
+
+// conclude ends a burst and keeps what it counted. The stretches are worth having without
+// it.
+func (r *Recorder) conclude(b burst, err error) {
 	if err == nil {
-		r.read.readings, r.read.programs = &c, r.probes.cost(clock.programs())
+		err = b.result(&r.counted)
 	}
-	if err = errors.Join(err, clock.close()); err != nil { // the stretches are worth having without it
-		r.read.missing = append(r.read.missing, events.Missing{Probes: events.Clock, Why: err.Error()})
+	if err == nil {
+		r.counted.Programs = append(r.counted.Programs, r.probes.cost(b.programs())...)
+	}
+	if err = errors.Join(err, b.close()); err != nil {
+		r.counted.Missing = append(r.counted.Missing, events.Missing{Probes: b.name(), Why: err.Error()})
 	}
 }
 
@@ -170,9 +176,11 @@ func (r *Recorder) finish() {
 	var err error
 	r.after.Lost, err = r.probes.lost()
 	r.fail(err)
-	r.after.Stretches, r.after.Readings = r.w.Stretches, r.read.readings
-	r.after.Programs = append(r.after.Programs, r.read.programs...)
-	r.after.Missing = append(r.after.Missing, r.read.missing...)
+	r.after.Stretches = r.w.Stretches
+	c := &r.counted
+	r.after.Readings, r.after.Cgo, r.after.Allocs, r.after.GC, r.after.Waits = c.Readings, c.Cgo, c.Allocs, c.GC, c.Waits
+	r.after.Programs = append(r.after.Programs, c.Programs...)
+	r.after.Missing = append(r.after.Missing, c.Missing...)
 	if r.err == nil {
 		r.err = r.w.Close(r.after)
 	}
@@ -185,8 +193,8 @@ func (r *Recorder) close() error {
 	if r.ring != nil {
 		err = r.ring.Close()
 	}
-	if r.clock != nil {
-		err = errors.Join(err, r.clock.close())
+	for _, b := range r.bursts {
+		err = errors.Join(err, b.close())
 	}
 	return errors.Join(err, r.probes.close())
 }
@@ -197,7 +205,7 @@ func (r *Recorder) run() {
 	defer runtime.UnlockOSThread()
 	from := threadCPU()
 	err := r.readAll()
-	r.countedEnough(true)
+	r.look(true)
 	cpu := threadCPU() - from
 	r.detach() // and then what it sets is set
 	r.after.CPUNS = cpu
@@ -220,6 +228,7 @@ func (fullError) Error() string { return "the file reached its bound" }
 func (r *Recorder) readAll() error {
 	var rec ringbuf.Record
 	due := time.Now().Add(period)
+	interim := time.Now().Add(r.o.Every)
 	r.ring.SetDeadline(due)
 	for {
 		switch err := r.ring.ReadInto(&rec); {
@@ -240,11 +249,34 @@ func (r *Recorder) readAll() error {
 		if wait := time.Until(due); wait > rest {
 			time.Sleep(rest)
 		} else if wait <= 0 {
-			r.countedEnough(false)
+			r.look(false)
+			if r.o.Interim != nil && !time.Now().Before(interim) {
+				interim = interim.Add(max(r.o.Every, period))
+				if err := r.interim(); err != nil {
+					return err
+				}
+			}
 			due = time.Now().Add(period)
 			r.ring.SetDeadline(due)
 		}
 	}
+}
+
+// interim tells what was counted so far.
+func (r *Recorder) interim() error {
+	now := r.counted
+	now.Missing = slices.Concat(r.after.Missing, r.counted.Missing)
+	var err error
+	if now.Lost, err = r.probes.lost(); err != nil {
+		return err
+	}
+	for _, b := range r.bursts {
+		if err := b.result(&now); err != nil {
+			return err
+		}
+	}
+	r.o.Interim(&now)
+	return nil
 }
 
 // take writes a stretch as the programs tell it.
@@ -252,6 +284,9 @@ func (r *Recorder) take(b []byte) error {
 	s, err := decode(b)
 	if err != nil {
 		return err
+	}
+	if r.o.Each != nil {
+		r.o.Each(&s)
 	}
 	room, err := r.w.Write(&s)
 	if err == nil && !room {

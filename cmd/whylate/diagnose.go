@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +34,7 @@ type recordFlags struct {
 	allGoroutines bool
 	noHost        bool
 	noKernel      bool
+	probes        []string
 	redis         []string
 	postgres      []string
 }
@@ -49,6 +52,7 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
 	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
 	fs.BoolVar(&f.noKernel, "no-kernel", false, "leave out the kernel's scheduling events of a local process (eBPF; to record them needs root, or CAP_BPF and CAP_PERFMON)")
+	fs.StringSliceVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events: clock (the usual one), cgo, cgo-return, alloc, gc, gosched")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
@@ -75,14 +79,31 @@ func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error)
 	if err := checkDuration(f.duration); err != nil {
 		return o, err
 	}
+	if err := f.checkProbes(); err != nil {
+		return o, usageError{err}
+	}
 	deps, err := f.dependencies()
 	if err != nil {
 		return o, usageError{err}
 	}
-	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, NoKernel: f.noKernel, Dependencies: deps, Capture: pprofhttp.Options{
+	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, NoKernel: f.noKernel, Probes: f.probes, Dependencies: deps, Capture: pprofhttp.Options{
 		For: f.duration, MaxBytes: int64(f.maxBytes), NoCPUProfile: f.noCPUProfile,
 		AllGoroutines: f.allGoroutines, KeepOnCancel: true, Progress: p.show,
 	}}, nil
+}
+
+// checkProbes refuses sets that there are not.
+func (f *recordFlags) checkProbes() error {
+	known := diagnose.ProbeSets()
+	for _, p := range f.probes {
+		if !slices.Contains(known, p) {
+			return fmt.Errorf("--probes: there is no set %q; there are %s", p, strings.Join(known, ", "))
+		}
+	}
+	if len(f.probes) > 0 && (f.noKernel || f.noHost) {
+		return errors.New("--probes asks for probes in the kernel, --no-kernel and --no-host for none")
+	}
+	return nil
 }
 
 // dependencies reads who is to be asked; errors hold no part of what was given, it may

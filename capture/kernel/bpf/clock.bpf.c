@@ -26,6 +26,24 @@ struct {
 	__type(value, struct readings);
 } whylate_readings SEC(".maps");
 
+#define FRAMES 64
+#define ONE_IN 32 /* calls of which the stack is taken */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 1024);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, FRAMES * sizeof(__u64));
+} whylate_stacks SEC(".maps");
+
+/* How many calls came from a stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64); /* its number plus one, 0 if it is not known */
+	__type(value, __u64);
+} whylate_callers SEC(".maps");
+
 /* Since when a thread reads the clock, 0 if it does not. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -44,19 +62,35 @@ static __always_inline struct readings *counted(void)
 	return r;
 }
 
+static __always_inline void from(__u64 *ctx)
+{
+	__s64 id = bpf_get_stackid(ctx, &whylate_stacks, BPF_F_USER_STACK);
+	__u64 stack = id < 0 ? 0 : id + 1, one = 1, *n;
+
+	n = bpf_map_lookup_elem(&whylate_callers, &stack);
+	if (n)
+		__sync_fetch_and_add(n, 1);
+	else
+		bpf_map_update_elem(&whylate_callers, &stack, &one, BPF_ANY);
+}
+
 SEC("tp_btf/sys_enter")
 int whylate_enter(__u64 *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (void *)ctx[0];
+	struct readings *r = counted();
 	__u64 *since;
 
 	/* Other clocks than the wall's and the monotonic one may be system calls anywhere. */
-	if (!counted() || task->tgid != target || ctx[1] != CLOCK_GETTIME || first_argument(regs) > CLOCK_MONOTONIC)
+	if (!r || task->tgid != target || ctx[1] != CLOCK_GETTIME || first_argument(regs) > CLOCK_MONOTONIC)
 		return 0;
 	since = bpf_task_storage_get(&whylate_since, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (since)
-		*since = bpf_ktime_get_ns();
+	if (!since)
+		return 0;
+	if (r->calls % ONE_IN == 0)
+		from(ctx);
+	*since = bpf_ktime_get_ns();
 	return 0;
 }
 

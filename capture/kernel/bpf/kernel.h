@@ -23,11 +23,19 @@ enum { false, true };
 
 /* linux/bpf.h */
 enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+
 	BPF_F_NO_PREALLOC = 1 << 0,
+
+	BPF_F_USER_STACK = 1 << 8,
 
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0,
 
@@ -82,14 +90,22 @@ struct task_struct___5_13 {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
+	unsigned long r14;
+	unsigned long bp;
+	unsigned long bx;
+	unsigned long ax;
+	unsigned long cx;
 	unsigned long di;
 	unsigned long orig_ax;
+	unsigned long sp;
 };
 #define in_system_call(regs) ((__s32)(regs)->orig_ax)
 #define first_argument(regs) ((__u32)(regs)->di)
 #define CLOCK_GETTIME 228
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
+	__u64 regs[31];
+	__u64 sp;
 	__u64 orig_x0;
 	__s32 syscallno;
 };

@@ -41,7 +41,7 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 
 func TestWritingStopsAtItsBound(t *testing.T) {
 	var b bytes.Buffer
-	const most = 20_000
+	const most = afterBytes + 4_000
 	w, err := NewWriter(&b, Header{CPUs: 1}, most)
 	if err != nil {
 		t.Fatal(err)

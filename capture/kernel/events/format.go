@@ -17,6 +17,15 @@ const (
 	Sched = "sched"
 	// Clock: readings of the clock.
 	Clock = "clock"
+	// Cgo: calls into C. CgoReturn adds what the goroutine then waits for.
+	Cgo       = "cgo"
+	CgoReturn = "cgo-return"
+	// Alloc: allocations that the runtime of Go samples.
+	Alloc = "alloc"
+	// GC: cycles of the garbage collector.
+	GC = "gc"
+	// Gosched: waits of runnable goroutines, from the states that the runtime gives them.
+	Gosched = "gosched"
 )
 
 // Header is what does not change while a recording runs.
@@ -32,7 +41,8 @@ type Header struct {
 	// StartNS is when the recording began, on CLOCK_MONOTONIC: the clock of Go traces,
 	// too. So are all instants here.
 	StartNS int64 `json:"start_ns"`
-	// Probes are the sets of probes that were recorded: [Sched], and [Clock] for a moment.
+	// Probes are the sets of probes that were recorded: [Sched], and others for a part of
+	// the recording.
 	Probes []string `json:"probes"`
 	// Fields are the names of the numbers in a line.
 	Fields []string `json:"fields"`
@@ -93,6 +103,12 @@ type After struct {
 	Missing []Missing `json:"missing,omitempty"`
 	// Readings is what was counted of the clock; nil if nothing was.
 	Readings *Readings `json:"clock,omitempty"`
+	// Cgo, Allocs, GC and Waits are what was counted in functions of Go's runtime; nil if
+	// nothing was.
+	Cgo    *CgoCalls   `json:"cgo,omitempty"`
+	Allocs *Allocs     `json:"alloc,omitempty"`
+	GC     *Cycles     `json:"gc,omitempty"`
+	Waits  *Goroutines `json:"gosched,omitempty"`
 	// Programs is what the probes took, by the kernel's own count.
 	Programs []Program `json:"programs,omitempty"`
 	// CPUNS is the CPU time of reading and writing the events.
@@ -117,6 +133,107 @@ type Readings struct {
 	MaxNS int64 `json:"max_ns"`
 	// Short says that counting ended early, because it had taken its share.
 	Short bool `json:"short,omitempty"`
+	// Callers are the stacks of one call in 32, the most frequent first; nothing if the
+	// process is no Go program.
+	Callers []Caller `json:"callers,omitempty"`
+}
+
+// Stack are names of functions, the innermost first. What is not Go is one "[not Go]".
+type Stack []string
+
+// Caller is how often something came from a stack.
+type Caller struct {
+	N     int64 `json:"n"`
+	Stack Stack `json:"stack"`
+}
+
+// Burst is for how long functions of a process were watched, and what it took.
+type Burst struct {
+	FromNS int64 `json:"from_ns"`
+	ToNS   int64 `json:"to_ns"`
+	// Hits is how often a thread of the process went to the kernel for it, HitNS what that
+	// takes here by a measurement before, in ns of CPU time; the programs come on top of it.
+	Hits  int64 `json:"hits"`
+	HitNS int64 `json:"hit_ns"`
+	// Lost is how many events found no room in a table.
+	Lost int64 `json:"lost,omitempty"`
+	// Short says that it ended early, because it had taken its share.
+	Short bool `json:"short,omitempty"`
+}
+
+// Histogram has in slot i how many times were 2^i ns or longer, and less than twice as
+// long. What follows the last slot is 0.
+type Histogram []int64
+
+// CgoCalls are the calls into C that ended in a part of the recording.
+type CgoCalls struct {
+	Burst
+	// Functions are those that took longest in all, the first one most; More is how many
+	// are left out.
+	Functions []CFunction `json:"functions"`
+	More      int         `json:"more,omitempty"`
+}
+
+// CFunction is what is known of one function of C. Times are ns.
+type CFunction struct {
+	// Name is C's, taken from the function in Go that calls it; that one's if it was not
+	// made by cgo.
+	Name  string `json:"name"`
+	Calls int64  `json:"calls"`
+	// NS is the time in C in all, MaxNS that of the longest call, Histogram that of each.
+	NS        int64     `json:"ns"`
+	MaxNS     int64     `json:"max_ns"`
+	Histogram Histogram `json:"histogram"`
+	// Goroutine and Stack are those of the longest call.
+	Goroutine int64 `json:"goroutine,omitempty"`
+	Stack     Stack `json:"stack,omitempty"`
+	// Back is how long goroutines then took to run Go code again, with [CgoReturn].
+	Back *Back `json:"back,omitempty"`
+}
+
+// Back are the ends of calls into C.
+type Back struct {
+	Calls int64 `json:"calls"`
+	NS    int64 `json:"ns"`
+	MaxNS int64 `json:"max_ns"`
+}
+
+// Allocs are the allocations of which Go's runtime took a sample: one in 512 KiB, unless
+// the program sets runtime.MemProfileRate.
+type Allocs struct {
+	Burst
+	Samples int64 `json:"samples"`
+	Bytes   int64 `json:"bytes"`
+	MaxSize int64 `json:"max_size"`
+	// Sites are the stacks from which most bytes come.
+	Sites []AllocSite `json:"sites"`
+}
+
+// AllocSite is a stack, and the allocations sampled there.
+type AllocSite struct {
+	Samples int64 `json:"samples"`
+	Bytes   int64 `json:"bytes"`
+	Stack   Stack `json:"stack"`
+}
+
+// Cycles are those of Go's garbage collector that ended: how long it marked. The program
+// runs meanwhile, but for two moments.
+type Cycles struct {
+	Burst
+	N     int64 `json:"n"`
+	NS    int64 `json:"ns"`
+	MaxNS int64 `json:"max_ns"`
+}
+
+// Goroutines are the times for which goroutines were runnable before they ran.
+type Goroutines struct {
+	Burst
+	N         int64     `json:"n"`
+	NS        int64     `json:"ns"`
+	MaxNS     int64     `json:"max_ns"`
+	Histogram Histogram `json:"histogram"`
+	// Goroutine is the one that waited longest.
+	Goroutine int64 `json:"goroutine,omitempty"`
 }
 
 // Program is what one program in the kernel took: of all CPUs, for all processes.

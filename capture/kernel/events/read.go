@@ -103,8 +103,8 @@ func (d *decoder) add(line []byte) error {
 	if least < 0 {
 		return fmt.Errorf("%w: after: a negative number", evidence.ErrMalformed)
 	}
-	if c := a.Readings; c != nil && (min(c.FromNS, c.Calls, c.NS, c.MaxNS) < 0 || c.ToNS < c.FromNS || c.MaxNS > c.NS) {
-		return fmt.Errorf("%w: after: readings of the clock that cannot be", evidence.ErrMalformed)
+	if err := a.check(); err != nil {
+		return fmt.Errorf("after: %w", err)
 	}
 	d.rec.After = a
 	return nil

@@ -17,8 +17,9 @@ type Writer struct {
 	Stretches int64
 }
 
-// afterBytes is what is kept for the last line.
-const afterBytes = 16 << 10
+// afterBytes is what is kept for the last line. The bounds of its lists and of [Text] keep
+// it below.
+const afterBytes = 512 << 10
 
 // NewWriter writes the header of a recording that takes at most most bytes to w;
 // Schema and Fields are filled in.

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+/* Nothing, to find out what it takes to get here from a function of a process. */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+SEC("uprobe.multi")
+int whylate_trap(struct pt_regs *regs)
+{
+	return 0;
+}

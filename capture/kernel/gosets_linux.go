@@ -1,0 +1,227 @@
+//go:build amd64 || arm64
+
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/capture/symbols"
+)
+
+// function finds a function of Go's runtime.
+func function(b *symbols.Binary, name string) (symbols.Func, error) {
+	f, ok := b.Func(name)
+	if !ok {
+		return f, fmt.Errorf("%w: the program does not have %s", ErrUnsupported, name)
+	}
+	return f, nil
+}
+
+// inside is where a function is watched, when it has begun.
+func inside(b *symbols.Binary, name string) ([]uint64, error) {
+	f, err := function(b, name)
+	if err != nil {
+		return nil, err
+	}
+	site, err := b.Enter(f)
+	return []uint64{site}, err
+}
+
+// cgoSites are in runtime.cgocall: at its first instruction, where the stack is still the
+// caller's, and where it says that C has ended.
+func cgoSites(b *symbols.Binary) (map[string][]uint64, error) {
+	f, err := function(b, "runtime.cgocall")
+	if err != nil {
+		return nil, err
+	}
+	begin, err := b.Enter(f)
+	if err != nil {
+		return nil, err
+	}
+	end := b.CallsTo(f, "runtime.exitsyscall")
+	if begin != f.Entry || len(end) == 0 {
+		return nil, fmt.Errorf("%w: runtime.cgocall of %s is not as it is known", ErrUnsupported, b.GoVersion())
+	}
+	return map[string][]uint64{cgoProgWhylateEnter: {begin}, cgoProgWhylateDone: end}, nil
+}
+
+func cgoReturnSites(b *symbols.Binary) (map[string][]uint64, error) {
+	sites, err := cgoSites(b)
+	if err != nil {
+		return nil, err
+	}
+	f, _ := b.Func("runtime.cgocall")
+	if sites[cgoProgWhylateBack] = b.Returns(f); len(sites[cgoProgWhylateBack]) == 0 {
+		return nil, fmt.Errorf("%w: runtime.cgocall of %s does not return", ErrUnsupported, b.GoVersion())
+	}
+	return sites, nil
+}
+
+func waitForReturn(s *ebpf.CollectionSpec) error {
+	return s.Variables[cgoVarWaitForReturn].Set(true)
+}
+
+func allocSites(b *symbols.Binary) (map[string][]uint64, error) {
+	at, err := inside(b, "runtime.profilealloc")
+	if err == nil {
+		// Without it the linker turns sampling off.
+		_, err = function(b, "runtime.MemProfile")
+	}
+	return map[string][]uint64{allocProgWhylateAlloc: at}, err
+}
+
+func statusSites(b *symbols.Binary) (map[string][]uint64, error) {
+	at, err := inside(b, "runtime.casgstatus")
+	return map[string][]uint64{goschedProgWhylateStatus: at}, err
+}
+
+func gcSites(b *symbols.Binary) (map[string][]uint64, error) {
+	begin, err := inside(b, "runtime.(*gcControllerState).startCycle")
+	if err != nil {
+		return nil, err
+	}
+	end, err := inside(b, "runtime.gcMarkTermination")
+	return map[string][]uint64{gcProgWhylateBegin: begin, gcProgWhylateEnd: end}, err
+}
+
+// cgo is what is known of the functions of C.
+func (w *watcher) cgo(a *events.After) error {
+	b, err := w.burst()
+	if err != nil {
+		return err
+	}
+	c := &events.CgoCalls{Burst: b}
+	type function struct {
+		Caller                 uint64
+		Calls, NS, Max         uint64
+		Backs, BackNS, BackMax uint64
+		Goid, Stack            uint64
+		Slots                  [slots]uint64
+	}
+	var all []function
+	var fn uint64
+	var f function
+	each := w.coll.Maps[cgoMapWhylateFunctions].Iterate()
+	for each.Next(&fn, &f) {
+		if f.Calls > 0 {
+			all = append(all, f)
+		}
+	}
+	if err := each.Err(); err != nil {
+		return fmt.Errorf("read calls into C: %w", err)
+	}
+	slices.SortFunc(all, func(a, b function) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Caller, b.Caller)) })
+	n := min(len(all), events.MaxFunctions)
+	c.More = len(all) - n
+	c.Functions = make([]events.CFunction, n)
+	for i := range all[:n] {
+		x, f := &all[i], &c.Functions[i]
+		*f = events.CFunction{
+			Name: cName(w.names.name(x.Caller - 1)), Calls: int64(x.Calls), NS: int64(x.NS), MaxNS: int64(x.Max),
+			Histogram: histogram(&x.Slots), Goroutine: int64(x.Goid), Stack: w.stack(x.Stack),
+		}
+		if x.Backs > 0 {
+			f.Back = &events.Back{Calls: int64(x.Backs), NS: int64(x.BackNS), MaxNS: int64(x.BackMax)}
+		}
+	}
+	a.Cgo = c
+	return nil
+}
+
+// cName is the function of C that a function made by cgo calls: png_read of
+// main._Cfunc_png_read.
+func cName(goName string) string {
+	for _, mark := range []string{"._Cfunc_", "._C2func_"} {
+		if _, name, ok := strings.Cut(goName, mark); ok {
+			return name
+		}
+	}
+	return goName
+}
+
+// allocs are the sampled allocations.
+func (w *watcher) allocs(a *events.After) error {
+	b, err := w.burst()
+	if err != nil {
+		return err
+	}
+	m := &events.Allocs{Burst: b}
+	sites := map[string]*events.AllocSite{} // by the names of their functions: lines are not told apart
+	var stack uint64
+	var s struct{ N, Bytes, Max uint64 }
+	each := w.coll.Maps[allocMapWhylateSamples].Iterate()
+	for each.Next(&stack, &s) {
+		m.Samples += int64(s.N)
+		m.Bytes += int64(s.Bytes)
+		m.MaxSize = max(m.MaxSize, int64(s.Max))
+		names := w.stack(stack)
+		key := strings.Join(names, "\n")
+		if sites[key] == nil {
+			sites[key] = &events.AllocSite{Stack: names}
+		}
+		sites[key].Samples += int64(s.N)
+		sites[key].Bytes += int64(s.Bytes)
+	}
+	if err := each.Err(); err != nil {
+		return fmt.Errorf("read sampled allocations: %w", err)
+	}
+	all := slices.SortedFunc(maps.Values(sites), func(a, b *events.AllocSite) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), slices.Compare(a.Stack, b.Stack))
+	})
+	for _, x := range all[:min(len(all), events.MaxSites)] {
+		m.Sites = append(m.Sites, *x)
+	}
+	a.Allocs = m
+	return nil
+}
+
+// waits are those of runnable goroutines.
+func (w *watcher) waits(a *events.After) error {
+	b, err := w.burst()
+	if err != nil {
+		return err
+	}
+	var each []struct {
+		N, NS, Max, Goid uint64
+		Slots            [slots]uint64
+	}
+	if err := w.coll.Maps[goschedMapWhylateWaits].Lookup(uint32(0), &each); err != nil {
+		return fmt.Errorf("read waits of goroutines: %w", err)
+	}
+	g := &events.Goroutines{Burst: b}
+	var sum [slots]uint64
+	for _, x := range each {
+		g.N += int64(x.N)
+		g.NS += int64(x.NS)
+		if int64(x.Max) > g.MaxNS {
+			g.MaxNS, g.Goroutine = int64(x.Max), int64(x.Goid)
+		}
+		for i, n := range x.Slots {
+			sum[i] += n
+		}
+	}
+	g.Histogram = histogram(&sum)
+	a.Waits = g
+	return nil
+}
+
+// cycles are those of the garbage collector.
+func (w *watcher) cycles(a *events.After) error {
+	b, err := w.burst()
+	if err != nil {
+		return err
+	}
+	var c struct{ Since, N, NS, Max uint64 }
+	if err := w.coll.Maps[gcMapWhylateCycles].Lookup(uint32(0), &c); err != nil {
+		return fmt.Errorf("read cycles of the garbage collector: %w", err)
+	}
+	a.GC = &events.Cycles{Burst: b, N: int64(c.N), NS: int64(c.NS), MaxNS: int64(c.Max)}
+	return nil
+}

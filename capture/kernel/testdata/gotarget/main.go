@@ -1,0 +1,106 @@
+// Command gotarget allocates, waits for a P and reads the clock as it is told, and says
+// what it counted itself. It goes on with each line on standard input.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"time"
+)
+
+var sink []byte
+
+//go:noinline
+func allocate(size int) { sink = make([]byte, size) }
+
+//go:noinline
+func allocateMore(size int) { allocate(2 * size) }
+
+// yield lets others run, n times, and returns how long that took in all and at most.
+func yield(n int) (sum, most time.Duration) {
+	for range n {
+		from := time.Now()
+		runtime.Gosched()
+		took := time.Since(from)
+		sum += took
+		most = max(most, took)
+	}
+	return sum, most
+}
+
+//go:noinline
+func readClock(n int) {
+	for range n {
+		time.Now()
+	}
+}
+
+func main() {
+	in := bufio.NewReader(os.Stdin)
+	fmt.Println("ready")
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		var what string
+		var n, x int
+		fmt.Sscan(line, &what, &n, &x)
+		switch what {
+		case "alloc": // half of the bytes in each of two stacks
+			runtime.GC() // what was sampled until a collection is in the profile after the next one
+			runtime.GC()
+			before := sampled()
+			for range n {
+				allocate(x)
+				allocate(x)
+				allocateMore(x)
+			}
+			runtime.GC()
+			runtime.GC()
+			fmt.Println(sampled() - before)
+		case "yield": // to one that computes for x ns each time
+			stop := make(chan struct{})
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					for from := time.Now(); time.Since(from) < time.Duration(x); {
+					}
+					runtime.Gosched()
+				}
+			}()
+			runtime.Gosched()
+			sum, most := yield(n)
+			close(stop)
+			<-gone
+			fmt.Println(int64(sum), int64(most))
+		case "clock":
+			readClock(n)
+			fmt.Println(n)
+		case "profile": // so that the linker keeps the sampler
+			_ = pprof.Lookup("heap")
+		}
+	}
+}
+
+// sampled is how many allocations the runtime has sampled.
+func sampled() (n int64) {
+	records := make([]runtime.MemProfileRecord, 10_000)
+	got, ok := runtime.MemProfile(records, true)
+	if !ok {
+		panic("too many records")
+	}
+	for _, r := range records[:got] {
+		n += r.AllocObjects
+	}
+	return n
+}

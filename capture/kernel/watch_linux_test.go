@@ -1,0 +1,310 @@
+//go:build amd64
+
+package kernel
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/internal/novdso"
+)
+
+// built is a program of testdata, as it comes from the toolchain and what is left of it in
+// a small image.
+func built(t *testing.T, name string, flags ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	args := append([]string{"build", "-o", file}, flags...)
+	cmd := exec.Command("go", append(args, "./testdata/"+name)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return file
+}
+
+// running is a program of testdata.
+type running struct {
+	*child
+	in *bufio.Writer
+}
+
+func run(t *testing.T, file string, env ...string) *running {
+	t.Helper()
+	return runBy(t, (*exec.Cmd).Start, file, env...)
+}
+
+// runBy is run, with what starts the process.
+func runBy(t *testing.T, start func(*exec.Cmd) error, file string, env ...string) *running {
+	t.Helper()
+	cmd := exec.Command(file)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	fatal(t, err)
+	out, err := cmd.StdoutPipe()
+	fatal(t, err)
+	fatal(t, start(cmd))
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	p := &running{&child{t: t, cmd: cmd, in: in, out: bufio.NewReader(out)}, bufio.NewWriter(in)}
+	if said := p.line(); said != "ready" {
+		t.Fatalf("the program said %q", said)
+	}
+	return p
+}
+
+// do has the program do something, and returns what it counted.
+func (p *running) do(what string, args ...int) []int {
+	p.t.Helper()
+	for _, a := range args {
+		what += " " + strconv.Itoa(a)
+	}
+	if _, err := p.in.WriteString(what + "\n"); err != nil {
+		p.t.Fatal(err)
+	}
+	fatal(p.t, p.in.Flush())
+	return p.ints()
+}
+
+func needGCC(t *testing.T) {
+	t.Helper()
+	_, err := exec.LookPath("gcc")
+	need(t, "gcc", err)
+}
+
+// much is a share that no test takes.
+const much = 1000
+
+// find is a function of C that was called.
+func find(t *testing.T, c *events.CgoCalls, name string) events.CFunction {
+	t.Helper()
+	i := slices.IndexFunc(c.Functions, func(f events.CFunction) bool { return f.Name == name })
+	if i < 0 {
+		t.Fatalf("no calls of %s in %+v", name, c)
+	}
+	return c.Functions[i]
+}
+
+func TestTimesInCAreThoseThatCMeasures(t *testing.T) {
+	needEBPF(t)
+	needGCC(t)
+	for _, c := range []struct {
+		name  string
+		flags []string
+	}{
+		{"as it comes", nil},
+		{"without symbols", []string{"-ldflags=-s -w"}},
+		{"at any address", []string{"-buildmode=pie", "-ldflags=-s -w"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := run(t, built(t, "cgotarget", c.flags...))
+			rec := record(t, p.pid(), Options{Sets: []string{events.Cgo}, share: much})
+			sleep, burn, back := p.do("sleep", 50, 2_000_000), p.do("burn", 100, 500_000), p.do("back", 20, 300_000)
+			p.do("nothing", 1000)
+			a := rec.stop().After
+			if a.Cgo == nil {
+				t.Fatalf("nothing was counted: %+v", a.Missing)
+			}
+			for _, x := range []struct {
+				name  string
+				calls int64
+				said  []int
+				from  string
+			}{
+				{"c_sleep", 50, sleep, "main.main"},
+				{"c_burn", 100, burn, "main.main"},
+				{"c_inner", 20, []int{back[2], 0}, "main._Cfunc_c_inner"},
+				{"c_back", 20, back, "main.main"},
+				{"c_nothing", 1000, nil, "main.main"},
+			} {
+				f := find(t, a.Cgo, x.name)
+				if f.Calls != x.calls {
+					t.Errorf("%d calls of %s, there were %d", f.Calls, x.name, x.calls)
+				}
+				if x.said != nil { // C measures a little less: the way there and back is not C's
+					near(t, "ns in "+x.name, f.NS, int64(x.said[0]), 0.03, 0)
+					if x.said[1] > 0 {
+						near(t, "the longest "+x.name, f.MaxNS, int64(x.said[1]), 0.03, 100_000)
+					}
+				}
+				if f.Goroutine != 1 || !slices.Contains(f.Stack, x.from) || f.Stack[0] != "runtime.cgocall" {
+					t.Errorf("%s: the longest from goroutine %d, %q", x.name, f.Goroutine, f.Stack)
+				}
+				var n int64
+				for _, calls := range f.Histogram {
+					n += calls
+				}
+				if n != f.Calls || f.Back != nil {
+					t.Errorf("%s: %d calls, in the histogram %d; back %v", x.name, f.Calls, n, f.Back)
+				}
+			}
+			if slow := find(t, a.Cgo, "c_sleep").Histogram; slow[20]+slow[21] < 49 { // 1 to 4 ms
+				t.Errorf("sleeping for 2 ms: %v", slow)
+			}
+			// A call is two hits, whatever C does.
+			if calls := int64(50 + 100 + 20 + 20 + 1000); a.Cgo.Hits != 2*calls || a.Cgo.Lost != 0 || a.Cgo.Short || a.Cgo.HitNS < 20 {
+				t.Errorf("%+v, want %d hits", a.Cgo.Burst, 2*calls)
+			}
+			t.Logf("a hit takes %d ns", a.Cgo.HitNS)
+		})
+	}
+}
+
+func TestTheWayBackFromCIsAskedFor(t *testing.T) {
+	needEBPF(t)
+	needGCC(t)
+	p := run(t, built(t, "cgotarget"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.CgoReturn}, share: much})
+	p.do("burn", 100, 100_000)
+	a := rec.stop().After
+	if a.Cgo == nil {
+		t.Fatalf("nothing was counted: %+v", a.Missing)
+	}
+	f := find(t, a.Cgo, "c_burn")
+	if f.Back == nil || f.Back.Calls != 100 || f.Back.NS <= 0 || f.Back.NS > f.NS || a.Cgo.Hits != 300 {
+		t.Errorf("%+v, %d hits", f.Back, a.Cgo.Hits)
+	}
+}
+
+func TestSampledAllocationsAreThoseThatTheRuntimeSamples(t *testing.T) {
+	needEBPF(t)
+	p := run(t, built(t, "gotarget", "-ldflags=-s -w"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.Alloc}, share: much})
+	sampled := p.do("alloc", 20_000, 2_000)[0]
+	m := rec.stop().After.Allocs
+	if m == nil || m.Samples != m.Hits || len(m.Sites) < 2 {
+		t.Fatalf("%+v", m)
+	}
+	// What the program samples of itself for the profile is the only other thing.
+	near(t, "samples", m.Samples, int64(sampled), 0.02, 3)
+	// A sample is as likely as the allocation is large: two of 2,000 bytes each are as many
+	// as one of 4,000, from another function, and are half as many bytes.
+	var one, more events.AllocSite
+	for _, s := range m.Sites {
+		of := &one
+		if slices.Contains(s.Stack, "main.allocateMore") {
+			of = &more
+		}
+		if slices.Contains(s.Stack, "main.allocate") {
+			of.Samples += s.Samples
+			of.Bytes += s.Bytes
+		}
+	}
+	t.Logf("of one function %d samples, of the other %d", one.Samples, more.Samples)
+	if min(one.Samples, more.Samples)*2 < max(one.Samples, more.Samples) { // some 150 each
+		t.Errorf("of one function %d samples, of the other, which allocates as much, %d", one.Samples, more.Samples)
+	}
+	if one.Bytes != one.Samples*2048 || more.Bytes != more.Samples*4096 { // the classes of those sizes
+		t.Errorf("%+v and %+v are not of 2,000 and 4,000 bytes", one, more)
+	}
+}
+
+func TestWaitsOfGoroutinesAreThoseThatTheyMeasure(t *testing.T) {
+	needEBPF(t)
+	p := run(t, built(t, "gotarget", "-ldflags=-s -w"), "GOMAXPROCS=1")
+	rec := record(t, p.pid(), Options{Sets: []string{events.Gosched}, share: much})
+	said := p.do("yield", 100, 1_500_000)
+	w := rec.stop().After.Waits
+	if w == nil {
+		t.Fatal("nothing was counted")
+	}
+	// The other one waits, too, for next to nothing; and a few of the runtime's.
+	if w.N < 200 || w.N > 400 || w.Hits < 2*w.N {
+		t.Errorf("%d waits, %d hits, want 200 waits and a few", w.N, w.Hits)
+	}
+	near(t, "ns of waits", w.NS, int64(said[0]), 0.03, 500_000)
+	near(t, "the longest", w.MaxNS, int64(said[1]), 0.03, 100_000)
+	if slots := w.Histogram; len(slots) < 21 || slots[20] < 95 {
+		t.Errorf("waits of 1.5 ms: %v", slots)
+	}
+	if w.Goroutine != 1 {
+		t.Errorf("goroutine %d waited longest, it is 1", w.Goroutine)
+	}
+}
+
+func TestProbesInFunctionsGoWhenTheyHaveTakenTheirShare(t *testing.T) {
+	needEBPF(t)
+	needGCC(t)
+	before := programs(t)
+	p := run(t, built(t, "cgotarget"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.Cgo}})
+	all := more(t, before)
+	p.do("nothing", 300_000)
+	eventually(t, "two programs are gone", func() bool { return more(t, before) == all-2 })
+	p.do("nothing", 1_000_000)
+	c := rec.stop().After.Cgo
+	if c == nil || !c.Short || c.Hits <= freeHits || c.Hits > 1_000_000 || find(t, c, "c_nothing").Calls == 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCallersOfTheClockAreNamed(t *testing.T) {
+	needEBPF(t)
+	p := runBy(t, novdso.Start, built(t, "gotarget", "-ldflags=-s -w"))
+	rec := record(t, p.pid(), Options{clockRuns: 1 << 40})
+	p.do("clock", 20_000)
+	r := rec.stop().After.Readings
+	if r == nil || r.Calls < 40_000 || len(r.Callers) == 0 {
+		t.Fatalf("%+v", r)
+	}
+	var n int64
+	for _, c := range r.Callers {
+		n += c.N
+	}
+	first := r.Callers[0]
+	t.Logf("%d of %d calls from %q, all: %+v", first.N, n, first.Stack, r.Callers)
+	if !slices.Contains(first.Stack, "main.readClock") || first.N*10 < n*9 || n > r.Calls/32+64 {
+		t.Errorf("%d of %d calls are from %q", first.N, n, first.Stack)
+	}
+}
+
+func TestSetsThatCannotBeRecordedAreMissing(t *testing.T) {
+	needEBPF(t)
+	sleep := exec.Command("sleep", "100")
+	fatal(t, sleep.Start())
+	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
+	p := run(t, built(t, "gotarget"))
+	for _, c := range []struct {
+		pid  int
+		set  string
+		want string
+	}{
+		{sleep.Process.Pid, events.Cgo, "Go"},
+		{p.pid(), "coffee", "coffee"},
+	} {
+		got := record(t, c.pid, Options{Sets: []string{c.set, events.Clock}}).stop()
+		if m := got.After.Missing; len(m) != 1 || m[0].Probes != c.set || !strings.Contains(m[0].Why, c.want) {
+			t.Errorf("%s: %+v", c.set, m)
+		}
+		if !slices.Equal(got.Header.Probes, []string{events.Sched, events.Clock}) || got.After.Readings == nil {
+			t.Errorf("%s: %q were recorded, and %+v", c.set, got.Header.Probes, got.After)
+		}
+	}
+}
+
+// A program whose stacks grow and move, under all probes, comes to its end.
+func TestNoProgramIsHurt(t *testing.T) {
+	needEBPF(t)
+	needGCC(t)
+	p := run(t, built(t, "cgotarget"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.Cgo, events.Gosched, events.Clock}, share: much})
+	for _, depth := range []int{10, 100, 1000, 10_000} {
+		if said := p.do("grow", 50, depth); len(said) != 3 || said[0] == 0 {
+			t.Errorf("the program said %v", said)
+		}
+	}
+	c := rec.stop().After.Cgo
+	if c == nil || find(t, c, "c_nothing").Calls != 200 || find(t, c, "c_inner").Calls != 200 {
+		t.Errorf("%+v", c)
+	}
+}

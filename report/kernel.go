@@ -1,0 +1,223 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/whylate/whylate/capture/kernel/events"
+)
+
+// Kernel is what probes in the kernel counted. It decides nothing here: it is for who
+// wants to look.
+type Kernel struct {
+	// RunQueue is how long threads wanted a CPU, over the recording.
+	RunQueue *events.HeatMap `json:"run_queue,omitempty"`
+	// The others are for that part of the recording in which they were counted.
+	Clock   *events.Readings   `json:"clock,omitempty"`
+	Cgo     *events.CgoCalls   `json:"cgo,omitempty"`
+	Alloc   *events.Allocs     `json:"alloc,omitempty"`
+	GC      *events.Cycles     `json:"gc,omitempty"`
+	Gosched *events.Goroutines `json:"gosched,omitempty"`
+}
+
+const (
+	// worthShowing is the wait for a CPU from which on the map of all is printed.
+	worthShowing = 1_000_000
+	// mapFrom is the slot with which the rows of maps begin, a microsecond; each is for
+	// mapRow slots.
+	mapFrom, mapRow = 10, 2
+)
+
+// shades are from none to most, of which each is for about four times as many.
+const shades = " .:-=+*#%@"
+
+// kernel prints what was counted, as far as it is worth a look.
+func (p *page) kernel(k *Kernel) {
+	if k == nil {
+		return
+	}
+	if m := k.RunQueue; m != nil && longest(m.Columns) >= worthShowing {
+		p.heading("Waits for a CPU")
+		p.paragraph(fmt.Sprintf("each column is %s of the recording, each row how long a thread was ready to run: from so long to four times as long", duration(m.StepNS)))
+		p.heat(m.Columns)
+	}
+	if c := k.Clock; c != nil && c.Calls > 0 {
+		p.heading("System calls that read the clock")
+		p.field("calls", fmt.Sprintf("%s in %s, %s each in the kernel, the longest %s", count(c.Calls), duration(c.ToNS-c.FromNS), duration(c.NS/c.Calls), duration(c.MaxNS)))
+		for i, x := range c.Callers[:min(len(c.Callers), 3)] {
+			p.field([]string{"from", ""}[min(i, 1)], path(x.Stack))
+		}
+	}
+	if c := k.Cgo; c != nil {
+		p.heading("Calls into C")
+		p.burst(&c.Burst)
+		for _, f := range c.Functions[:min(len(c.Functions), maxItems)] {
+			p.cFunction(&f)
+		}
+		if more := c.More + max(0, len(c.Functions)-maxItems); more > 0 {
+			p.line(fmt.Sprintf("  … and %s more", count(int64(more))))
+		}
+	}
+	if g := k.GC; g != nil {
+		p.heading("Cycles of the garbage collector")
+		p.burst(&g.Burst)
+		if g.N > 0 {
+			p.field("marking", fmt.Sprintf("%s, %s of the time, the longest %s", counted(int(g.N), "time"), percent(float64(g.NS)/float64(max(g.ToNS-g.FromNS, 1))), duration(g.MaxNS)))
+		}
+	}
+	if w := k.Gosched; w != nil {
+		p.heading("Waits of runnable goroutines")
+		p.burst(&w.Burst)
+		if w.N > 0 {
+			p.field("waits", fmt.Sprintf("%s, mean %s, 99 %% below %s, the longest %s (goroutine %d)", count(w.N), duration(w.NS/w.N), duration(Below(w.Histogram, 0.99)), duration(w.MaxNS), w.Goroutine))
+		}
+	}
+	if m := k.Alloc; m != nil {
+		p.heading("Sampled allocations")
+		p.burst(&m.Burst)
+		for _, x := range m.Sites[:min(len(m.Sites), maxItems)] {
+			p.field(size(x.Bytes), fmt.Sprintf("%s: %s", counted(int(x.Samples), "sample"), path(x.Stack)))
+		}
+	}
+}
+
+// burst says for how long there were probes in functions, and what they took.
+func (p *page) burst(b *events.Burst) {
+	s := fmt.Sprintf("for %s; %s of probes, %s each", duration(b.ToNS-b.FromNS), counted(int(b.Hits), "hit"), duration(b.HitNS))
+	if b.Short {
+		s += "; removed early, because they had taken their share"
+	}
+	if b.Lost > 0 {
+		s += fmt.Sprintf("; %s were not counted, there was no room for them", count(b.Lost))
+	}
+	p.field("watched", s)
+}
+
+// cFunction says how long calls of a function of C took.
+func (p *page) cFunction(f *events.CFunction) {
+	if f.Calls == 0 {
+		return
+	}
+	s := fmt.Sprintf("%s, mean %s, 99 %% below %s, the longest %s (goroutine %d)", counted(int(f.Calls), "call"), duration(f.NS/f.Calls), duration(Below(f.Histogram, 0.99)), duration(f.MaxNS), f.Goroutine)
+	if b := f.Back; b != nil && b.Calls > 0 {
+		s += fmt.Sprintf("; back in Go after another %s, at most %s", duration(b.NS/b.Calls), duration(b.MaxNS))
+	}
+	name := quote(f.Name, maxName)
+	if columns(name) > fieldColumn-3 {
+		name, s = "", name+": "+s
+	}
+	p.field(name, s)
+	if len(f.Stack) > 0 {
+		p.field("", "the longest from "+path(f.Stack))
+	}
+	p.line(strings.Repeat(" ", fieldColumn) + strip(f.Histogram))
+}
+
+// path is a stack in one line, without what every one has.
+func path(s events.Stack) string {
+	var list []string
+	for _, f := range s {
+		if strings.HasPrefix(f, "runtime.") || strings.Contains(f, "._Cfunc_") || strings.Contains(f, "._C2func_") {
+			continue
+		}
+		list = append(list, quote(f, maxName))
+	}
+	if len(list) == 0 {
+		return "the runtime"
+	}
+	return quote(strings.Join(list[:min(len(list), 4)], " < "), maxSentence)
+}
+
+// Below is the end of the slot in which a quantile of a histogram lies, in ns.
+func Below(h events.Histogram, q float64) int64 {
+	var sum, n int64
+	for _, x := range h {
+		sum += x
+	}
+	for i, x := range h {
+		if n += x; float64(n) >= q*float64(sum) {
+			return int64(1) << min(i+1, 62)
+		}
+	}
+	return 0
+}
+
+// longest is where the last slot of all columns ends, in ns; at least half of it was seen.
+func longest(columns []events.Histogram) int64 {
+	slots := 0
+	for _, c := range columns {
+		slots = max(slots, len(c))
+	}
+	return int64(1) << min(slots, 62)
+}
+
+// heat prints histograms beside each other, the longest times on top.
+func (p *page) heat(list []events.Histogram) {
+	rows := 1
+	for _, h := range list {
+		rows = max(rows, heatRow(len(h)-1)+1)
+	}
+	var most int64
+	grid := make([][]int64, rows)
+	for r := range grid {
+		grid[r] = make([]int64, len(list))
+		for c, h := range list {
+			for i, n := range h {
+				if heatRow(i) == r {
+					grid[r][c] += n
+				}
+			}
+			most = max(most, grid[r][c])
+		}
+	}
+	for r := rows - 1; r >= 0; r-- {
+		var b strings.Builder
+		for _, n := range grid[r] {
+			b.WriteByte(shade(n, most))
+		}
+		p.line(fmt.Sprintf("  %10s |%s|", duration(heatFrom(r)), b.String()))
+	}
+}
+
+// heatRow is the one of a slot; what is shorter than the first one is in it.
+func heatRow(slot int) int { return max(slot-mapFrom, 0) / mapRow }
+
+func heatFrom(row int) int64 {
+	if row == 0 {
+		return 0
+	}
+	return int64(1) << min(mapFrom+row*mapRow, 62)
+}
+
+// shade is how dark a number of at most most is.
+func shade(n, most int64) byte {
+	if n <= 0 || most <= 0 {
+		return shades[0]
+	}
+	if n >= most {
+		return shades[len(shades)-1]
+	}
+	dark := math.Log2(float64(n)+1) / math.Log2(float64(most)+1)
+	return shades[max(1, min(int(dark*float64(len(shades)-1)), len(shades)-1))]
+}
+
+// strip is a histogram in one line, with what its first and last slots are.
+func strip(h events.Histogram) string {
+	first := 0
+	for first < len(h) && h[first] == 0 {
+		first++
+	}
+	if first == len(h) {
+		return ""
+	}
+	var most int64
+	for _, n := range h {
+		most = max(most, n)
+	}
+	var b strings.Builder
+	for _, n := range h[first:] {
+		b.WriteByte(shade(n, most))
+	}
+	return fmt.Sprintf("%s |%s| %s", duration(int64(1)<<min(first, 62)), b.String(), duration(int64(1)<<min(len(h), 62)))
+}

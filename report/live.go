@@ -1,0 +1,154 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/whylate/whylate/capture/kernel/events"
+)
+
+// Live is what the kernel told about a process in a moment. All times are nanoseconds.
+type Live struct {
+	PID  int
+	Name string
+	// CPUs is how many the process may use, NS for how long this was counted, At since the
+	// beginning.
+	CPUs   int
+	NS, At int64
+	// Threads is how many threads had a CPU, OnNS for how long in all.
+	Threads int
+	OnNS    int64
+	// Queue are waits for a CPU, Throttled those for a quota, Disk those for a block device
+	// in a system call, and Faults those for pages.
+	Queue, Throttled, Disk, Faults Waits
+	// Lost is how many events were lost since the beginning.
+	Lost int64
+	// Counts are what the other sets of probes have counted since the beginning; Before is
+	// what they had at the end of the moment before, nil in the first one.
+	Counts, Before *events.After
+	// Map are the waits for a CPU of the moments before and of this one.
+	Map []events.Histogram
+	// Missing are sets that are not there, and why.
+	Missing []events.Missing
+}
+
+// Waits are waits of one kind.
+type Waits struct {
+	N, NS, MaxNS int64
+	Histogram    events.Histogram
+}
+
+// Add counts a wait.
+func (w *Waits) Add(ns int64) {
+	w.N++
+	w.NS += ns
+	w.MaxNS = max(w.MaxNS, ns)
+	w.Histogram.Add(ns)
+}
+
+// WriteLive writes l for a person to read: a page of one moment. As in [Terminal],
+// nothing of the process leaves as a control character.
+func WriteLive(w io.Writer, l *Live, opts TerminalOptions) error {
+	p := &page{width: defaultWidth, color: opts.Color}
+	if opts.Width > 0 {
+		p.width = min(max(opts.Width, minWidth), maxWidth)
+	}
+	p.line(p.styled(fmt.Sprintf("%s, process %d, after %s", quote(l.Name, maxName), l.PID, duration(l.At)), strong))
+	seconds := float64(max(l.NS, 1)) / 1e9
+	p.field("CPU", fmt.Sprintf("%.2f of %s by %s", float64(l.OnNS)/1e9/seconds, counted(l.CPUs, "CPU"), counted(l.Threads, "thread")))
+	p.liveWaits("run queue", &l.Queue, seconds)
+	p.liveWaits("throttled", &l.Throttled, seconds)
+	p.liveWaits("disk", &l.Disk, seconds)
+	p.liveWaits("pages", &l.Faults, seconds)
+	if l.Counts != nil {
+		p.liveCounts(l, seconds)
+	}
+	for _, m := range l.Missing {
+		p.field(quote(m.Probes, fieldColumn-3), "not there: "+quote(m.Why, maxSentence))
+	}
+	if l.Lost > 0 {
+		p.field("lost", fmt.Sprintf("%s events", count(l.Lost)))
+	}
+	if len(l.Map) > 1 && longest(l.Map) > 1 {
+		p.heading("Waits for a CPU")
+		p.heat(l.Map)
+	}
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}
+
+// liveWaits says how long waits of a kind took.
+func (p *page) liveWaits(name string, w *Waits, seconds float64) {
+	if w.N == 0 {
+		p.field(name, "none")
+		return
+	}
+	p.field(name, fmt.Sprintf("%.0f waits a second, mean %s, 99 %% below %s, the longest %s", float64(w.N)/seconds, duration(w.NS/w.N), duration(Below(w.Histogram, 0.99)), duration(w.MaxNS)))
+	p.line(strings.Repeat(" ", fieldColumn) + strip(w.Histogram))
+}
+
+// liveCounts says what the bursts have counted in this moment.
+func (p *page) liveCounts(l *Live, seconds float64) {
+	now, before := l.Counts, l.Before
+	if before == nil {
+		before = new(events.After)
+	}
+	if c := now.Readings; c != nil {
+		p.field("clock", fmt.Sprintf("%s system calls that read it in the first %s", count(c.Calls), duration(c.ToNS-c.FromNS)))
+	}
+	if g := now.GC; g != nil {
+		var was events.Cycles
+		if before.GC != nil {
+			was = *before.GC
+		}
+		s := fmt.Sprintf("%s ended, it marked for %s of the time; the longest so far %s", counted(int(g.N-was.N), "cycle"), percent(float64(g.NS-was.NS)/1e9/seconds), duration(g.MaxNS))
+		p.field("GC", s+ended(&g.Burst))
+	}
+	if w := now.Waits; w != nil {
+		var was events.Goroutines
+		if before.Waits != nil {
+			was = *before.Waits
+		}
+		s := "no waits"
+		if n := w.N - was.N; n > 0 {
+			h := minus(w.Histogram, was.Histogram)
+			s = fmt.Sprintf("%.0f waits a second of runnable ones, mean %s, 99 %% below %s; the longest so far %s", float64(n)/seconds, duration((w.NS-was.NS)/n), duration(Below(h, 0.99)), duration(w.MaxNS))
+		}
+		p.field("goroutines", s+ended(&w.Burst))
+	}
+	if c := now.Cgo; c != nil && len(c.Functions) > 0 {
+		was := map[string]events.CFunction{}
+		if before.Cgo != nil {
+			for _, f := range before.Cgo.Functions {
+				was[f.Name] = f
+			}
+		}
+		p.field("C", fmt.Sprintf("%s were called", counted(len(c.Functions)+c.More, "function"))+ended(&c.Burst))
+		for _, f := range c.Functions[:min(len(c.Functions), maxItems)] {
+			old := was[f.Name]
+			f.Calls, f.NS, f.Histogram, f.Stack = f.Calls-old.Calls, f.NS-old.NS, minus(f.Histogram, old.Histogram), nil
+			p.cFunction(&f)
+		}
+	}
+}
+
+// ended says that a burst is over.
+func ended(b *events.Burst) string {
+	if b.Short {
+		return "; not counted any more: it took its share"
+	}
+	return ""
+}
+
+// minus is what a histogram has more than an earlier one.
+func minus(h, was events.Histogram) events.Histogram {
+	diff := append(events.Histogram(nil), h...)
+	for i := range min(len(was), len(diff)) {
+		diff[i] -= was[i]
+	}
+	for len(diff) > 0 && diff[len(diff)-1] == 0 {
+		diff = diff[:len(diff)-1]
+	}
+	return diff
+}
