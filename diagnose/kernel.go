@@ -26,6 +26,7 @@ var probes = map[string]string{
 	events.CgoReturn: "calls into C and the ways back",
 	events.Alloc:     "sampled allocations",
 	events.GC:        "cycles of the garbage collector",
+	events.TCP:       "what connections send again",
 	events.Gosched:   "waits of runnable goroutines",
 }
 
@@ -150,6 +151,6 @@ func counted(r *events.Recording, t *timeline.Timeline) *report.Kernel {
 	a := r.After
 	return &report.Kernel{
 		RunQueue: r.RunQueue(int64(t.Start), int64(t.End), mapColumns),
-		Clock:    a.Readings, Cgo: a.Cgo, Alloc: a.Allocs, GC: a.GC, Gosched: a.Waits,
+		Clock:    a.Readings, Cgo: a.Cgo, Alloc: a.Allocs, GC: a.GC, Gosched: a.Waits, TCP: a.TCP,
 	}
 }

@@ -14,11 +14,12 @@ type Kernel struct {
 	// RunQueue is how long threads wanted a CPU, over the recording.
 	RunQueue *events.HeatMap `json:"run_queue,omitempty"`
 	// The others are for that part of the recording in which they were counted.
-	Clock   *events.Readings   `json:"clock,omitempty"`
-	Cgo     *events.CgoCalls   `json:"cgo,omitempty"`
-	Alloc   *events.Allocs     `json:"alloc,omitempty"`
-	GC      *events.Cycles     `json:"gc,omitempty"`
-	Gosched *events.Goroutines `json:"gosched,omitempty"`
+	Clock   *events.Readings    `json:"clock,omitempty"`
+	Cgo     *events.CgoCalls    `json:"cgo,omitempty"`
+	Alloc   *events.Allocs      `json:"alloc,omitempty"`
+	GC      *events.Cycles      `json:"gc,omitempty"`
+	Gosched *events.Goroutines  `json:"gosched,omitempty"`
+	TCP     *events.Connections `json:"tcp,omitempty"`
 }
 
 const (
@@ -73,6 +74,15 @@ func (p *page) kernel(k *Kernel) {
 			p.field("waits", fmt.Sprintf("%s, mean %s, 99 %% below %s, the longest %s (goroutine %d)", count(w.N), duration(w.NS/w.N), duration(Below(w.Histogram, 0.99)), duration(w.MaxNS), w.Goroutine))
 		}
 	}
+	if t := k.TCP; t != nil && len(t.Connections) > 0 {
+		p.heading("Connections that sent something again, or were reset")
+		for _, c := range t.Connections[:min(len(t.Connections), maxItems)] {
+			p.connection(&c)
+		}
+		if more := t.More + max(0, len(t.Connections)-maxItems); more > 0 {
+			p.line(fmt.Sprintf("  … and %s more", count(int64(more))))
+		}
+	}
 	if m := k.Alloc; m != nil {
 		p.heading("Sampled allocations")
 		p.burst(&m.Burst)
@@ -92,6 +102,20 @@ func (p *page) burst(b *events.Burst) {
 		s += fmt.Sprintf("; %s were not counted, there was no room for them", count(b.Lost))
 	}
 	p.field("watched", s)
+}
+
+// connection says what was wrong with one.
+func (p *page) connection(c *events.Connection) {
+	var list []string
+	for _, x := range []struct {
+		n    int64
+		what string
+	}{{c.Again, "segments sent again"}, {c.Syns, "beginnings sent again"}, {c.ResetsSent, "resets sent"}, {c.ResetsGot, "resets received"}} {
+		if x.n > 0 {
+			list = append(list, count(x.n)+" "+x.what)
+		}
+	}
+	p.paragraph(fmt.Sprintf("%s – %s: %s", quote(c.Local, maxName), quote(c.Remote, maxName), strings.Join(list, ", ")))
 }
 
 // cFunction says how long calls of a function of C took.

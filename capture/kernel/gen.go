@@ -11,3 +11,4 @@ package kernel
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types gosched bpf/gosched.bpf.c -- -mcpu=v3 -Wall -Werror
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types trap bpf/trap.bpf.c -- -mcpu=v3 -Wall -Werror
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types gc bpf/gc.bpf.c -- -mcpu=v3 -Wall -Werror
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64,arm64 -no-global-types tcp bpf/tcp.bpf.c -- -mcpu=v3 -Wall -Werror

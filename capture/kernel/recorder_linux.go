@@ -104,8 +104,11 @@ func (r *Recorder) Header() events.Header { return r.head }
 
 // open begins a burst.
 func (r *Recorder) open(name string, pid int, o Options) (burst, error) {
-	if name == events.Clock {
+	switch name {
+	case events.Clock:
 		return countReadings(pid, r.probes.types, cmp.Or(o.clockRuns, clockRuns))
+	case events.TCP:
+		return watchConnections(pid, r.probes.types)
 	}
 	return watch(name, pid, r.probes.types, cmp.Or(o.share, share), o.Stay)
 }
@@ -178,7 +181,7 @@ func (r *Recorder) finish() {
 	r.fail(err)
 	r.after.Stretches = r.w.Stretches
 	c := &r.counted
-	r.after.Readings, r.after.Cgo, r.after.Allocs, r.after.GC, r.after.Waits = c.Readings, c.Cgo, c.Allocs, c.GC, c.Waits
+	r.after.Readings, r.after.Cgo, r.after.Allocs, r.after.GC, r.after.Waits, r.after.TCP = c.Readings, c.Cgo, c.Allocs, c.GC, c.Waits, c.TCP
 	r.after.Programs = append(r.after.Programs, c.Programs...)
 	r.after.Missing = append(r.after.Missing, c.Missing...)
 	if r.err == nil {

@@ -52,7 +52,7 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
 	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
 	fs.BoolVar(&f.noKernel, "no-kernel", false, "leave out the kernel's scheduling events of a local process (eBPF; to record them needs root, or CAP_BPF and CAP_PERFMON)")
-	fs.StringSliceVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events: clock (the usual one), cgo, cgo-return, alloc, gc, gosched")
+	fs.StringSliceVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events: clock (the usual one), cgo, cgo-return, alloc, gc, gosched, tcp")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 

@@ -50,6 +50,16 @@ enum {
 	TASK_NOLOAD = 0x400,
 };
 
+/* linux/socket.h, net/tcp_states.h */
+enum {
+	AF_INET = 2,
+	AF_INET6 = 10,
+
+	TCP_SYN_SENT = 2,
+	TCP_TIME_WAIT = 6,
+	TCP_NEW_SYN_RECV = 12,
+};
+
 /* linux/time.h */
 enum {
 	CLOCK_MONOTONIC = 1, /* 0 is CLOCK_REALTIME */
@@ -82,6 +92,49 @@ struct task_struct {
 	struct pid *thread_pid;
 	unsigned in_iowait : 1;
 	bool throttled; /* since 6.18, with CONFIG_CFS_BANDWIDTH */
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	__u8 in6_u[16];
+};
+
+struct sock_common {
+	__be32 skc_daddr, skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct socket *sk_socket;
+};
+
+struct request_sock {
+	struct sock_common __req_common;
+};
+
+struct inode {
+	unsigned long i_ino;
+};
+
+struct socket_alloc {
+	struct inode vfs_inode;
 };
 
 struct task_struct___5_13 {

@@ -14,7 +14,9 @@ const (
 	MaxFunctions = 64 // of C
 	MaxSites     = 64
 	MaxCallers   = 16
-	MaxFrames    = 16 // of a stack
+	// MaxConnections is how many with which something was wrong.
+	MaxConnections = 256
+	MaxFrames      = 16 // of a stack
 	// maxText is in bytes; see Text.
 	maxText  = 128
 	maxSlots = 64
@@ -84,6 +86,14 @@ func (a *After) check() error {
 		c.times(w.N, w.NS, w.MaxNS)
 		c.counts(w.Goroutine)
 		c.histogram(w.Histogram)
+	}
+	if t := a.TCP; t != nil {
+		c.span(t.FromNS, t.ToNS)
+		c.counts(int64(t.More), t.Others, t.Lost)
+		c.most("connections", len(t.Connections), MaxConnections)
+		for _, x := range t.Connections {
+			c.counts(x.Again, x.Syns, x.ResetsSent, x.ResetsGot)
+		}
 	}
 	return c.err
 }

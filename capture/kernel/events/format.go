@@ -24,6 +24,8 @@ const (
 	Alloc = "alloc"
 	// GC: cycles of the garbage collector.
 	GC = "gc"
+	// TCP: what connections send again, and resets.
+	TCP = "tcp"
 	// Gosched: waits of runnable goroutines, from the states that the runtime gives them.
 	Gosched = "gosched"
 )
@@ -109,6 +111,8 @@ type After struct {
 	Allocs *Allocs     `json:"alloc,omitempty"`
 	GC     *Cycles     `json:"gc,omitempty"`
 	Waits  *Goroutines `json:"gosched,omitempty"`
+	// TCP is what went wrong with connections; nil if that was not recorded.
+	TCP *Connections `json:"tcp,omitempty"`
 	// Programs is what the probes took, by the kernel's own count.
 	Programs []Program `json:"programs,omitempty"`
 	// CPUNS is the CPU time of reading and writing the events.
@@ -223,6 +227,33 @@ type Cycles struct {
 	N     int64 `json:"n"`
 	NS    int64 `json:"ns"`
 	MaxNS int64 `json:"max_ns"`
+}
+
+// Connections is what the connections of a process sent again, and how often one was reset.
+type Connections struct {
+	FromNS int64 `json:"from_ns"`
+	ToNS   int64 `json:"to_ns"`
+	// Connections are those of the process with which something was wrong, most of it
+	// first; More is how many are left out.
+	Connections []Connection `json:"connections"`
+	More        int          `json:"more,omitempty"`
+	// Others is how often something was wrong with connections in the same network
+	// namespace that are not the process's, or were not found to be before it closed them.
+	Others int64 `json:"others,omitempty"`
+	Lost   int64 `json:"lost,omitempty"`
+}
+
+// Connection is one with which something was wrong.
+type Connection struct {
+	Local  string `json:"local"`
+	Remote string `json:"remote"`
+	// Again is how many segments were sent again, Syns how many of those that begin a
+	// connection or answer that: each a second late, or more.
+	Again int64 `json:"again,omitempty"`
+	Syns  int64 `json:"syns,omitempty"`
+	// ResetsSent and ResetsGot are how often it was broken off by this side and by the other.
+	ResetsSent int64 `json:"resets_sent,omitempty"`
+	ResetsGot  int64 `json:"resets_got,omitempty"`
 }
 
 // Goroutines are the times for which goroutines were runnable before they ran.

@@ -1,0 +1,207 @@
+//go:build amd64 || arm64
+
+package kernel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/whylate/whylate/capture/kernel/events"
+)
+
+// ask is how often the process is asked which sockets it has, as long as something goes
+// wrong with one that is not known to be its own.
+const ask = time.Second
+
+// connections are the probes where TCP sends something again. They run when something is
+// wrong, and stay.
+type connections struct {
+	tcpObjects
+	pid   int
+	links []link.Link
+	from  int64
+	own   map[uint64]bool // inodes of sockets; false if one is not the process's
+	asked time.Time
+}
+
+// watchConnections begins to watch those of a process's network namespace.
+func watchConnections(pid int, types *btf.Cache) (_ *connections, err error) {
+	info, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return nil, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, fmt.Errorf("%w: the network namespace of a process has no number", ErrUnsupported)
+	}
+	spec, err := loadTcp()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.Variables[tcpVarNetwork].Set(uint32(stat.Ino)); err != nil {
+		return nil, err
+	}
+	c := &connections{pid: pid, own: map[uint64]bool{}, from: monotonic()}
+	if err := spec.LoadAndAssign(&c.tcpObjects, &ebpf.CollectionOptions{Cache: types}); err != nil {
+		return nil, err
+	}
+	for _, p := range []*ebpf.Program{c.WhylateAgain, c.WhylateAnswer, c.WhylateSent, c.WhylateGot} {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+		c.links = append(c.links, l)
+	}
+	return c, nil
+}
+
+func (c *connections) name() string { return events.TCP }
+
+// trouble is one connection in the kernel's table.
+type trouble struct {
+	on struct {
+		Local, Remote         [16]byte
+		LocalPort, RemotePort uint16
+		Family                uint32
+	}
+	what struct{ Socket, Again, Syns, Sent, Got uint64 }
+}
+
+func (c *connections) all() (list []trouble, err error) {
+	var t trouble
+	each := c.WhylateConnections.Iterate()
+	for each.Next(&t.on, &t.what) {
+		list = append(list, t)
+	}
+	if err := each.Err(); err != nil {
+		return nil, fmt.Errorf("read what connections sent again: %w", err)
+	}
+	return list, nil
+}
+
+// look finds out whose sockets those are with which something is wrong.
+func (c *connections) look() (end bool, err error) {
+	if time.Since(c.asked) < ask {
+		return false, nil
+	}
+	c.asked = time.Now()
+	list, err := c.all()
+	if err != nil {
+		return true, err
+	}
+	c.find(list)
+	return false, nil
+}
+
+func (c *connections) find(list []trouble) {
+	unknown := slices.ContainsFunc(list, func(t trouble) bool {
+		_, known := c.own[t.what.Socket]
+		return t.what.Socket != 0 && !known
+	})
+	if !unknown {
+		return
+	}
+	own := sockets(c.pid)
+	for _, t := range list {
+		if !c.own[t.what.Socket] {
+			c.own[t.what.Socket] = own[t.what.Socket]
+		}
+	}
+}
+
+func (c *connections) result(a *events.After) error {
+	list, err := c.all()
+	if err != nil {
+		return err
+	}
+	c.find(list)
+	r := &events.Connections{FromNS: c.from, ToNS: monotonic()}
+	var lost uint64
+	if err := c.WhylateLost.Lookup(uint32(0), &lost); err != nil {
+		return fmt.Errorf("count what connections sent again: %w", err)
+	}
+	r.Lost = int64(lost)
+	for _, t := range list {
+		w := &t.what
+		if !c.own[w.Socket] {
+			r.Others += int64(w.Again + w.Syns + w.Sent + w.Got)
+			continue
+		}
+		r.Connections = append(r.Connections, events.Connection{
+			Local: address(t.on.Family, t.on.Local, t.on.LocalPort), Remote: address(t.on.Family, t.on.Remote, t.on.RemotePort),
+			Again: int64(w.Again), Syns: int64(w.Syns), ResetsSent: int64(w.Sent), ResetsGot: int64(w.Got),
+		})
+	}
+	slices.SortFunc(r.Connections, func(a, b events.Connection) int {
+		return cmp.Or(cmp.Compare(b.Again+b.Syns+b.ResetsSent+b.ResetsGot, a.Again+a.Syns+a.ResetsSent+a.ResetsGot), cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
+	})
+	if more := len(r.Connections) - events.MaxConnections; more > 0 {
+		r.More, r.Connections = more, r.Connections[:events.MaxConnections]
+	}
+	a.TCP = r
+	return nil
+}
+
+func (c *connections) programs() []program {
+	return []program{
+		{tcpProgWhylateAgain, c.WhylateAgain}, {tcpProgWhylateAnswer, c.WhylateAnswer},
+		{tcpProgWhylateSent, c.WhylateSent}, {tcpProgWhylateGot, c.WhylateGot},
+	}
+}
+
+func (c *connections) close() (err error) {
+	for _, l := range c.links {
+		err = errors.Join(err, l.Close())
+	}
+	c.links = nil
+	return errors.Join(err, c.tcpObjects.Close())
+}
+
+// address is one of a connection.
+func address(family uint32, ip [16]byte, port uint16) string {
+	a := netip.AddrFrom16(ip)
+	if family == unix.AF_INET {
+		a = netip.AddrFrom4([4]byte(ip[:4]))
+	}
+	return netip.AddrPortFrom(a.Unmap(), port).String()
+}
+
+// sockets are the inodes of those that a process has open, as far as they can be read.
+func sockets(pid int) map[uint64]bool {
+	own := map[uint64]bool{}
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return own
+	}
+	defer dir.Close()
+	for {
+		names, err := dir.Readdirnames(1024)
+		for _, n := range names {
+			to, err := os.Readlink(dir.Name() + "/" + n)
+			if err != nil {
+				continue
+			}
+			if s, ok := strings.CutPrefix(to, "socket:["); ok {
+				if ino, err := strconv.ParseUint(strings.TrimSuffix(s, "]"), 10, 64); err == nil {
+					own[ino] = true
+				}
+			}
+		}
+		if err != nil {
+			return own
+		}
+	}
+}
