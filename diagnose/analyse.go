@@ -68,7 +68,6 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if err != nil {
 		return nil, err
 	}
-	f := request.Find(t, request.Options{Func: o.Request})
 	var hosts *host.Recording
 	var watch *events.Recording
 	var hostErr, watchErr error
@@ -82,6 +81,8 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	} else {
 		watch, watchErr = kernelEvents(in, t)
 	}
+	calls := namedCalls(watch, o.Request)
+	f := request.Find(t, request.Options{Func: o.Request, Calls: calls})
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards, Watch: watch})
 	said, saidErr := dependencies(in)
 	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Dependencies: said, Target: m.Target, Own: own(m, t)}
@@ -128,7 +129,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if watch != nil {
 		d.Kernel = counted(watch, t)
 	}
-	notes(d, t, f, v)
+	notes(d, t, f, v, calls != nil)
 	stolen(d, hosts)
 	pauses(d, m)
 	lost(d, in, t)
@@ -231,11 +232,11 @@ func requests(a *blame.Attribution, v *cause.Verdict) report.Requests {
 }
 
 // notes adds what a reader must know to trust the numbers.
-func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause.Verdict) {
+func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause.Verdict, calls bool) {
 	if f.LargestShare > 0 && f.LargestShare < 0.6 {
 		d.Notes = append(d.Notes, fmt.Sprintf("The largest class has only %.0f %% of what looks like requests: say with --request func=REGEXP which function is one.", 100*f.LargestShare))
 	}
-	if v.Role != nil && v.Role.Role < len(f.Roles) && f.Roles[v.Role.Role].Shape == request.Function {
+	if v.Role != nil && v.Role.Role < len(f.Roles) && f.Roles[v.Role.Role].Shape == request.Function && !calls {
 		d.Notes = append(d.Notes, "Of the function's calls only those count in which something was recorded (a wait, a system call, a preemption): fast ones are missing, so percentiles are too high.")
 	}
 	if v.Only >= 0 {

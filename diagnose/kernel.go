@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ var probes = map[string]string{
 	events.Cgo:       "calls into C",
 	events.CgoReturn: "calls into C and the ways back",
 	events.Alloc:     "sampled allocations",
+	events.Func:      "calls of the function",
 	events.GC:        "cycles of the garbage collector",
 	events.TCP:       "what connections send again",
 	events.Gosched:   "waits of runnable goroutines",
@@ -46,13 +48,13 @@ type kernelRecording struct {
 
 // startKernel begins to record the scheduling events of a process. What cannot be
 // recorded is entered in the manifest, and the result is nil.
-func startKernel(w *evidence.Writer, pid int, sets []string) *kernelRecording {
+func startKernel(w *evidence.Writer, pid int, o *RecordOptions) *kernelRecording {
 	mem, err := w.Member(evidence.MemberKernel)
 	if err != nil {
 		notRecorded(w, kernelWord, err.Error(), "")
 		return nil
 	}
-	rec, err := kernel.Start(pid, kernel.Options{W: mem, Sets: sets})
+	rec, err := kernel.Start(pid, kernel.Options{W: mem, Sets: o.Probes, Func: o.Func})
 	if err != nil {
 		err = errors.Join(err, mem.Close()) // empty, so it leaves nothing
 		notRecorded(w, kernelWord, err.Error(), kernelCommand(err, pid))
@@ -98,6 +100,9 @@ func kernelCost(a events.After) evidence.KernelCost {
 	for _, p := range a.Programs {
 		c.ProbeRuns += p.Runs
 		c.ProbeSeconds += time.Duration(p.NS).Seconds()
+	}
+	for _, b := range a.Bursts() { // the ways to the programs and back are not the programs'
+		c.ProbeSeconds += time.Duration(float64(b.Hits) * float64(b.HitNS)).Seconds()
 	}
 	return c
 }
@@ -151,6 +156,22 @@ func counted(r *events.Recording, t *timeline.Timeline) *report.Kernel {
 	a := r.After
 	return &report.Kernel{
 		RunQueue: r.RunQueue(int64(t.Start), int64(t.End), mapColumns),
-		Clock:    a.Readings, Cgo: a.Cgo, Alloc: a.Allocs, GC: a.GC, Gosched: a.Waits, TCP: a.TCP,
+		Clock:    a.Readings, Cgo: a.Cgo, Alloc: a.Allocs, GC: a.GC, Gosched: a.Waits, TCP: a.TCP, Func: a.Func,
 	}
+}
+
+// namedCalls are the calls of the functions that say what a request is, if probes recorded
+// them; nil if not.
+func namedCalls(r *events.Recording, re *regexp.Regexp) []events.Call {
+	if r == nil || re == nil || r.After.Func == nil {
+		return nil
+	}
+	names := r.After.Func.Functions
+	var list []events.Call
+	for _, c := range r.Calls {
+		if c.Func < len(names) && re.MatchString(names[c.Func]) {
+			list = append(list, c)
+		}
+	}
+	return list
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ type RecordOptions struct {
 	NoKernel bool
 	// Probes are sets of [ProbeSets] to be recorded; nil means the usual ones.
 	Probes []string
+	// Func matches the functions for the set "func".
+	Func *regexp.Regexp
 	// Dependencies are asked what they did while the target was recorded.
 	Dependencies []dependency.Target
 }
@@ -97,7 +100,7 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	case o.NoKernel:
 		notRecorded(w, kernelWord, "not asked for (--no-kernel)", "")
 	default:
-		sched = startKernel(w, pid, o.Probes)
+		sched = startKernel(w, pid, &o)
 	}
 	told := askDependencies(ctx, w, o.Dependencies)
 	result, err := c.Record(ctx, w, plan)

@@ -20,6 +20,7 @@ type Kernel struct {
 	GC      *events.Cycles      `json:"gc,omitempty"`
 	Gosched *events.Goroutines  `json:"gosched,omitempty"`
 	TCP     *events.Connections `json:"tcp,omitempty"`
+	Func    *events.Calls       `json:"func,omitempty"`
 }
 
 const (
@@ -73,6 +74,11 @@ func (p *page) kernel(k *Kernel) {
 		if w.N > 0 {
 			p.field("waits", fmt.Sprintf("%s, mean %s, 99 %% below %s, the longest %s (goroutine %d)", count(w.N), duration(w.NS/w.N), duration(Below(w.Histogram, 0.99)), duration(w.MaxNS), w.Goroutine))
 		}
+	}
+	if f := k.Func; f != nil {
+		p.heading("Calls of the named function")
+		p.burst(&f.Burst)
+		p.field("calls", fmt.Sprintf("%s of %s", count(f.Calls), quote(strings.Join(f.Functions[:min(len(f.Functions), maxItems)], ", "), maxSentence)))
 	}
 	if t := k.TCP; t != nil && len(t.Connections) > 0 {
 		p.heading("Connections that sent something again, or were reset")

@@ -3,6 +3,8 @@ package request
 import (
 	"sort"
 
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -92,6 +94,26 @@ func (d *finder) dropOverlapping(tasks []timeline.Task) {
 				break
 			}
 		}
+	}
+}
+
+// byCalls makes requests of the calls of a function. One that the trace does not have from
+// its beginning to its end is none.
+func (d *finder) byCalls(calls []events.Call) {
+	role := d.roleOf("function", Function, "", keyNone)
+	for _, c := range calls {
+		g, ok := d.t.G(gotrace.GoID(c.Goroutine))
+		if !ok || d.h.of[g] == nil {
+			continue
+		}
+		gr := &d.t.Gs[g]
+		from, to := timeline.Time(c.From), timeline.Time(c.To)
+		if from < max(gr.Start(), d.t.Start) || to > min(gr.End(), d.t.End) {
+			continue
+		}
+		seg := sort.Search(len(gr.Segs), func(i int) bool { return gr.Segs[i].End > from })
+		d.carried[g] = true
+		d.add(role, Request{Parts: d.parts(Part{g, from, to})}, d.examine(g, seg, from, to))
 	}
 }
 

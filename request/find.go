@@ -19,9 +19,12 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
 	}
-	if o.Func != nil {
+	switch {
+	case o.Func != nil && o.Calls != nil:
+		d.byCalls(o.Calls)
+	case o.Func != nil:
 		d.byFunction()
-	} else {
+	default:
 		annotated := d.annotations()
 		d.known()
 		d.generic()

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -129,4 +130,7 @@ type Options struct {
 	// Func, if not nil, defines requests: the intervals in which a function
 	// that it matches is on the stack at every blocking event.
 	Func *regexp.Regexp
+	// Calls, if not nil, are the calls of that function as the kernel's probes saw them:
+	// each is a request, also one in which nothing else was recorded.
+	Calls []events.Call
 }

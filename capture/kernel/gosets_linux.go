@@ -4,12 +4,17 @@ package kernel
 
 import (
 	"cmp"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
 
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/capture/symbols"
@@ -25,18 +30,27 @@ func function(b *symbols.Binary, name string) (symbols.Func, error) {
 }
 
 // inside is where a function is watched, when it has begun.
-func inside(b *symbols.Binary, name string) ([]uint64, error) {
+func inside(b *symbols.Binary, name string) ([]site, error) {
 	f, err := function(b, name)
 	if err != nil {
 		return nil, err
 	}
-	site, err := b.Enter(f)
-	return []uint64{site}, err
+	addr, err := b.Enter(f)
+	return []site{{addr: addr}}, err
+}
+
+// at are sites.
+func at(addrs []uint64) (list []site) {
+	for _, a := range addrs {
+		list = append(list, site{addr: a})
+	}
+	return list
 }
 
 // cgoSites are in runtime.cgocall: at its first instruction, where the stack is still the
 // caller's, and where it says that C has ended.
-func cgoSites(b *symbols.Binary) (map[string][]uint64, error) {
+func cgoSites(w *watcher) (map[string][]site, error) {
+	b := w.names.bin
 	f, err := function(b, "runtime.cgocall")
 	if err != nil {
 		return nil, err
@@ -49,16 +63,17 @@ func cgoSites(b *symbols.Binary) (map[string][]uint64, error) {
 	if begin != f.Entry || len(end) == 0 {
 		return nil, fmt.Errorf("%w: runtime.cgocall of %s is not as it is known", ErrUnsupported, b.GoVersion())
 	}
-	return map[string][]uint64{cgoProgWhylateEnter: {begin}, cgoProgWhylateDone: end}, nil
+	return map[string][]site{cgoProgWhylateEnter: {{addr: begin}}, cgoProgWhylateDone: at(end)}, nil
 }
 
-func cgoReturnSites(b *symbols.Binary) (map[string][]uint64, error) {
-	sites, err := cgoSites(b)
+func cgoReturnSites(w *watcher) (map[string][]site, error) {
+	sites, err := cgoSites(w)
 	if err != nil {
 		return nil, err
 	}
+	b := w.names.bin
 	f, _ := b.Func("runtime.cgocall")
-	if sites[cgoProgWhylateBack] = b.Returns(f); len(sites[cgoProgWhylateBack]) == 0 {
+	if sites[cgoProgWhylateBack] = at(b.Returns(f)); len(sites[cgoProgWhylateBack]) == 0 {
 		return nil, fmt.Errorf("%w: runtime.cgocall of %s does not return", ErrUnsupported, b.GoVersion())
 	}
 	return sites, nil
@@ -68,27 +83,105 @@ func waitForReturn(s *ebpf.CollectionSpec) error {
 	return s.Variables[cgoVarWaitForReturn].Set(true)
 }
 
-func allocSites(b *symbols.Binary) (map[string][]uint64, error) {
-	at, err := inside(b, "runtime.profilealloc")
+func allocSites(w *watcher) (map[string][]site, error) {
+	b := w.names.bin
+	alloc, err := inside(b, "runtime.profilealloc")
 	if err == nil {
 		// Without it the linker turns sampling off.
 		_, err = function(b, "runtime.MemProfile")
 	}
-	return map[string][]uint64{allocProgWhylateAlloc: at}, err
+	return map[string][]site{allocProgWhylateAlloc: alloc}, err
 }
 
-func statusSites(b *symbols.Binary) (map[string][]uint64, error) {
-	at, err := inside(b, "runtime.casgstatus")
-	return map[string][]uint64{goschedProgWhylateStatus: at}, err
+func statusSites(w *watcher) (map[string][]site, error) {
+	b := w.names.bin
+	status, err := inside(b, "runtime.casgstatus")
+	return map[string][]site{goschedProgWhylateStatus: status}, err
 }
 
-func gcSites(b *symbols.Binary) (map[string][]uint64, error) {
+func gcSites(w *watcher) (map[string][]site, error) {
+	b := w.names.bin
 	begin, err := inside(b, "runtime.(*gcControllerState).startCycle")
 	if err != nil {
 		return nil, err
 	}
 	end, err := inside(b, "runtime.gcMarkTermination")
-	return map[string][]uint64{gcProgWhylateBegin: begin, gcProgWhylateEnd: end}, err
+	return map[string][]site{gcProgWhylateBegin: begin, gcProgWhylateEnd: end}, err
+}
+
+// functionSites are in the functions that the user named.
+func functionSites(w *watcher) (map[string][]site, error) {
+	if w.re == nil {
+		return nil, errors.New("no function is named")
+	}
+	b := w.names.bin
+	sites := map[string][]site{}
+	var last error
+	for f := range b.Funcs() {
+		if !w.re.MatchString(f.Name) {
+			continue
+		}
+		enter, err := b.Enter(f)
+		returns := b.Returns(f)
+		if err == nil && len(returns) == 0 {
+			err = fmt.Errorf("%s does not return", f.Name)
+		}
+		if err != nil {
+			last = err
+			continue
+		}
+		if len(w.named) == events.MaxFunctions {
+			return nil, fmt.Errorf("more than %d functions match %q", events.MaxFunctions, w.re)
+		}
+		sites[functionProgWhylateEnter] = append(sites[functionProgWhylateEnter], site{enter, uint64(len(w.named))})
+		sites[functionProgWhylateLeave] = append(sites[functionProgWhylateLeave], at(returns)...)
+		w.named = append(w.named, events.Text(f.Name))
+	}
+	if len(w.named) == 0 {
+		return nil, errors.Join(fmt.Errorf("no function matches %q; one that is inlined everywhere is none", w.re), last)
+	}
+	return sites, nil
+}
+
+// drain takes the calls that the programs told.
+func (w *watcher) drain() error {
+	if w.ring == nil {
+		return nil
+	}
+	w.ring.SetDeadline(time.Now())
+	var rec ringbuf.Record
+	for {
+		err := w.ring.ReadInto(&rec)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read calls of functions: %w", err)
+		}
+		const callBytes = 32
+		if len(rec.RawSample) < callBytes {
+			return fmt.Errorf("read calls of functions: one of %d bytes, they have %d", len(rec.RawSample), callBytes)
+		}
+		word := func(i int) int64 { return int64(binary.NativeEndian.Uint64(rec.RawSample[8*i:])) }
+		room, err := w.take(&events.Call{Goroutine: word(0), From: word(1), To: word(2), Func: int(word(3))})
+		if err != nil {
+			return err
+		}
+		if !room {
+			return errors.New("the file reached its bound")
+		}
+		w.n++
+	}
+}
+
+// calls are about those of functions that the user named.
+func (w *watcher) calls(a *events.After) error {
+	if err := w.drain(); err != nil {
+		return err
+	}
+	b, err := w.burst()
+	a.Func = &events.Calls{Burst: b, Functions: w.named, Calls: w.n}
+	return err
 }
 
 // cgo is what is known of the functions of C.

@@ -22,6 +22,7 @@ package kernel
 import (
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"time"
 
@@ -47,6 +48,8 @@ type Options struct {
 	// [events.Clock]. One that cannot be recorded is said in After.Missing.
 	Sets []string
 
+	// Func matches the functions whose calls [events.Func] records, 64 at most.
+	Func *regexp.Regexp
 	// Each is given every stretch that is written, and Interim, about once in Every, what the
 	// bursts have counted so far: both by one goroutine, until Recorder.Stop returns. They
 	// may be nil; they must not keep what they are given, and not be slow.

@@ -110,7 +110,7 @@ func (r *Recorder) open(name string, pid int, o Options) (burst, error) {
 	case events.TCP:
 		return watchConnections(pid, r.probes.types)
 	}
-	return watch(name, pid, r.probes.types, cmp.Or(o.share, share), o.Stay)
+	return watch(name, pid, r.probes.types, o, func(c *events.Call) (bool, error) { return r.w.WriteCall(c) })
 }
 
 // conclude ends a burst and keeps what it counted. The stretches are worth having without
@@ -181,7 +181,7 @@ func (r *Recorder) finish() {
 	r.fail(err)
 	r.after.Stretches = r.w.Stretches
 	c := &r.counted
-	r.after.Readings, r.after.Cgo, r.after.Allocs, r.after.GC, r.after.Waits, r.after.TCP = c.Readings, c.Cgo, c.Allocs, c.GC, c.Waits, c.TCP
+	r.after.Readings, r.after.Cgo, r.after.Allocs, r.after.GC, r.after.Waits, r.after.TCP, r.after.Func = c.Readings, c.Cgo, c.Allocs, c.GC, c.Waits, c.TCP, c.Func
 	r.after.Programs = append(r.after.Programs, c.Programs...)
 	r.after.Missing = append(r.after.Missing, c.Missing...)
 	if r.err == nil {

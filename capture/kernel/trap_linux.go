@@ -23,46 +23,65 @@ func trapped(n int) int { return inner(n) + 1 }
 //go:noinline
 func inner(n int) int { return n ^ 1 }
 
-// trapCost is how many ns of CPU time it takes a thread of this machine to go to the
-// kernel and back for a probe in a function, where the instruction is one that the kernel
-// emulates. It is measured once, with a function of this program, in 4 ms.
-var trapCost = sync.OnceValues(func() (ns float64, err error) {
+// traps are how many ns of CPU time it takes a thread of this machine to go to the kernel
+// and back for a probe in a function: where the instruction is one that the kernel
+// emulates, and where it lets it run for itself, as at the end of a function.
+type traps struct{ cheap, dear float64 }
+
+// trapCosts measures it once, with a function of this program, in some ten ms.
+var trapCosts = sync.OnceValues(func() (t traps, err error) {
 	const self = "/proc/self/exe"
 	b, err := symbols.Open(self)
 	if err != nil {
-		return 0, err
+		return t, err
 	}
-	sites, err := inside(b, "github.com/whylate/whylate/capture/kernel.trapped")
+	f, err := function(b, "github.com/whylate/whylate/capture/kernel.trapped")
 	if err != nil {
-		return 0, err
+		return t, err
 	}
-	offset, ok := b.Offset(sites[0])
-	if !ok {
-		return 0, fmt.Errorf("%#x is not in the executable", sites[0])
+	enter, err := b.Enter(f)
+	if err != nil {
+		return t, err
+	}
+	returns := b.Returns(f)
+	if len(returns) == 0 {
+		return t, fmt.Errorf("%s does not return", f.Name)
 	}
 	var o trapObjects
 	if err := loadTrapObjects(&o, nil); err != nil {
-		return 0, err
+		return t, err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	exe, err := link.OpenExecutable(self)
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	without := callCost()
-	l, err := exe.UprobeMulti(nil, o.WhylateTrap, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(os.Getpid())})
-	if err != nil {
-		return 0, err
+	for _, x := range []struct {
+		addr uint64
+		cost *float64
+	}{{enter, &t.cheap}, {returns[0], &t.dear}} {
+		offset, ok := b.Offset(x.addr)
+		if !ok {
+			return t, fmt.Errorf("%#x is not in the executable", x.addr)
+		}
+		l, err := exe.UprobeMulti(nil, o.WhylateTrap, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(os.Getpid())})
+		if err != nil {
+			return t, err
+		}
+		*x.cost = max(callCost()-without, 1)
+		if err := l.Close(); err != nil {
+			return t, err
+		}
 	}
-	with := callCost()
-	return max(with-without, 1), l.Close()
+	return t, nil
 })
 
 // callCost is the CPU time of one call of trapped, the least of some measurements.
 func callCost() (ns float64) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const calls, times = 500, 4
+	const calls, times = 200, 4
 	for range times {
 		from := threadCPU()
 		n := 0

@@ -7,16 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/whylate/whylate/capture/kernel/events"
-	"github.com/whylate/whylate/capture/symbols"
 )
 
 const (
@@ -42,18 +43,24 @@ const (
 type goSet struct {
 	load func() (*ebpf.CollectionSpec, error)
 	// sites are where each program belongs.
-	sites func(*symbols.Binary) (map[string][]uint64, error)
+	sites func(*watcher) (map[string][]site, error)
 	// prepare sets what else the programs have to know; it may be nil.
 	prepare func(*ebpf.CollectionSpec) error
 	result  func(*watcher, *events.After) error
 	// stays says that it is cheap enough for the whole recording.
 	stays bool
+	// dear is the part of its hits where the kernel lets the instruction run for itself.
+	dear float64
 }
+
+// site is where a probe belongs, and what its program is told of it.
+type site struct{ addr, cookie uint64 }
 
 var goSets = map[string]goSet{
 	events.Cgo:       {load: loadCgo, sites: cgoSites, result: (*watcher).cgo},
-	events.CgoReturn: {load: loadCgo, sites: cgoReturnSites, prepare: waitForReturn, result: (*watcher).cgo},
+	events.CgoReturn: {load: loadCgo, sites: cgoReturnSites, prepare: waitForReturn, result: (*watcher).cgo, dear: 1. / 3},
 	events.Alloc:     {load: loadAlloc, sites: allocSites, result: (*watcher).allocs, stays: true},
+	events.Func:      {load: loadFunction, sites: functionSites, result: (*watcher).calls, stays: true, dear: 1. / 2},
 	events.GC:        {load: loadGc, sites: gcSites, result: (*watcher).cycles, stays: true},
 	events.Gosched:   {load: loadGosched, sites: statusSites, result: (*watcher).waits},
 }
@@ -71,23 +78,33 @@ type watcher struct {
 
 	from, cpu int64 // when it began
 	short     bool
+
+	// What follows is for events.Func.
+	re    *regexp.Regexp
+	named []string
+	ring  *ringbuf.Reader
+	take  func(*events.Call) (room bool, err error)
+	n     int64
 }
 
-// watch begins to watch functions of a process.
-func watch(set string, pid int, types *btf.Cache, share float64, stay bool) (_ *watcher, err error) {
+// watch begins to watch functions of a process; take is given the calls of those that the
+// user named.
+func watch(set string, pid int, types *btf.Cache, o Options, take func(*events.Call) (bool, error)) (_ *watcher, err error) {
 	s, ok := goSets[set]
 	if !ok {
 		return nil, fmt.Errorf("there is no set of probes %q", set)
 	}
-	s.stays = s.stays || stay
-	w := &watcher{goSet: s, set: set, clock: cpuClock(pid), share: share}
-	if w.hitNS, err = trapCost(); err != nil {
+	s.stays = s.stays || o.Stay
+	w := &watcher{goSet: s, set: set, clock: cpuClock(pid), share: cmp.Or(o.share, share), re: o.Func, take: take}
+	traps, err := trapCosts()
+	if err != nil {
 		return nil, fmt.Errorf("measure what a probe in a function takes: %w", err)
 	}
+	w.hitNS = s.dear*traps.dear + (1-s.dear)*traps.cheap
 	if w.names, err = namesOf(pid); err != nil {
 		return nil, err
 	}
-	sites, err := s.sites(w.names.bin)
+	sites, err := s.sites(w)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +134,11 @@ func watch(set string, pid int, types *btf.Cache, share float64, stay bool) (_ *
 	if w.coll, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
 		return nil, err
 	}
+	if ring := w.coll.Maps[functionMapWhylateCalls]; set == events.Func {
+		if w.ring, err = ringbuf.NewReader(ring); err != nil {
+			return nil, errors.Join(err, w.close())
+		}
+	}
 	if err := w.attach(pid, sites); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
@@ -124,7 +146,7 @@ func watch(set string, pid int, types *btf.Cache, share float64, stay bool) (_ *
 }
 
 // attach lets the programs run where they belong.
-func (w *watcher) attach(pid int, sites map[string][]uint64) (err error) {
+func (w *watcher) attach(pid int, sites map[string][]site) (err error) {
 	exe, err := link.OpenExecutable(executable(pid))
 	if err != nil {
 		return err
@@ -136,14 +158,15 @@ func (w *watcher) attach(pid int, sites map[string][]uint64) (err error) {
 	// The program that removes something from a table comes first: what is seen to begin
 	// is seen to end.
 	for _, name := range slices.Sorted(maps.Keys(sites)) {
-		offsets := make([]uint64, len(sites[name]))
-		for i, addr := range sites[name] {
-			var ok bool
-			if offsets[i], ok = w.names.bin.Offset(addr); !ok {
-				return fmt.Errorf("%#x is not in the executable", addr)
+		o := &link.UprobeMultiOptions{PID: uint32(pid)}
+		for _, s := range sites[name] {
+			offset, ok := w.names.bin.Offset(s.addr)
+			if !ok {
+				return fmt.Errorf("%#x is not in the executable", s.addr)
 			}
+			o.Addresses, o.Cookies = append(o.Addresses, offset), append(o.Cookies, s.cookie)
 		}
-		l, err := exe.UprobeMulti(nil, w.coll.Programs[name], &link.UprobeMultiOptions{Addresses: offsets, PID: uint32(pid)})
+		l, err := exe.UprobeMulti(nil, w.coll.Programs[name], o)
 		if err != nil {
 			return err
 		}
@@ -170,6 +193,9 @@ func (w *watcher) counts() (hits, lost int64, err error) {
 // look compares what was taken with what may be: a part of what the process would use
 // itself if it went on like this.
 func (w *watcher) look() (end bool, err error) {
+	if err := w.drain(); err != nil {
+		return true, err
+	}
 	hits, _, err := w.counts()
 	if err != nil {
 		return true, err
@@ -209,6 +235,9 @@ func (w *watcher) close() (err error) {
 		err = errors.Join(err, l.Close())
 	}
 	w.links = nil
+	if w.ring != nil {
+		err = errors.Join(err, w.ring.Close())
+	}
 	if w.coll != nil {
 		w.coll.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -229,6 +230,47 @@ func TestWaitsOfGoroutinesAreThoseThatTheyMeasure(t *testing.T) {
 	}
 	if w.Goroutine != 1 {
 		t.Errorf("goroutine %d waited longest, it is 1", w.Goroutine)
+	}
+}
+
+func TestCallsOfANamedFunctionAreWhenItSaysItRan(t *testing.T) {
+	needEBPF(t)
+	p := run(t, built(t, "gotarget", "-ldflags=-s -w"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.Func}, Func: regexp.MustCompile(`^main\.handle$`), share: much})
+	from := monotonic()
+	said := p.do("handle", 50, 2_000_000)
+	to := monotonic()
+	got := rec.stop()
+	f := got.After.Func
+	if f == nil {
+		t.Fatalf("%+v", got.After.Missing)
+	}
+	if !slices.Equal(f.Functions, []string{"main.handle"}) || f.Calls != 50 || len(got.Calls) != 50 || f.Hits != 50*3*2 || f.Lost != 0 {
+		t.Fatalf("%+v, %d calls in the file", f, len(got.Calls))
+	}
+	var sum int64
+	seen := map[int64]bool{}
+	for _, c := range got.Calls {
+		if c.From < from || c.To > to || c.To-c.From < 2_000_000 || seen[c.Goroutine] || c.Func != 0 {
+			t.Errorf("%+v, between %d and %d", c, from, to)
+		}
+		seen[c.Goroutine] = true
+		sum += c.To - c.From
+	}
+	near(t, "ns in the function", sum, int64(said[1]), 0.02, 0)
+}
+
+func TestFunctionsThatCannotBeWatchedAreSaid(t *testing.T) {
+	needEBPF(t)
+	p := run(t, built(t, "gotarget"))
+	for re, want := range map[string]string{`^main\.nobody$`: "no function", `.`: "more than", "": "named"} {
+		o := Options{Sets: []string{events.Func}}
+		if re != "" {
+			o.Func = regexp.MustCompile(re)
+		}
+		if m := record(t, p.pid(), o).stop().After.Missing; len(m) != 1 || !strings.Contains(m[0].Why, want) {
+			t.Errorf("%q: %+v, want %q", re, m, want)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/whylate/whylate/capture/dependency"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/evidence"
@@ -51,13 +52,13 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
 	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
 	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
-	fs.BoolVar(&f.noKernel, "no-kernel", false, "leave out the kernel's scheduling events of a local process (eBPF; to record them needs root, or CAP_BPF and CAP_PERFMON)")
-	fs.StringSliceVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events: clock (the usual one), cgo, cgo-return, alloc, gc, gosched, tcp")
+	fs.StringSliceVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events: clock (the usual one), cgo, cgo-return, alloc, gc, gosched, tcp, func=REGEXP (calls of a function, which are the requests if there is no --request)")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
-// registerHost registers the flag that applies to files too.
+// registerHost registers the flags that apply to files too.
 func (f *recordFlags) registerHost(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.noKernel, "no-kernel", false, "leave out the kernel's scheduling events of a local process (eBPF; to record them needs root, or CAP_BPF and CAP_PERFMON)")
 	fs.BoolVar(&f.noHost, "no-host", false, "leave out what the machine knows of a local process (threads, cgroup, pressure, scheduling events)")
 }
 
@@ -79,31 +80,39 @@ func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error)
 	if err := checkDuration(f.duration); err != nil {
 		return o, err
 	}
-	if err := f.checkProbes(); err != nil {
+	sets, re, err := f.sets()
+	if err != nil {
 		return o, usageError{err}
 	}
 	deps, err := f.dependencies()
 	if err != nil {
 		return o, usageError{err}
 	}
-	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, NoKernel: f.noKernel, Probes: f.probes, Dependencies: deps, Capture: pprofhttp.Options{
+	return diagnose.RecordOptions{Target: t, NoHost: f.noHost, NoKernel: f.noKernel, Probes: sets, Func: re, Dependencies: deps, Capture: pprofhttp.Options{
 		For: f.duration, MaxBytes: int64(f.maxBytes), NoCPUProfile: f.noCPUProfile,
 		AllGoroutines: f.allGoroutines, KeepOnCancel: true, Progress: p.show,
 	}}, nil
 }
 
-// checkProbes refuses sets that there are not.
-func (f *recordFlags) checkProbes() error {
+// sets reads --probes: the sets of probes, and the functions of func=REGEXP.
+func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
+	if len(f.probes) > 0 && (f.noKernel || f.noHost) {
+		return nil, nil, errors.New("--probes asks for probes in the kernel, --no-kernel and --no-host for none")
+	}
 	known := diagnose.ProbeSets()
 	for _, p := range f.probes {
-		if !slices.Contains(known, p) {
-			return fmt.Errorf("--probes: there is no set %q; there are %s", p, strings.Join(known, ", "))
+		name, expr, isFunc := strings.Cut(p, "=")
+		switch {
+		case !slices.Contains(known, name) || isFunc != (name == events.Func):
+			return nil, nil, fmt.Errorf("--probes: there is no set %q; there are %s", p, strings.Replace(strings.Join(known, ", "), events.Func, "func=REGEXP", 1))
+		case isFunc:
+			if re, err = regexp.Compile(expr); err != nil {
+				return nil, nil, fmt.Errorf("--probes: %w", err)
+			}
 		}
+		list = append(list, name)
 	}
-	if len(f.probes) > 0 && (f.noKernel || f.noHost) {
-		return errors.New("--probes asks for probes in the kernel, --no-kernel and --no-host for none")
-	}
-	return nil
+	return list, re, nil
 }
 
 // dependencies reads who is to be asked; errors hold no part of what was given, it may
@@ -225,6 +234,8 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 					return usageError{err}
 				}
 				o.Analyse.Request = re
+			} else {
+				o.Analyse.Request = record.Func
 			}
 			if baseline != "" {
 				in, err := evidence.Open(baseline, evidence.Options{MaxTrace: diagnose.MaxTrace})

@@ -11,7 +11,7 @@ import (
 
 // What the lists in the last line may hold.
 const (
-	MaxFunctions = 64 // of C
+	MaxFunctions = 64 // of C, and of those that the user named
 	MaxSites     = 64
 	MaxCallers   = 16
 	// MaxConnections is how many with which something was wrong.
@@ -41,6 +41,26 @@ func Text(name string) string {
 	return name[:cut]
 }
 
+// Bursts are those of the sets of probes in functions of the process.
+func (a *After) Bursts() (list []*Burst) {
+	if a.Cgo != nil {
+		list = append(list, &a.Cgo.Burst)
+	}
+	if a.Allocs != nil {
+		list = append(list, &a.Allocs.Burst)
+	}
+	if a.GC != nil {
+		list = append(list, &a.GC.Burst)
+	}
+	if a.Waits != nil {
+		list = append(list, &a.Waits.Burst)
+	}
+	if a.Func != nil {
+		list = append(list, &a.Func.Burst)
+	}
+	return list
+}
+
 // check tells what cannot be in what was counted.
 func (a *After) check() error {
 	var c checker
@@ -53,8 +73,11 @@ func (a *After) check() error {
 			c.stack(x.Stack)
 		}
 	}
+	for _, b := range a.Bursts() {
+		c.span(b.FromNS, b.ToNS)
+		c.counts(b.Hits, b.HitNS, b.Lost)
+	}
 	if g := a.Cgo; g != nil {
-		c.burst(&g.Burst)
 		c.counts(int64(g.More))
 		c.most("functions", len(g.Functions), MaxFunctions)
 		for i := range g.Functions {
@@ -69,7 +92,6 @@ func (a *After) check() error {
 		}
 	}
 	if m := a.Allocs; m != nil {
-		c.burst(&m.Burst)
 		c.times(m.Samples, m.Bytes, m.MaxSize)
 		c.most("sites", len(m.Sites), MaxSites)
 		for _, x := range m.Sites {
@@ -78,14 +100,16 @@ func (a *After) check() error {
 		}
 	}
 	if g := a.GC; g != nil {
-		c.burst(&g.Burst)
 		c.times(g.N, g.NS, g.MaxNS)
 	}
 	if w := a.Waits; w != nil {
-		c.burst(&w.Burst)
 		c.times(w.N, w.NS, w.MaxNS)
 		c.counts(w.Goroutine)
 		c.histogram(w.Histogram)
+	}
+	if f := a.Func; f != nil {
+		c.counts(f.Calls)
+		c.most("functions", len(f.Functions), MaxFunctions)
 	}
 	if t := a.TCP; t != nil {
 		c.span(t.FromNS, t.ToNS)
@@ -128,11 +152,6 @@ func (c *checker) times(n, sum, longest int64) {
 	if longest > sum {
 		c.bad("%w: the longest is longer than all together", evidence.ErrMalformed)
 	}
-}
-
-func (c *checker) burst(b *Burst) {
-	c.span(b.FromNS, b.ToNS)
-	c.counts(b.Hits, b.HitNS, b.Lost)
 }
 
 func (c *checker) most(what string, n, most int) {

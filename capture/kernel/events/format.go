@@ -22,6 +22,8 @@ const (
 	CgoReturn = "cgo-return"
 	// Alloc: allocations that the runtime of Go samples.
 	Alloc = "alloc"
+	// Func: calls of functions that the user named.
+	Func = "func"
 	// GC: cycles of the garbage collector.
 	GC = "gc"
 	// TCP: what connections send again, and resets.
@@ -113,6 +115,8 @@ type After struct {
 	Waits  *Goroutines `json:"gosched,omitempty"`
 	// TCP is what went wrong with connections; nil if that was not recorded.
 	TCP *Connections `json:"tcp,omitempty"`
+	// Func is about the calls of functions that the user named; nil if there were none.
+	Func *Calls `json:"func,omitempty"`
 	// Programs is what the probes took, by the kernel's own count.
 	Programs []Program `json:"programs,omitempty"`
 	// CPUNS is the CPU time of reading and writing the events.
@@ -272,4 +276,22 @@ type Program struct {
 	Name string `json:"name"`
 	Runs int64  `json:"runs"`
 	NS   int64  `json:"ns"`
+}
+
+// Calls are those of functions that the user named: see [Recording.Calls].
+type Calls struct {
+	Burst
+	// Functions are the names, by the numbers that calls have.
+	Functions []string `json:"functions"`
+	// Calls is how many were written.
+	Calls int64 `json:"calls"`
+}
+
+// Call is the time for which a goroutine was in a function, of those that the user named
+// the outermost one. It stands in a line of its own, {"call":[17,0,99000,120000]}.
+type Call struct {
+	Goroutine int64
+	// Func is the number of the function in [Calls].
+	Func     int
+	From, To int64
 }

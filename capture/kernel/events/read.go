@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ const (
 	maxBytes     = 256 << 20
 	maxLine      = 1 << 20
 	maxStretches = 2_000_000
+	maxCalls     = 1_000_000
 	maxPrograms  = 64
 	// maxCPUs is what Linux can be built for.
 	maxCPUs = 8192
@@ -32,6 +34,8 @@ type Recording struct {
 	After *After
 	// Stretches are in order of the instants at which they ended.
 	Stretches []Stretch
+	// Calls are those of functions that the user named, in order of their ends.
+	Calls []Call
 
 	threads map[int]thread
 	load    []load
@@ -55,7 +59,10 @@ func read(r io.Reader, most int64) (*Recording, error) {
 	if !d.begun {
 		return nil, fmt.Errorf("read kernel events: no complete first line, the file is empty, cut or something else: %w", evidence.ErrMalformed)
 	}
-	return New(d.rec.Header, d.rec.After, d.rec.Stretches), nil
+	rec := New(d.rec.Header, d.rec.After, d.rec.Stretches)
+	rec.Calls = d.rec.Calls
+	slices.SortStableFunc(rec.Calls, func(a, b Call) int { return cmp.Compare(a.To, b.To) })
+	return rec, nil
 }
 
 // New returns a recording of what is given. It takes over stretches, of which none
@@ -82,6 +89,9 @@ func (d *decoder) add(line []byte) error {
 		return fmt.Errorf("%w: a line behind the last one", evidence.ErrMalformed)
 	case len(line) > 0 && line[0] == '[':
 		return d.stretch(line)
+	}
+	if call, ok := bytes.CutPrefix(line, []byte(`{"call":`)); ok {
+		return d.call(call)
 	}
 	var l struct {
 		After *After `json:"after"`
@@ -159,6 +169,29 @@ func (d *decoder) stretch(line []byte) error {
 		return fmt.Errorf("%w: a stretch that cannot be: %.100s", evidence.ErrMalformed, line)
 	}
 	d.rec.Stretches = append(d.rec.Stretches, s)
+	return nil
+}
+
+// call takes the rest of a line such as {"call":[17,0,99000,120000]}.
+func (d *decoder) call(rest []byte) error {
+	list, ok := bytes.CutSuffix(bytes.TrimRight(rest, "\n"), []byte("}"))
+	if !ok || len(list) == 0 || list[0] != '[' {
+		return fmt.Errorf("%w: no call: %.100q", evidence.ErrMalformed, rest)
+	}
+	n, err := numbers(list, d.nums[:])
+	if err != nil {
+		return err
+	}
+	if len(d.rec.Calls) >= maxCalls {
+		return fmt.Errorf("more than %d calls: %w", maxCalls, evidence.ErrTooLarge)
+	}
+	x := &d.nums
+	c := Call{Goroutine: x[0], Func: int(x[1]), From: x[2], To: x[3]}
+	start := d.rec.Header.StartNS
+	if n < 4 || min(x[0], x[1], x[2]) < 0 || x[1] >= MaxFunctions || c.To < c.From || c.From < start-maxSpan || c.To > start+maxSpan {
+		return fmt.Errorf("%w: a call that cannot be: %.100s", evidence.ErrMalformed, list)
+	}
+	d.rec.Calls = append(d.rec.Calls, c)
 	return nil
 }
 

@@ -51,14 +51,26 @@ func (w *Writer) Write(s *Stretch) (room bool, err error) {
 		}
 		b = strconv.AppendInt(b, v, 10)
 	}
-	b = append(b, ']', '\n')
-	w.buf = b
-	if w.left -= int64(len(b)); w.left < 0 {
+	w.buf = append(b, ']', '\n')
+	if room, err = w.line(); room && err == nil {
+		w.Stretches++
+	}
+	return room, err
+}
+
+// WriteCall adds a call, as Write does a stretch.
+func (w *Writer) WriteCall(c *Call) (room bool, err error) {
+	w.buf = fmt.Appendf(w.buf[:0], `{"call":[%d,%d,%d,%d]}`+"\n", c.Goroutine, c.Func, c.From, c.To)
+	return w.line()
+}
+
+// line writes the buffer, if there is room.
+func (w *Writer) line() (room bool, err error) {
+	if w.left -= int64(len(w.buf)); w.left < 0 {
 		w.left = 0
 		return false, nil
 	}
-	w.Stretches++
-	if _, err = w.w.Write(b); err != nil {
+	if _, err = w.w.Write(w.buf); err != nil {
 		return false, fmt.Errorf("write kernel events: %w", err)
 	}
 	return true, nil

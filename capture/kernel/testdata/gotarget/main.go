@@ -38,6 +38,31 @@ func readClock(n int) {
 	}
 }
 
+// handle sleeps for so many ns, calls itself so often, and lets the stack grow meanwhile. It
+// returns how long it took.
+//
+//go:noinline
+func handle(ns, again, depth int) int64 {
+	from := time.Now()
+	if again > 0 {
+		handle(ns/4, again-1, depth*10)
+	}
+	if grow(depth) > 0 {
+		time.Sleep(time.Duration(ns))
+	}
+	return int64(time.Since(from))
+}
+
+//go:noinline
+func grow(depth int) int {
+	var room [128]byte
+	room[depth%len(room)] = 1
+	if depth == 0 {
+		return 1
+	}
+	return grow(depth-1) + int(room[(depth+1)%len(room)])
+}
+
 func main() {
 	in := bufio.NewReader(os.Stdin)
 	fmt.Println("ready")
@@ -83,6 +108,14 @@ func main() {
 			close(stop)
 			<-gone
 			fmt.Println(int64(sum), int64(most))
+		case "handle": // x ns in the function, in a goroutine for each
+			sum := int64(0)
+			for range n {
+				done := make(chan int64)
+				go func() { done <- handle(x, 2, 100) }()
+				sum += <-done
+			}
+			fmt.Println(n, sum)
 		case "clock":
 			readClock(n)
 			fmt.Println(n)

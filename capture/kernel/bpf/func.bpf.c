@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+/* When goroutines are in functions that the user named. */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "golang.h"
+
+/* Some of the kernel's functions are for licences compatible with the GPL. */
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/*
+ * What a goroutine, known by its runtime.g, is in: the outermost of the functions. The
+ * depth tells its end from those of the functions that it calls. One that panics does not
+ * return: what follows in that goroutine belongs to it.
+ */
+struct inside {
+	__u64 goid, since;
+	__u32 fn, depth;
+};
+
+/* What the reader gets. Instants are CLOCK_MONOTONIC in ns. */
+struct call {
+	__u64 goid, from, to;
+	__u64 fn;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, struct inside);
+} whylate_inside SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} whylate_calls SEC(".maps");
+
+/* Behind the check of the stack; the cookie is the number of the function. */
+SEC("uprobe.multi")
+int whylate_enter(struct pt_regs *regs)
+{
+	__u64 g = go_g(regs);
+	struct inside first = {.goid = id_of(g), .fn = bpf_get_attach_cookie(regs), .depth = 1}, *in;
+	struct counts *c = hit();
+
+	if (!c)
+		return 0;
+	in = bpf_map_lookup_elem(&whylate_inside, &g);
+	if (in && in->goid == first.goid) {
+		++in->depth;
+		return 0;
+	}
+	first.since = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&whylate_inside, &g, &first, BPF_ANY))
+		add(&c->lost, 1);
+	return 0;
+}
+
+/* At RET. */
+SEC("uprobe.multi")
+int whylate_leave(struct pt_regs *regs)
+{
+	__u64 g = go_g(regs);
+	struct counts *c = hit();
+	struct inside *in = bpf_map_lookup_elem(&whylate_inside, &g);
+	struct call *call;
+
+	if (!c || !in || --in->depth)
+		return 0;
+	if (in->goid == id_of(g)) {
+		call = bpf_ringbuf_reserve(&whylate_calls, sizeof(*call), 0);
+		if (call) {
+			call->goid = in->goid;
+			call->from = in->since;
+			call->to = bpf_ktime_get_ns();
+			call->fn = in->fn;
+			bpf_ringbuf_submit(call, BPF_RB_NO_WAKEUP);
+		} else {
+			add(&c->lost, 1);
+		}
+	}
+	bpf_map_delete_elem(&whylate_inside, &g);
+	return 0;
+}
