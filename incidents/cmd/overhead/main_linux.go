@@ -5,6 +5,8 @@
 //
 //	go run ./cmd/overhead -rate 2500 -rounds 10
 //
+// Each set of probes is measured, with what takes their share removed as for anybody.
+//
 //	go run ./cmd/overhead -attach 1000 -kill 100
 //
 // begins and ends that many recordings of the service under load instead, and kills that many
@@ -25,9 +27,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	_ "net/http/pprof" // as services have it: without, allocations are not sampled
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +39,7 @@ import (
 	"time"
 
 	"github.com/whylate/whylate/capture/kernel"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/load"
 )
 
@@ -55,15 +60,47 @@ type recorder struct {
 
 var recorders = []recorder{
 	{"none", func(int) (func() error, error) { return func() error { return nil }, nil }},
-	{"whylate", func(pid int) (func() error, error) {
-		r, err := kernel.Start(pid, kernel.Options{W: new(bytes.Buffer)})
+	{"sched", probes()},
+	{"bpftrace runqlat", func(int) (func() error, error) { return command("bpftrace", "-e", runqlat) }},
+	{"perf sched", func(int) (func() error, error) { return command("perf", "sched", "record", "-o", os.DevNull) }},
+	{"clock", probes(events.Clock)},
+	{"perf trace", func(pid int) (func() error, error) {
+		return command("perf", "trace", "-s", "-e", "clock_gettime", "-p", strconv.Itoa(pid))
+	}},
+	{"alloc", probes(events.Alloc)},
+	{"gc", probes(events.GC)},
+	{"tcp", probes(events.TCP)},
+	{"cgo", probes(events.Cgo)},
+	{"gosched", probes(events.Gosched)},
+	{"func", probes(events.Func)},
+	{"bpftrace casgstatus", func(pid int) (func() error, error) {
+		return command("bpftrace", "-p", strconv.Itoa(pid), "-e", fmt.Sprintf(casgstatus, pid, pid))
+	}},
+}
+
+// casgstatus is the same job as that of the set gosched.
+const casgstatus = `uprobe:/proc/%d/exe:runtime.casgstatus { if (reg("cx") == 1) { @s[reg("ax")] = nsecs; }
+	if (reg("bx") == 1 && reg("cx") == 2) { $n = @s[reg("ax")]; if ($n) { @us = hist((nsecs - $n) / 1000); delete(@s[reg("ax")]); } } }
+interval:s:3600 { printf("%d"); }`
+
+// probes records the stretches of threads, and sets of probes beside them.
+func probes(sets ...string) func(int) (func() error, error) {
+	if sets == nil {
+		sets = []string{}
+	}
+	return func(pid int) (func() error, error) {
+		r, err := kernel.Start(pid, kernel.Options{W: new(bytes.Buffer), Sets: sets, Func: regexp.MustCompile(`^main\.answer$`)})
 		if err != nil {
 			return nil, err
 		}
-		return func() error { _, err := r.Stop(); return err }, nil
-	}},
-	{"bpftrace", func(int) (func() error, error) { return command("bpftrace", "-e", runqlat) }},
-	{"perf sched", func(int) (func() error, error) { return command("perf", "sched", "record", "-o", os.DevNull) }},
+		return func() error {
+			after, err := r.Stop()
+			if len(after.Missing) > 0 {
+				err = errors.Join(err, fmt.Errorf("not recorded: %+v", after.Missing))
+			}
+			return err
+		}, nil
+	}
 }
 
 // command starts a program that records until it is interrupted.
@@ -94,8 +131,13 @@ func main() {
 	rounds := flag.Int("rounds", 10, "number of windows with each recorder")
 	attached := flag.Int("attach", 0, "begin and end that many `recordings` instead")
 	killed := flag.Int("kill", 0, "kill that many `recorders` instead")
+	only := flag.String("only", "", "a regular `expression` for the recorders to compare with none")
 	flag.Parse()
-	do := func(pid int, url string) error { return compare(pid, url, *rate, *window, *rounds) }
+	re, err := regexp.Compile(*only)
+	if err != nil {
+		log.Fatal(err)
+	}
+	do := func(pid int, url string) error { return compare(pid, url, *rate, *window, *rounds, re) }
 	if *attached > 0 || *killed > 0 {
 		do = func(pid int, url string) error { return attach(pid, url, *rate, *attached, *killed) }
 	}
@@ -118,11 +160,14 @@ func serve() error {
 	}
 	fmt.Println(l.Addr())
 	o := order{1, []string{"a line of an order", "another one", "and a third"}, 12.5}
-	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		priced := make(chan order)
-		go func() { x := o; x.Total *= 1.19; priced <- x }()
-		_ = json.NewEncoder(w).Encode(<-priced) // the client has gone: nobody to tell
-	}))
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, o) }))
+}
+
+//go:noinline
+func answer(w http.ResponseWriter, o order) {
+	priced := make(chan order)
+	go func() { x := o; x.Total *= 1.19; priced <- x }()
+	_ = json.NewEncoder(w).Encode(<-priced) // the client has gone: nobody to tell
 }
 
 // run does something with the service.
@@ -149,15 +194,15 @@ func run(do func(pid int, url string) error) error {
 }
 
 // compare measures what each of the recorders costs the service.
-func compare(pid int, url string, rate float64, window time.Duration, rounds int) error {
+func compare(pid int, url string, rate float64, window time.Duration, rounds int, only *regexp.Regexp) error {
 	use := slices.DeleteFunc(slices.Clone(recorders), func(r recorder) bool {
 		program, _, _ := strings.Cut(r.name, " ")
 		_, err := exec.LookPath(program)
-		missing := err != nil && r.name != "none" && r.name != "whylate"
+		missing := err != nil && (program == "perf" || program == "bpftrace")
 		if missing {
-			fmt.Printf("%s is not installed: left out\n", program)
+			fmt.Printf("%s is not installed: left out\n", r.name)
 		}
-		return missing
+		return missing || only != nil && !only.MatchString(r.name) && r.name != "none"
 	})
 	ratios, costs := map[string][]float64{}, map[string][]float64{}
 	for round := range rounds {
@@ -174,10 +219,10 @@ func compare(pid int, url string, rate float64, window time.Duration, rounds int
 			ratios[name] = append(ratios[name], us/cost["none"])
 		}
 	}
-	fmt.Printf("%-12s %14s   %s\n", "recorder", "us per request", "ratio to none in the same round: median (quartiles)")
+	fmt.Printf("%-20s %14s   %s\n", "recorder", "us per request", "ratio to none in the same round: median (quartiles)")
 	for _, r := range use {
 		q := quartiles(ratios[r.name])
-		fmt.Printf("%-12s %14.1f   %.3f (%.3f to %.3f)\n", r.name, quartiles(costs[r.name])[1], q[1], q[0], q[2])
+		fmt.Printf("%-20s %14.1f   %.3f (%.3f to %.3f)\n", r.name, quartiles(costs[r.name])[1], q[1], q[0], q[2])
 	}
 	return nil
 }
