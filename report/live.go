@@ -54,7 +54,9 @@ func WriteLive(w io.Writer, l *Live, opts TerminalOptions) error {
 	if opts.Width > 0 {
 		p.width = min(max(opts.Width, minWidth), maxWidth)
 	}
-	p.line(p.styled(fmt.Sprintf("%s, process %d, after %s", quote(l.Name, maxName), l.PID, duration(l.At)), strong))
+	for _, s := range wrap(fmt.Sprintf("%s, process %d, after %s", quote(l.Name, maxName), l.PID, duration(l.At)), p.width) {
+		p.line(p.styled(s, strong))
+	}
 	seconds := float64(max(l.NS, 1)) / 1e9
 	p.field("CPU", fmt.Sprintf("%.2f of %s by %s", float64(l.OnNS)/1e9/seconds, counted(l.CPUs, "CPU"), counted(l.Threads, "thread")))
 	p.liveWaits("run queue", &l.Queue, seconds)
@@ -84,7 +86,7 @@ func (p *page) liveWaits(name string, w *Waits, seconds float64) {
 		p.field(name, "none")
 		return
 	}
-	p.field(name, fmt.Sprintf("%.0f waits a second, mean %s, 99 %% below %s, the longest %s", float64(w.N)/seconds, duration(w.NS/w.N), duration(Below(w.Histogram, 0.99)), duration(w.MaxNS)))
+	p.field(name, fmt.Sprintf("%.3g waits a second, mean %s, 99 %% below %s, the longest %s", float64(w.N)/seconds, duration(w.NS/w.N), duration(Below(w.Histogram, 0.99)), duration(w.MaxNS)))
 	p.line(strings.Repeat(" ", fieldColumn) + strip(w.Histogram))
 }
 
@@ -113,7 +115,7 @@ func (p *page) liveCounts(l *Live, seconds float64) {
 		s := "no waits"
 		if n := w.N - was.N; n > 0 {
 			h := minus(w.Histogram, was.Histogram)
-			s = fmt.Sprintf("%.0f waits a second of runnable ones, mean %s, 99 %% below %s; the longest so far %s", float64(n)/seconds, duration((w.NS-was.NS)/n), duration(Below(h, 0.99)), duration(w.MaxNS))
+			s = fmt.Sprintf("%.3g waits a second of runnable ones, mean %s, 99 %% below %s; the longest so far %s", float64(n)/seconds, duration((w.NS-was.NS)/n), duration(Below(h, 0.99)), duration(w.MaxNS))
 		}
 		p.field("goroutines", s+ended(&w.Burst))
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"time"
 
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -143,6 +144,38 @@ func mixed() *Diagnosis {
 }
 
 const attack = "\x1b]0;owned\x07\x1b[31mred\u202egnp.exe\u2066 \r\n\x9b2J\u009b2J\u200bzero\u200dwidth \xff\xfe שלום ﷽ z̴̡̢̛̗̘̙̜̝ 日本語 \u2028 tail\t\x00"
+
+// probed is healthy, with all that probes can count.
+func probed() *Diagnosis {
+	d := healthy()
+	burst := events.Burst{FromNS: 1, ToNS: 5_000_000_001, Hits: 2190, HitNS: 880}
+	short := burst
+	short.ToNS, short.Short, short.Lost = 1_200_000_001, true, 3
+	d.Kernel = &Kernel{
+		RunQueue: &events.HeatMap{FromNS: 1, StepNS: 100_000_000, Columns: []events.Histogram{
+			{}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 900}, {12: 7, 15: 100, 20: 3}, {10: 1, 22: 1},
+		}},
+		Clock: &events.Readings{FromNS: 0, ToNS: 1_000_000_000, Calls: 4_000, NS: 1_600_000, MaxNS: 9_000, Callers: []events.Caller{
+			{N: 90, Stack: events.Stack{"time.now", "time.Now", "main.stamp", "main.handle"}},
+			{N: 1, Stack: events.Stack{"runtime.nanotime1", "runtime.sysmon"}},
+		}},
+		Cgo: &events.CgoCalls{Burst: burst, More: 2, Functions: []events.CFunction{
+			{Name: "compress", Calls: 1095, NS: 556_000_000, MaxNS: 18_800_000, Goroutine: 64, Histogram: events.Histogram{15: 900, 16: 150, 24: 45},
+				Stack: events.Stack{"runtime.cgocall", "main._Cfunc_compress", "main.pack", "main.handle"}, Back: &events.Back{Calls: 1095, NS: 1_000_000, MaxNS: 90_000}},
+			{Name: "a_function_of_C_with_a_name_that_needs_its_own_line", Calls: 1, NS: 900, MaxNS: 900, Histogram: events.Histogram{9: 1}},
+		}},
+		GC:      &events.Cycles{Burst: burst, N: 5, NS: 3_000_000, MaxNS: 1_190_000},
+		Gosched: &events.Goroutines{Burst: short, N: 3270, NS: 115_000_000, MaxNS: 1_110_000, Goroutine: 1436, Histogram: events.Histogram{14: 3000, 18: 260, 20: 10}},
+		Func:    &events.Calls{Burst: burst, Functions: []string{"main.handle", "main.list"}, Calls: 1004},
+		TCP: &events.Connections{Connections: []events.Connection{
+			{Local: "10.0.0.7:40122", Remote: "10.0.0.9:5432", Again: 12, Syns: 1, ResetsSent: 2, ResetsGot: 3},
+		}, More: 1, Others: 4},
+		Alloc: &events.Allocs{Burst: burst, Samples: 3, Bytes: 3_400_000, MaxSize: 1_300_000, Sites: []events.AllocSite{
+			{Samples: 2, Bytes: 2_600_000, Stack: events.Stack{"runtime.mallocgc", "bytes.growSlice", "main.render"}}, {Samples: 1, Bytes: 800_000},
+		}},
+	}
+	return d
+}
 
 func hostile() *Diagnosis {
 	d := causeVerdict()

@@ -59,6 +59,7 @@ func TestTheTerminalReportReadsLikeItsGoldenFile(t *testing.T) {
 		{"look-alikes", lookAlikes(), TerminalOptions{Width: 96}},
 		{"level", levelFinding(), TerminalOptions{}},
 		{"mix", mixed(), TerminalOptions{}},
+		{"probed", probed(), TerminalOptions{Width: 80}},
 		{"hostile", hostile(), TerminalOptions{Width: 96}},
 		{"empty", &Diagnosis{Verdict: VerdictInconclusive, Reason: "no-requests"}, TerminalOptions{}},
 	} {

@@ -253,6 +253,14 @@ func askFromOutside(t *testing.T, kind, addr string) []int64 {
 // record traces f and finds the requests in it.
 func record(t *testing.T, o Options, f func()) *Found {
 	t.Helper()
+	found := Find(traced(t, f), o)
+	check(t, found)
+	return found
+}
+
+// traced is the timeline of what f does.
+func traced(t *testing.T, f func()) *timeline.Timeline {
+	t.Helper()
 	var buf bytes.Buffer
 	if err := trace.Start(&buf); err != nil {
 		t.Fatal(err)
@@ -270,9 +278,7 @@ func record(t *testing.T, o Options, f func()) *Found {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f2 := Find(tl, o)
-	check(t, f2)
-	return f2
+	return tl
 }
 
 // check tests what must hold of everything that was found.

@@ -76,6 +76,17 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"diagnose --postgres postgres://me:hunter@host:port/db " + url,
 		"record --redis http://:hunter@host " + url,
 		"diagnose" + strings.Repeat(" --redis localhost", 9) + " " + url,
+		"diagnose --probes coffee " + url,
+		"diagnose --probes func " + url,
+		"diagnose --probes func=( " + url,
+		"diagnose --probes cgo=main " + url,
+		"diagnose --probes cgo --no-kernel " + url,
+		"record --probes cgo --no-host " + url,
+		"top",
+		"top nobody",
+		"top 0",
+		"top 1 2",
+		"top --every 1ms 1",
 		"record",
 		"record --for 1ms " + url,
 		"record " + healthyTrace,
@@ -107,7 +118,7 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 func TestFlagsOfARecordingAreMistakesWithAFile(t *testing.T) {
 	for flag, value := range map[string]string{
 		"--save": "copy.whylate", "--for": "5s", "--max-bytes": "64MiB", "--header": "A: b", "--ca-file": "ca.pem", "--cert": "c.pem",
-		"--key": "k.pem", "--insecure": "", "--no-cpu-profile": "", "--all-goroutines": "",
+		"--key": "k.pem", "--insecure": "", "--no-cpu-profile": "", "--all-goroutines": "", "--probes": "cgo",
 		"--redis": "localhost", "--postgres": "postgres://localhost",
 	} {
 		args := []string{"diagnose", healthyTrace, flag}

@@ -3,7 +3,9 @@ package events
 import (
 	"bytes"
 	"errors"
+	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,8 +26,24 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 			t.Fatal(room, err)
 		}
 	}
+	calls := []Call{{Goroutine: 17, Func: 0, From: 20, To: 30}, {Goroutine: 18, Func: 1, From: 10, To: 40}}
+	for _, i := range []int{1, 0} {
+		if room, err := w.WriteCall(&calls[i]); !room || err != nil {
+			t.Fatal(room, err)
+		}
+	}
+	burst := Burst{FromNS: 6, ToNS: 90, Hits: 12, HitNS: 500, Lost: 1, Short: true}
 	after := After{EndNS: 99, Lost: 3, CPUNS: 4, Programs: []Program{{"sched_switch", 5, 6}},
-		Missing: []Missing{{"clock", "no types"}}, Readings: &Readings{FromNS: 6, ToNS: 98, Calls: 3, NS: 30, MaxNS: 11, Short: true}}
+		Missing: []Missing{{"clock", "no types"}}, Readings: &Readings{FromNS: 6, ToNS: 98, Calls: 3, NS: 30, MaxNS: 11, Short: true, Callers: []Caller{{2, Stack{"time.Now", "main.main"}}}},
+		Cgo: &CgoCalls{Burst: burst, More: 3, Functions: []CFunction{{
+			Name: "compress", Calls: 2, NS: 9, MaxNS: 8, Histogram: Histogram{1, 0, 0, 1}, Goroutine: 5, Stack: Stack{"runtime.cgocall"}, Back: &Back{2, 4, 3},
+		}}},
+		Allocs: &Allocs{Burst: burst, Samples: 2, Bytes: 600, MaxSize: 500, Sites: []AllocSite{{2, 600, Stack{"main.fill"}}}},
+		GC:     &Cycles{Burst: burst, N: 2, NS: 9, MaxNS: 8},
+		Waits:  &Goroutines{Burst: burst, N: 2, NS: 9, MaxNS: 8, Histogram: Histogram{0, 2}, Goroutine: 6},
+		TCP:    &Connections{FromNS: 6, ToNS: 98, Connections: []Connection{{"10.0.0.1:1", "10.0.0.2:2", 3, 4, 5, 6}}, More: 7, Others: 8, Lost: 9},
+		Func:   &Calls{Burst: burst, Functions: []string{"main.a", "main.b"}, Calls: 2},
+	}
 	if err := w.Close(after); err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +52,9 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	after.Stretches = 2
+	if !reflect.DeepEqual(r.Calls, calls) {
+		t.Errorf("calls %+v, want %+v", r.Calls, calls)
+	}
 	if !reflect.DeepEqual(r.Stretches, want) || !reflect.DeepEqual(*r.After, after) || r.Header.PID != 7 || r.Header.Schema != Schema {
 		t.Errorf("got %+v %+v %+v", r.Header, r.Stretches, r.After)
 	}
@@ -87,6 +108,21 @@ func TestAHostileFileIsRefused(t *testing.T) {
 		"a negative reading":         {head + `{"after":{"clock":{"from_ns":1,"to_ns":2,"calls":-1}}}` + "\n", evidence.ErrMalformed},
 		"readings that end before":   {head + `{"after":{"clock":{"from_ns":2,"to_ns":1}}}` + "\n", evidence.ErrMalformed},
 		"a reading above their sum":  {head + `{"after":{"clock":{"from_ns":1,"to_ns":2,"calls":1,"ns":3,"max_ns":4}}}` + "\n", evidence.ErrMalformed},
+		"a negative call of C":       {head + `{"after":{"cgo":{"from_ns":1,"to_ns":2,"functions":[{"calls":-1}]}}}` + "\n", evidence.ErrMalformed},
+		"a burst that ends before":   {head + `{"after":{"gc":{"from_ns":2,"to_ns":1}}}` + "\n", evidence.ErrMalformed},
+		"negative hits":              {head + `{"after":{"alloc":{"hits":-1}}}` + "\n", evidence.ErrMalformed},
+		"a negative slot":            {head + `{"after":{"gosched":{"histogram":[0,-1]}}}` + "\n", evidence.ErrMalformed},
+		"too many slots":             {head + `{"after":{"gosched":{"histogram":[0` + strings.Repeat(",0", 64) + `]}}}` + "\n", evidence.ErrTooLarge},
+		"too many functions":         {head + `{"after":{"func":{"functions":["f"` + strings.Repeat(`,"f"`, MaxFunctions) + `]}}}` + "\n", evidence.ErrTooLarge},
+		"too many frames":            {head + `{"after":{"clock":{"callers":[{"n":1,"stack":["f"` + strings.Repeat(`,"f"`, MaxFrames) + `]}]}}}` + "\n", evidence.ErrTooLarge},
+		"a negative reset":           {head + `{"after":{"tcp":{"connections":[{"resets_got":-1}]}}}` + "\n", evidence.ErrMalformed},
+		"a call that ends before":    {head + `{"call":[1,0,9,8]}` + "\n", evidence.ErrMalformed},
+		"a call of no function":      {head + `{"call":[1,64,8,9]}` + "\n", evidence.ErrMalformed},
+		"a call long ago":            {head + `{"call":[1,0,-9,9]}` + "\n", evidence.ErrMalformed},
+		"a call in years":            {head + `{"call":[1,0,8,281474976710999]}` + "\n", evidence.ErrMalformed},
+		"a call without an end":      {head + `{"call":[1,0,8]}` + "\n", evidence.ErrMalformed},
+		"a call that is cut":         {head + `{"call":[1,0,8,9]` + "\n", evidence.ErrMalformed},
+		"a call that is something":   {head + `{"call":7}` + "\n", evidence.ErrMalformed},
 		"a negative count":           {head + `{"after":{"lost":-1}}` + "\n", evidence.ErrMalformed},
 		"more than any recording":    {head + strings.Repeat("[1,0,9,1,2,1,0,0]\n", 100), evidence.ErrTooLarge},
 		"a line without end":         {head + "[" + strings.Repeat("1,", maxLine), evidence.ErrTooLarge},
@@ -147,6 +183,7 @@ func TestATimeIsSplitByWhatTheThreadDid(t *testing.T) {
 // Whatever a file says, the parts of a time add up to it, and none is negative.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(head+"[1,0,9,1,2,1,0,0]\n[1,1,19,8,2,1,2,-1]\n"+`{"after":{"end_ns":20}}`+"\n"), int64(0), int64(30))
+	f.Add([]byte(head+`{"call":[1,0,8,9]}`+"\n"+`{"after":{"end_ns":20,"cgo":{"functions":[{"calls":1,"histogram":[1]}]},"func":{"functions":["f"]}}}`+"\n"), int64(0), int64(9))
 	f.Add([]byte(head+"[1,0,9,1,2,1,0,0]\n[1,0,9,9,0,0,0,0]\n[2,0,8,3,4,4,1,-1"), int64(3), int64(4))
 	f.Fuzz(func(t *testing.T, b []byte, from, to int64) {
 		r, err := read(bytes.NewReader(b), 1<<16)
@@ -207,5 +244,45 @@ func TestSinceWhenAThreadWantedTheCPUThatItHas(t *testing.T) {
 		if got := ([3]int64{ready, in, map[bool]int64{true: 1}[ok]}); got != want {
 			t.Errorf("at %d: %v, want %v", at, got, want)
 		}
+	}
+}
+
+// Whatever names a process has, the last line stays below what is kept for it, and can be
+// read.
+func TestTheLastLineIsBounded(t *testing.T) {
+	text := Text(strings.Repeat("\u2028<\xff&\"\\é", 100))
+	if len(text) > maxText || strings.ContainsAny(text, "<&\"\\\u2028\xff") || !strings.Contains(text, "é") {
+		t.Errorf("%q", text)
+	}
+	stack := Stack(slices.Repeat([]string{text}, MaxFrames))
+	full := slices.Repeat([]int64{math.MaxInt64 / maxSlots}, maxSlots)
+	burst := Burst{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64, true}
+	after := After{
+		Readings: &Readings{Callers: slices.Repeat([]Caller{{math.MaxInt64, stack}}, MaxCallers)},
+		Cgo: &CgoCalls{Burst: burst, Functions: slices.Repeat([]CFunction{{
+			text, math.MaxInt64, math.MaxInt64, math.MaxInt64, full[:40], math.MaxInt64, stack, &Back{math.MaxInt64, math.MaxInt64, math.MaxInt64},
+		}}, MaxFunctions)},
+		Allocs: &Allocs{Burst: burst, Sites: slices.Repeat([]AllocSite{{math.MaxInt64, math.MaxInt64, stack}}, MaxSites)},
+		Waits:  &Goroutines{Burst: burst, Histogram: full[:40]},
+		TCP: &Connections{Connections: slices.Repeat([]Connection{{
+			"[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff%eth0]:65535", "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff%eth0]:65535", math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64,
+		}}, MaxConnections)},
+		Func: &Calls{Burst: burst, Functions: slices.Repeat([]string{text}, MaxFunctions)},
+	}
+	var b bytes.Buffer
+	w, err := NewWriter(&b, Header{CPUs: 1}, afterBytes+4_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := b.Len()
+	if err := w.Close(after); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes of %d", b.Len()-head, afterBytes)
+	if b.Len()-head > afterBytes {
+		t.Errorf("the last line has %d bytes, kept for it are %d", b.Len()-head, afterBytes)
+	}
+	if _, err := Read(&b); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,80 @@
+package request
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/timeline"
+)
+
+// monotonic is the clock of traces and of the kernel's probes.
+func monotonic() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err)
+	}
+	return t.Nano()
+}
+
+// goid is the number of the calling goroutine.
+func goid() (id int64) {
+	var b [64]byte
+	_, _ = fmt.Fscanf(bytes.NewReader(b[:runtime.Stack(b[:], false)]), "goroutine %d", &id)
+	return id
+}
+
+// Calls in which nothing was recorded are requests, too, and each is as long as it was.
+func TestCallsThatProbesSawAreTheRequests(t *testing.T) {
+	const n = 60
+	var calls []events.Call
+	before := monotonic()
+	tl := traced(t, func() {
+		for i := range n {
+			done := make(chan events.Call)
+			go func() {
+				id := goid()
+				from := monotonic()
+				if i%3 == 0 {
+					time.Sleep(3 * time.Millisecond)
+				} else {
+					for monotonic()-from < 20_000 {
+					}
+				}
+				done <- events.Call{Goroutine: id, From: from, To: monotonic()}
+			}()
+			calls = append(calls, <-done)
+		}
+	})
+	all := append([]events.Call{
+		{Goroutine: calls[0].Goroutine, From: before, To: calls[0].To},        // began before the trace
+		{Goroutine: 1 << 40, From: calls[0].From, To: calls[0].To},            // of a goroutine that nobody knows
+		{Goroutine: calls[1].Goroutine, From: calls[0].From, To: calls[1].To}, // before it existed
+	}, calls...)
+	f := Find(tl, Options{Func: regexp.MustCompile("func1"), Calls: all})
+	check(t, f)
+	if len(f.Requests) != n {
+		t.Fatalf("%d requests of %d calls", len(f.Requests), n)
+	}
+	for _, r := range f.Requests {
+		p := r.Parts[0]
+		i := -1
+		for k, c := range calls {
+			if timeline.Time(c.From) == p.Start && timeline.Time(c.To) == p.End {
+				i = k
+			}
+		}
+		if i < 0 || len(r.Parts) != 1 || r.InFlight {
+			t.Errorf("%+v is none of the calls", r)
+		}
+	}
+	if f := Find(tl, Options{Func: regexp.MustCompile("func1"), Calls: []events.Call{}}); len(f.Requests) != 0 {
+		t.Errorf("%d requests without a call", len(f.Requests))
+	}
+}
