@@ -3,16 +3,21 @@
 // call, waited for a page that it touched, wanted a CPU that others had, or was stopped
 // by a quota. An execution trace of Go sees none of this once a goroutine has its thread.
 // And for a moment it counts how often they read the clock by a system call, which they
-// should not need. What is recorded is the member kernel.events of an incident; package
-// events reads it.
+// should not need. Other sets of probes can be asked for ([Options.Sets]): they count in
+// functions of Go's runtime, or of the program, and where TCP sends something again. What is
+// recorded is the member kernel.events of an incident; package events reads it.
 //
-// Three small programs run in the kernel (eBPF, Linux on amd64 and arm64), where threads
-// are switched and woken, and two for a second at most where system calls begin and end. To load them takes root, or CAP_BPF and CAP_PERFMON, and a
-// kernel that describes its types (CONFIG_DEBUG_INFO_BTF), of 5.15 or newer. Nothing of
-// the process is touched: it needs no change, and does not notice.
+// Small programs run in the kernel (eBPF, Linux on amd64 and arm64): three where threads are
+// switched and woken, two for a second at most where system calls begin and end, and those
+// of other sets. To load them takes root, or CAP_BPF and CAP_PERFMON, and a kernel that
+// describes its types (CONFIG_DEBUG_INFO_BTF), of 5.15 or newer; for functions 6.6, and
+// amd64. The process needs no change. Probes in its functions are breakpoints that the
+// kernel sets; nothing else of it is touched.
 //
-// What it costs is bounded. Those of system calls are removed when they have run 200,000
-// times, for all processes together: some 12 ms of one CPU. Switches of other processes cost a comparison, those of the
+// What it costs is bounded. The programs at system calls are removed when they have run
+// 200,000 times, for all processes together: some 12 ms of one CPU. Those in functions are
+// removed when the ways to them and back have taken 1 % of the process's CPU time; what one
+// takes is measured before. Switches of other processes cost a comparison, those of the
 // recorded one some hundred ns; the kernel counts it, and After.Programs says it. Events
 // go through a buffer of fixed size to a file of bounded size: what does not fit in the
 // buffer is counted as lost, and when the file is full the programs are removed at once.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -21,17 +20,12 @@ import (
 // thousand packets.
 func drop(t *testing.T, fd int, thousandth uint32) {
 	t.Helper()
-	raw, err := bpf.Assemble([]bpf.Instruction{
-		bpf.LoadExtension{Num: bpf.ExtRand},
-		bpf.ALUOpConstant{Op: bpf.ALUOpMod, Val: 1000},
-		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: thousandth, SkipTrue: 1},
-		bpf.RetConstant{Val: 1 << 20},
-		bpf.RetConstant{Val: 0},
-	})
-	fatal(t, err)
-	filter := make([]unix.SockFilter, len(raw))
-	for i, x := range raw {
-		filter[i] = unix.SockFilter{Code: x.Op, Jt: x.Jt, Jf: x.Jf, K: x.K}
+	filter := []unix.SockFilter{ // linux/filter.h
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0xfffff038}, // SKF_AD_OFF + SKF_AD_RANDOM
+		{Code: unix.BPF_ALU | unix.BPF_MOD | unix.BPF_K, K: 1000},
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: thousandth, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 20}, // all of it
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 	}
 	fatal(t, unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}))
 }
