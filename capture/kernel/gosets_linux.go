@@ -24,7 +24,7 @@ import (
 func function(b *symbols.Binary, name string) (symbols.Func, error) {
 	f, ok := b.Func(name)
 	if !ok {
-		return f, fmt.Errorf("%w: the program does not have %s", ErrUnsupported, name)
+		return f, fmt.Errorf("the program does not have %s", name)
 	}
 	return f, nil
 }
@@ -61,7 +61,7 @@ func cgoSites(w *watcher) (map[string][]site, error) {
 	}
 	end := b.CallsTo(f, "runtime.exitsyscall")
 	if begin != f.Entry || len(end) == 0 {
-		return nil, fmt.Errorf("%w: runtime.cgocall of %s is not as it is known", ErrUnsupported, b.GoVersion())
+		return nil, fmt.Errorf("runtime.cgocall of %s is not as it is known", b.GoVersion())
 	}
 	return map[string][]site{cgoProgWhylateEnter: {{addr: begin}}, cgoProgWhylateDone: at(end)}, nil
 }
@@ -74,7 +74,7 @@ func cgoReturnSites(w *watcher) (map[string][]site, error) {
 	b := w.names.bin
 	f, _ := b.Func("runtime.cgocall")
 	if sites[cgoProgWhylateBack] = at(b.Returns(f)); len(sites[cgoProgWhylateBack]) == 0 {
-		return nil, fmt.Errorf("%w: runtime.cgocall of %s does not return", ErrUnsupported, b.GoVersion())
+		return nil, fmt.Errorf("runtime.cgocall of %s does not return", b.GoVersion())
 	}
 	return sites, nil
 }

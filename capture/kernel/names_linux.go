@@ -3,8 +3,6 @@
 package kernel
 
 import (
-	"fmt"
-
 	"github.com/cilium/ebpf"
 
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -21,7 +19,7 @@ type names struct {
 func namesOf(pid int) (*names, error) {
 	bin, err := symbols.Open(executable(pid))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+		return nil, err
 	}
 	bias, err := symbols.Bias(pid, bin)
 	if err != nil {

@@ -81,12 +81,17 @@ func hasState(types *btf.Spec) bool {
 	return ok && len(f.Params) > 4 // data, preempt, prev, next, prev_state
 }
 
-// attach lets the programs run. Wake-ups come first, and go last: a thread that is seen
-// to leave is also seen to be woken.
-func (p *probes) attach() error {
+// measure has the kernel measure what programs take from now on, if it does that for this
+// process.
+func (p *probes) measure() {
 	if stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err == nil {
 		p.stats, p.measured = stats, true
 	}
+}
+
+// attach lets the programs run. Wake-ups come first, and go last: a thread that is seen
+// to leave is also seen to be woken.
+func (p *probes) attach() error {
 	for _, prog := range []*ebpf.Program{p.WhylateWakeup, p.WhylateNew, p.WhylateSwitch} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
@@ -152,21 +157,32 @@ func (p *probes) close() error {
 	return errors.Join(err, p.schedObjects.Close())
 }
 
-// explain says what is missing where programs were not loaded or attached. The library
-// takes each refusal for too low a limit of locked memory, which it is not since 5.11.
+// explain says what is missing where the programs that record scheduling events were not
+// loaded or attached.
 func explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	var rejected *ebpf.VerifierError
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrPermission) && capable():
-		err = fmt.Errorf("%w: this process has CAP_BPF and CAP_PERFMON, so the machine does not allow it to anybody (a container's seccomp profile, or a kernel in lockdown)", os.ErrPermission)
 	case errors.Is(err, os.ErrPermission):
-		err = fmt.Errorf("%w: needs root, or CAP_BPF and CAP_PERFMON", os.ErrPermission)
+		err = reason(err)
 	case errors.As(err, &rejected), errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	return fmt.Errorf("record scheduling events: %w", err)
+}
+
+// reason says what is missing where a set of probes was not loaded or attached. The library
+// takes each refusal for too low a limit of locked memory, which it is not since 5.11.
+func reason(err error) error {
+	switch {
+	case errors.Is(err, os.ErrPermission) && capable():
+		return fmt.Errorf("%w: this process has CAP_BPF and CAP_PERFMON, so the machine does not allow it to anybody (a container's seccomp profile, or a kernel in lockdown)", os.ErrPermission)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w: needs root, or CAP_BPF and CAP_PERFMON", os.ErrPermission)
+	}
+	return err
 }
 
 // capable tells whether this process has the capabilities that are needed.

@@ -36,6 +36,7 @@ type Recorder struct {
 	probes *probes
 	o      Options
 	head   events.Header
+	names  *names  // once they are needed
 	bursts []burst // those that have not ended; of the reading goroutine
 	ring   *ringbuf.Reader
 	w      *events.Writer
@@ -82,17 +83,18 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 	if r.ring, err = ringbuf.NewReader(r.probes.WhylateEvents); err != nil {
 		return explain(err)
 	}
-	if err := r.probes.attach(); err != nil {
-		return explain(err)
-	}
+	r.probes.measure()
 	sets := []string{events.Sched}
-	for _, name := range o.sets() {
+	for _, name := range o.sets() { // first: to find functions takes a while, in which nobody reads stretches
 		b, err := r.open(name, pid, o)
 		if err != nil {
-			r.after.Missing = append(r.after.Missing, events.Missing{Probes: name, Why: explain(err).Error()})
+			r.after.Missing = append(r.after.Missing, events.Missing{Probes: name, Why: reason(err).Error()})
 			continue
 		}
 		r.bursts, sets = append(r.bursts, b), append(sets, name)
+	}
+	if err := r.probes.attach(); err != nil {
+		return explain(err)
 	}
 	r.head = header(pid, sets)
 	r.w, err = events.NewWriter(o.W, r.head, cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes))
@@ -110,7 +112,13 @@ func (r *Recorder) open(name string, pid int, o Options) (burst, error) {
 	case events.TCP:
 		return watchConnections(pid, r.probes.types)
 	}
-	return watch(name, pid, r.probes.types, o, func(c *events.Call) (bool, error) { return r.w.WriteCall(c) })
+	if r.names == nil {
+		var err error
+		if r.names, err = namesOf(pid); err != nil {
+			return nil, err
+		}
+	}
+	return watch(name, pid, r.probes.types, r.names, o, func(c *events.Call) (bool, error) { return r.w.WriteCall(c) })
 }
 
 // conclude ends a burst and keeps what it counted. The stretches are worth having without

@@ -45,7 +45,7 @@ func watchConnections(pid int, types *btf.Cache) (_ *connections, err error) {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return nil, fmt.Errorf("%w: the network namespace of a process has no number", ErrUnsupported)
+		return nil, errors.New("the network namespace of the process has no number")
 	}
 	spec, err := loadTcp()
 	if err != nil {

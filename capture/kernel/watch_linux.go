@@ -89,21 +89,18 @@ type watcher struct {
 
 // watch begins to watch functions of a process; take is given the calls of those that the
 // user named.
-func watch(set string, pid int, types *btf.Cache, o Options, take func(*events.Call) (bool, error)) (_ *watcher, err error) {
+func watch(set string, pid int, types *btf.Cache, of *names, o Options, take func(*events.Call) (bool, error)) (_ *watcher, err error) {
 	s, ok := goSets[set]
 	if !ok {
 		return nil, fmt.Errorf("there is no set of probes %q", set)
 	}
 	s.stays = s.stays || o.Stay
-	w := &watcher{goSet: s, set: set, clock: cpuClock(pid), share: cmp.Or(o.share, share), re: o.Func, take: take}
+	w := &watcher{goSet: s, set: set, names: of, clock: cpuClock(pid), share: cmp.Or(o.share, share), re: o.Func, take: take}
 	traps, err := trapCosts()
 	if err != nil {
 		return nil, fmt.Errorf("measure what a probe in a function takes: %w", err)
 	}
 	w.hitNS = s.dear*traps.dear + (1-s.dear)*traps.cheap
-	if w.names, err = namesOf(pid); err != nil {
-		return nil, err
-	}
 	sites, err := s.sites(w)
 	if err != nil {
 		return nil, err
@@ -120,7 +117,7 @@ func watch(set string, pid int, types *btf.Cache, o Options, take func(*events.C
 	if v := spec.Variables[varGoid]; v != nil {
 		at, ok := w.names.bin.GoidOffset()
 		if !ok {
-			return nil, fmt.Errorf("%w: it is not known how %s stores the ids of goroutines", ErrUnsupported, w.names.bin.GoVersion())
+			return nil, fmt.Errorf("it is not known how %s stores the ids of goroutines", w.names.bin.GoVersion())
 		}
 		if err := v.Set(at); err != nil {
 			return nil, err
