@@ -17,6 +17,7 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	trapProgWhylateTrap = "whylate_trap"
+	trapVarHits         = "hits"
 )
 
 // loadTrap returns the embedded CollectionSpec for trap.
@@ -74,6 +75,7 @@ type trapMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trapVariableSpecs struct {
+	Hits *ebpf.VariableSpec `ebpf:"hits"`
 }
 
 // trapObjects contains all objects after they have been loaded into the kernel.
@@ -106,6 +108,7 @@ func (m *trapMaps) Close() error {
 //
 // It can be passed to loadTrapObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trapVariables struct {
+	Hits *ebpf.Variable `ebpf:"hits"`
 }
 
 // trapPrograms contains all programs after they have been loaded into the kernel.

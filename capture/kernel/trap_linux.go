@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"github.com/whylate/whylate/capture/symbols"
 )
@@ -28,7 +29,12 @@ func inner(n int) int { return n ^ 1 }
 // emulates, and where it lets it run for itself, as at the end of a function.
 type traps struct{ cheap, dear float64 }
 
-// trapCosts measures it once, with a function of this program, in some ten ms.
+// errFirstThread: kernels before 6.10 without a later correction let a probe that is for one
+// process run for its first thread only.
+var errFirstThread = errors.New("this kernel lets probes in functions run in the first thread of a process only: it takes Linux 6.10, or a later release of 6.6")
+
+// trapCosts measures it once, with a function of this program, in some ten ms. The error is
+// errFirstThread if that is so.
 var trapCosts = sync.OnceValues(func() (t traps, err error) {
 	const self = "/proc/self/exe"
 	b, err := symbols.Open(self)
@@ -57,6 +63,7 @@ var trapCosts = sync.OnceValues(func() (t traps, err error) {
 		return t, err
 	}
 	without := callCost()
+	var hits uint64
 	for _, x := range []struct {
 		addr uint64
 		cost *float64
@@ -74,23 +81,46 @@ var trapCosts = sync.OnceValues(func() (t traps, err error) {
 			return t, err
 		}
 	}
+	if err := o.Hits.Get(&hits); err != nil {
+		return t, err
+	}
+	if hits == 0 {
+		return t, errFirstThread
+	}
 	return t, nil
 })
 
-// callCost is the CPU time of one call of trapped, the least of some measurements.
+// callCost is the CPU time of one call of trapped in another thread than the first one, the
+// least of some measurements.
 func callCost() (ns float64) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	const calls, times = 200, 4
-	for range times {
-		from := threadCPU()
-		n := 0
-		for range calls {
-			n = trapped(n)
+	inAnotherThread(func() {
+		for range times {
+			from := threadCPU()
+			n := 0
+			for range calls {
+				n = trapped(n)
+			}
+			if x := float64(threadCPU()-from) / calls; ns == 0 || x < ns {
+				ns = x
+			}
 		}
-		if x := float64(threadCPU()-from) / calls; ns == 0 || x < ns {
-			ns = x
-		}
-	}
+	})
 	return ns
+}
+
+// inAnotherThread does something in a thread that is not the first one of the process.
+func inAnotherThread(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			inAnotherThread(do) // this one is taken
+		} else {
+			do()
+		}
+	}()
+	<-done
 }

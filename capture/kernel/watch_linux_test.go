@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/internal/novdso"
 )
@@ -258,6 +260,23 @@ func TestCallsOfANamedFunctionAreWhenItSaysItRan(t *testing.T) {
 		sum += c.To - c.From
 	}
 	near(t, "ns in the function", sum, int64(said[1]), 0.02, 0)
+}
+
+func TestWhatAProbeTakesIsMeasured(t *testing.T) {
+	needEBPF(t)
+	c, err := trapCosts()
+	fatal(t, err)
+	t.Logf("%.0f ns where the kernel emulates the instruction, %.0f ns where not", c.cheap, c.dear)
+	if c.cheap < 20 || c.dear < c.cheap {
+		t.Errorf("%+v", c)
+	}
+	for range 10 {
+		inAnotherThread(func() {
+			if unix.Gettid() == os.Getpid() {
+				t.Error("it is the first thread")
+			}
+		})
+	}
 }
 
 func TestFunctionsThatCannotBeWatchedAreSaid(t *testing.T) {
