@@ -51,7 +51,7 @@ func attach(pid int, url string, rate float64, rounds, kills int) error {
 		ended <- nil
 	}()
 	for range rounds {
-		r, err := kernel.Start(pid, kernel.Options{W: io.Discard})
+		r, err := kernel.Start(pid, kernel.Options{W: io.Discard, Sets: all, Func: named})
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func record(pid string) error {
 	if _, err := fmt.Sscan(pid, &n); err != nil {
 		return err
 	}
-	if _, err := kernel.Start(n, kernel.Options{W: io.Discard}); err != nil {
+	if _, err := kernel.Start(n, kernel.Options{W: io.Discard, Sets: all, Func: named}); err != nil {
 		return err
 	}
 	fmt.Println("records")

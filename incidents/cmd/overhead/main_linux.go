@@ -9,8 +9,8 @@
 //
 //	go run ./cmd/overhead -attach 1000 -kill 100
 //
-// begins and ends that many recordings of the service under load instead, and kills that many
-// recorders, to see whether a request is lost or a program is left in the kernel.
+// begins and ends that many recordings of the service under load with all sets of probes
+// instead, and kills that many recorders, to see whether a request is lost or a program is left in the kernel.
 //
 // It needs root. The service answers JSON over HTTP, in a process of its own; the ratio of
 // a window is that to the one without a recorder in the same round.
@@ -83,13 +83,20 @@ const casgstatus = `uprobe:/proc/%d/exe:runtime.casgstatus { if (reg("cx") == 1)
 	if (reg("bx") == 1 && reg("cx") == 2) { $n = @s[reg("ax")]; if ($n) { @us = hist((nsecs - $n) / 1000); delete(@s[reg("ax")]); } } }
 interval:s:3600 { printf("%d"); }`
 
+// all are the sets of probes beside the scheduling events, named is the function for
+// events.Func.
+var (
+	all   = []string{events.Clock, events.Alloc, events.GC, events.TCP, events.Cgo, events.Gosched, events.Func}
+	named = regexp.MustCompile(`^main\.answer$`)
+)
+
 // probes records the stretches of threads, and sets of probes beside them.
 func probes(sets ...string) func(int) (func() error, error) {
 	if sets == nil {
 		sets = []string{}
 	}
 	return func(pid int) (func() error, error) {
-		r, err := kernel.Start(pid, kernel.Options{W: new(bytes.Buffer), Sets: sets, Func: regexp.MustCompile(`^main\.answer$`)})
+		r, err := kernel.Start(pid, kernel.Options{W: new(bytes.Buffer), Sets: sets, Func: named})
 		if err != nil {
 			return nil, err
 		}
