@@ -41,7 +41,8 @@ func (b *Binary) bias(maps io.Reader, exe string) (uint64, error) {
 		// 55d0c0a00000-55d0c0a61000 r-xp 00001000 fe:00 1234    /usr/bin/service
 		line := lines.Text()
 		fields := strings.Fields(line)
-		if len(fields) < 6 || !strings.HasSuffix(line, " "+exe) {
+		// A process may map its executable once more, to read it.
+		if len(fields) < 6 || !strings.Contains(fields[1], "x") || !strings.HasSuffix(line, " "+exe) {
 			continue
 		}
 		from, _, _ := strings.Cut(fields[0], "-")

@@ -30,8 +30,8 @@ func (b *Binary) instructions(f Func) ([]instruction, error) {
 	}
 	var list []instruction
 	for at := 0; at < len(code); {
-		in, err := x86asm.Decode(code[at:], 64)
-		if err != nil { // newer than the decoder: what follows is not known
+		in, ok := decode(code[at:])
+		if !ok { // what follows is not known
 			return nil, fmt.Errorf("%w: %s has an instruction that is not known, at %#x", ErrNoSite, f.Name, f.Entry+uint64(at))
 		}
 		x := instruction{Inst: in, addr: f.Entry + uint64(at), cheap: emulated(code[at : at+in.Len])}
@@ -42,6 +42,72 @@ func (b *Binary) instructions(f Func) ([]instruction, error) {
 		at += in.Len
 	}
 	return list, nil
+}
+
+// decode is the instruction that code begins with.
+func decode(code []byte) (x86asm.Inst, bool) {
+	switch code[0] {
+	case 0xc4, 0xc5, 0x62: // the decoder knows few of these, and gives some a wrong length
+		n := vector(code)
+		return x86asm.Inst{Len: n}, n > 0 // its Op is none that matters here
+	}
+	in, err := x86asm.Decode(code, 64)
+	return in, err == nil && in.Op != 0 // without, it is but the prefix of one that is not known
+}
+
+// vector is how many bytes an instruction of AVX, AVX-512 or BMI has: VEX or EVEX prefix,
+// opcode, operand, constant (Intel SDM, volume 2, sections 2.3 and 2.7). GOAMD64=v3 shifts
+// numbers with them. None of them jumps, calls or returns. It is 0 for others.
+func vector(code []byte) int {
+	const longest = 15
+	var c [longest]byte
+	have := copy(c[:], code)
+	var prefix int
+	var opcodes byte // the map: 1 is 0F, 2 is 0F38, 3 is 0F3A
+	switch {
+	case c[0] == 0xc5:
+		prefix, opcodes = 2, 1
+	case c[0] == 0xc4:
+		prefix, opcodes = 3, c[1]&0x1f
+	case c[0] == 0x62 && c[1]&0x08 == 0 && c[2]&0x04 != 0:
+		prefix, opcodes = 4, c[1]&0x07
+	}
+	if opcodes < 1 || opcodes > 3 {
+		return 0
+	}
+	op := c[prefix]
+	n := prefix + 1
+	if opcodes != 1 || op != 0x77 { // VZEROUPPER has no operand
+		n += operandBytes(c[n:])
+	}
+	if opcodes == 3 || opcodes == 1 && (op >= 0x70 && op <= 0x73 || op == 0xc2 || op >= 0xc4 && op <= 0xc6) {
+		n++
+	}
+	if n > have {
+		return 0
+	}
+	return n
+}
+
+// operandBytes are those of ModRM, SIB and the displacement.
+func operandBytes(code []byte) int {
+	mod, rm := code[0]>>6, code[0]&7
+	n := 1
+	if mod == 3 {
+		return n
+	}
+	base := rm
+	if rm == 4 {
+		n++
+		base = code[1] & 7
+	}
+	switch {
+	case mod == 1:
+		return n + 1
+	case mod == 2 || base == 5: // without a base, or from the next instruction
+		return n + 4
+	}
+	return n
 }
 
 // emulated tells whether Linux does itself what an instruction does, when there is a probe
@@ -79,8 +145,8 @@ func (b *Binary) Enter(f Func) (uint64, error) {
 			break
 		}
 		switch x.Op {
-		case x86asm.RET, x86asm.JMP, x86asm.INT, x86asm.UD1, x86asm.UD2:
-			return 0, fmt.Errorf("%w: %s ends before any", ErrNoSite, f.Name)
+		case x86asm.RET, x86asm.JMP, x86asm.INT, x86asm.UD1, x86asm.UD2, x86asm.JRCXZ, x86asm.JECXZ, x86asm.LOOP, x86asm.LOOPE, x86asm.LOOPNE, x86asm.XBEGIN:
+			return 0, fmt.Errorf("%w: %s ends or branches before any", ErrNoSite, f.Name)
 		}
 	}
 	if site == 0 {

@@ -350,6 +350,14 @@ func checkSites(t *testing.T, b *Binary, with string) {
 				t.Errorf("%s: %q at %#x comes back before its place at %#x", f.Name, in, addr, site)
 			}
 		}
+		// A breakpoint in the middle of an instruction would make it another one.
+		if list, err := b.instructions(f); err == nil {
+			for _, in := range list {
+				if _, ok := code[in.addr]; !ok {
+					t.Fatalf("%s: %#x is in the middle of an instruction", f.Name, in.addr)
+				}
+			}
+		}
 		for _, addr := range b.Returns(f) {
 			if op := code[addr][0]; op != "ret" && op != "retq" {
 				t.Errorf("%s returns at %#x, which is %q", f.Name, addr, code[addr])
@@ -413,9 +421,12 @@ func TestPlacesForProbes(t *testing.T) {
 		t.Skip("only the instructions of amd64 are known")
 	}
 	needTool(t, "gcc")
-	for _, flags := range [][]string{nil, {"-buildmode=pie"}, {"-race"}} {
-		t.Run(fmt.Sprint(flags), func(t *testing.T) {
-			file := build(t, true, nil, flags...)
+	for _, c := range []struct{ env, flags []string }{
+		{nil, nil}, {nil, []string{"-buildmode=pie"}}, {nil, []string{"-race"}}, {[]string{"GOAMD64=v3"}, nil},
+	} {
+		flags := c.flags
+		t.Run(fmt.Sprint(c.env, flags), func(t *testing.T) {
+			file := build(t, true, c.env, flags...)
 			b, err := Open(file)
 			fatal(t, err)
 			checkSites(t, b, file)

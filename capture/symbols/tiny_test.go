@@ -29,6 +29,9 @@ func tiny() []byte {
 	})
 	file := make([]byte, dataAt+0x400)
 	copy(file, b.Bytes())
+	for i := range 32 {
+		file[0x1000+i] = 0xcc // INT3, with which linkers fill up
+	}
 	copy(file[0x1000:], "\x55\x48\x89\xe5\x5d\xc3")     // PUSH BP, MOV SP BP, POP BP, RET
 	copy(file[0x1010:], "\x90\xe8\xea\xff\xff\xff\xc3") // NOP, CALL main.a, RET
 	d := file[dataAt:]
