@@ -3,7 +3,7 @@
 // several, in turn. Beside whylate's scheduling events it runs bpftrace doing the same job
 // (the run-queue delay of threads, as a histogram) and perf sched, where they are installed.
 //
-//	go run ./cmd/overhead -rate 2500 -rounds 10
+//	go run ./cmd/overhead -rate 2500 -rounds 50
 //
 // Each set of probes is measured, with what takes their share removed as for anybody.
 //
@@ -13,7 +13,9 @@
 // instead, and kills that many recorders, to see whether a request is lost or a program is left in the kernel.
 //
 // It needs root. The service answers JSON over HTTP, in a process of its own; the ratio of
-// a window is that to the one without a recorder in the same round.
+// a window is that to the ones without a recorder right before and after it: windows of a
+// second or more differ by several percent on a shared machine, whatever records, and many
+// short ones do not.
 package main
 
 import (
@@ -24,6 +26,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -35,6 +38,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,26 +58,33 @@ tracepoint:sched:sched_switch {
 
 // recorder begins to record a process; stop ends it.
 type recorder struct {
-	name  string
-	start func(pid int) (stop func() error, err error)
+	name   string
+	settle time.Duration // from start to when it records
+	start  func(pid int) (stop func() error, err error)
 }
 
+// Another program has to start, and bpftrace to compile.
+const at, later = 50 * time.Millisecond, 1500 * time.Millisecond
+
+// none is compared with itself, too: its interval is what cannot be told apart.
+const none = "none"
+
 var recorders = []recorder{
-	{"none", func(int) (func() error, error) { return func() error { return nil }, nil }},
-	{"sched", probes()},
-	{"bpftrace runqlat", func(int) (func() error, error) { return command("bpftrace", "-e", runqlat) }},
-	{"perf sched", func(int) (func() error, error) { return command("perf", "sched", "record", "-o", os.DevNull) }},
-	{"clock", probes(events.Clock)},
-	{"perf trace", func(pid int) (func() error, error) {
+	{none, at, func(int) (func() error, error) { return func() error { return nil }, nil }},
+	{"sched", at, probes()},
+	{"bpftrace runqlat", later, func(int) (func() error, error) { return command("bpftrace", "-e", runqlat) }},
+	{"perf sched", later, func(int) (func() error, error) { return command("perf", "sched", "record", "-o", os.DevNull) }},
+	{"clock", at, probes(events.Clock)},
+	{"perf trace", later, func(pid int) (func() error, error) {
 		return command("perf", "trace", "-s", "-e", "clock_gettime", "-p", strconv.Itoa(pid))
 	}},
-	{"alloc", probes(events.Alloc)},
-	{"gc", probes(events.GC)},
-	{"tcp", probes(events.TCP)},
-	{"cgo", probes(events.Cgo)},
-	{"gosched", probes(events.Gosched)},
-	{"func", probes(events.Func)},
-	{"bpftrace casgstatus", func(pid int) (func() error, error) {
+	{"alloc", at, probes(events.Alloc)},
+	{"gc", at, probes(events.GC)},
+	{"tcp", at, probes(events.TCP)},
+	{"cgo", at, probes(events.Cgo)},
+	{"gosched", at, probes(events.Gosched)},
+	{"func", at, probes(events.Func)},
+	{"bpftrace casgstatus", later, func(pid int) (func() error, error) {
 		return command("bpftrace", "-p", strconv.Itoa(pid), "-e", fmt.Sprintf(casgstatus, pid, pid))
 	}},
 }
@@ -134,8 +145,8 @@ func main() {
 		log.Fatal(record(os.Args[2]))
 	}
 	rate := flag.Float64("rate", 2500, "requests per second")
-	window := flag.Duration("window", 2*time.Second, "length of a window")
-	rounds := flag.Int("rounds", 10, "number of windows with each recorder")
+	window := flag.Duration("window", 250*time.Millisecond, "length of a window")
+	rounds := flag.Int("rounds", 50, "number of windows with each recorder")
 	attached := flag.Int("attach", 0, "begin and end that many `recordings` instead")
 	killed := flag.Int("kill", 0, "kill that many `recorders` instead")
 	only := flag.String("only", "", "a regular `expression` for the recorders to compare with none")
@@ -200,7 +211,8 @@ func run(do func(pid int, url string) error) error {
 	return do(c.Process.Pid, "http://"+addr+"/")
 }
 
-// compare measures what each of the recorders costs the service.
+// compare measures what each of the recorders costs the service: under one load, windows
+// with each, and windows without any before and after each of them.
 func compare(pid int, url string, rate float64, window time.Duration, rounds int, only *regexp.Regexp) error {
 	use := slices.DeleteFunc(slices.Clone(recorders), func(r recorder) bool {
 		program, _, _ := strings.Cut(r.name, " ")
@@ -209,63 +221,92 @@ func compare(pid int, url string, rate float64, window time.Duration, rounds int
 		if missing {
 			fmt.Printf("%s is not installed: left out\n", r.name)
 		}
-		return missing || only != nil && !only.MatchString(r.name) && r.name != "none"
+		return missing || only != nil && !only.MatchString(r.name) && r.name != none
 	})
+	l := loaded(url, rate)
 	ratios, costs := map[string][]float64{}, map[string][]float64{}
-	for round := range rounds {
-		cost := map[string]float64{}
+	before, err := l.measure(pid, window, recorders[0])
+	for range rounds {
 		for _, i := range rand.Perm(len(use)) {
-			us, err := measure(pid, url, rate, window, use[i], uint64(round))
-			if err != nil {
-				return fmt.Errorf("%s: %w", use[i].name, err)
+			var with, after float64
+			if err == nil {
+				with, err = l.measure(pid, window, use[i])
 			}
-			cost[use[i].name] = us
-		}
-		for name, us := range cost {
-			costs[name] = append(costs[name], us)
-			ratios[name] = append(ratios[name], us/cost["none"])
+			if err == nil {
+				after, err = l.measure(pid, window, recorders[0])
+			}
+			if err != nil {
+				return errors.Join(fmt.Errorf("%s: %w", use[i].name, err), l.stop())
+			}
+			costs[use[i].name] = append(costs[use[i].name], with)
+			ratios[use[i].name] = append(ratios[use[i].name], 2*with/(before+after))
+			before = after
 		}
 	}
-	fmt.Printf("%-20s %14s   %s\n", "recorder", "us per request", "ratio to none in the same round: median (quartiles)")
+	fmt.Printf("%-20s %14s   %s\n", "recorder", "us per request", "ratio to the windows before and after (95 % interval)")
 	for _, r := range use {
-		q := quartiles(ratios[r.name])
-		fmt.Printf("%-20s %14.1f   %.3f (%.3f to %.3f)\n", r.name, quartiles(costs[r.name])[1], q[1], q[0], q[2])
+		_, us, _ := centre(costs[r.name])
+		from, m, to := centre(ratios[r.name])
+		fmt.Printf("%-20s %14.1f   %.3f (%.3f to %.3f)\n", r.name, us, m, from, to)
 	}
-	return nil
+	return l.stop()
 }
 
-// warm is for how long there is load before a window begins.
-const warm = time.Second
+// busy is a service under load.
+type busy struct {
+	answered atomic.Int64
+	cancel   func()
+	ended    chan error
+}
 
-// measure returns the CPU time of a process per request, in microseconds, under load and
-// with a recorder.
-func measure(pid int, url string, rate float64, window time.Duration, with recorder, seed uint64) (us float64, err error) {
+// loaded begins to send requests. The caller has to stop it.
+func loaded(url string, rate float64) *busy {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &busy{cancel: cancel, ended: make(chan error, 1)}
+	go func() {
+		_, err := load.Run(ctx, load.Config{
+			Targets: []load.Target{{URL: url}}, Rate: rate, Duration: longest,
+			Done: func(time.Time, time.Duration, time.Duration) { l.answered.Add(1) },
+		})
+		if ctx.Err() != nil {
+			err = nil // it was to end
+		}
+		l.ended <- err
+	}()
+	return l
+}
+
+func (l *busy) stop() error {
+	l.cancel()
+	return <-l.ended
+}
+
+// longest bounds the load.
+const longest = time.Hour
+
+// measure returns the CPU time of a process per request, in microseconds, with a recorder.
+func (l *busy) measure(pid int, window time.Duration, with recorder) (us float64, err error) {
 	stop, err := with.start(pid)
 	if err != nil {
 		return 0, err
 	}
-	var from, to, n int64
-	var failed error
-	begun := time.Now()
-	done := func(intended time.Time, _, _ time.Duration) {
-		switch since := intended.Sub(begun); {
-		case since < warm:
-		case from == 0:
-			from, failed = cpu(pid)
-		case since < warm+window:
-			n++
-		case to == 0:
-			to, failed = cpu(pid)
-		}
-	}
-	_, err = load.Run(context.Background(), load.Config{
-		Targets: []load.Target{{URL: url}}, Rate: rate, Duration: warm + window + warm/4, Seed: seed, Done: done,
-	})
-	if err := errors.Join(err, failed, stop()); err != nil {
+	time.Sleep(with.settle)
+	from, failed := cpu(pid)
+	n := l.answered.Load()
+	time.Sleep(window)
+	to, err := cpu(pid)
+	n = l.answered.Load() - n
+	if err := errors.Join(failed, err, stop()); err != nil {
 		return 0, err
 	}
-	if n == 0 || to == 0 {
-		return 0, errors.New("the window saw no end: the service is too slow")
+	select {
+	case err := <-l.ended:
+		l.ended <- err
+		return 0, fmt.Errorf("the load has ended: %w", err)
+	default:
+	}
+	if n == 0 {
+		return 0, errors.New("no request was answered")
 	}
 	return float64(to-from) / float64(n) / 1e3, nil
 }
@@ -291,10 +332,19 @@ func cpu(pid int) (ns int64, err error) {
 	return ns, nil
 }
 
-func quartiles(xs []float64) (q [3]float64) {
-	slices.Sort(xs)
-	for i := range q {
-		q[i] = xs[(i+1)*(len(xs)-1)/4]
+// centre is the median of the means of all pairs of xs (Hodges and Lehmann), between what a
+// signed-rank test at 5 % does not tell from it (Hollander and Wolfe, Nonparametric Statistical
+// Methods, section 3.3, for large numbers; with few it is all that was seen).
+func centre(xs []float64) (from, m, to float64) {
+	var means []float64
+	for i := range xs {
+		for j := range i + 1 {
+			means = append(means, (xs[i]+xs[j])/2)
+		}
 	}
-	return q
+	slices.Sort(means)
+	n, all := float64(len(xs)), len(means)
+	k := int(n*(n+1)/4 - 1.96*math.Sqrt(n*(n+1)*(2*n+1)/24))
+	k = min(max(k, 0), all-1)
+	return means[k], (means[(all-1)/2] + means[all/2]) / 2, means[all-1-k]
 }
