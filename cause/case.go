@@ -50,8 +50,7 @@ type Case struct {
 	// Own are the spans in which whylate asked for profiles, see Settings.
 	Own []timeline.Span
 
-	// readings is what the kernel counted of the clock's, nil if nothing.
-	readings *events.Readings
+	kernel events.After // see Settings
 
 	taken   []bool
 	usual   []float64         // of NS, what a baseline spends too; already subtracted

@@ -65,7 +65,7 @@ func (c *Case) clockReads(of func(timeline.Sample) bool) (r ClockReads) {
 // such calls. ok is false where it was not taken, or says nothing about what the
 // samples show.
 func (c *Case) CalledClock() (e Evidence, ok bool) {
-	r := c.readings
+	r := c.kernel.Readings
 	if r == nil {
 		return e, false
 	}

@@ -46,7 +46,7 @@ func onHost(system float64) cause.Settings {
 // called is what the kernel counts of so many calls while the scene lasts.
 func called(set cause.Settings, calls, each int64) cause.Settings {
 	from := int64(timelinetest.Epoch)
-	set.Readings = &events.Readings{FromNS: from, ToNS: from + 10_000*ms, Calls: calls, NS: calls * each, MaxNS: each}
+	set.Kernel.Readings = &events.Readings{FromNS: from, ToNS: from + 10_000*ms, Calls: calls, NS: calls * each, MaxNS: each}
 	return set
 }
 

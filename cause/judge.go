@@ -85,9 +85,8 @@ type Settings struct {
 	Host *host.Recording
 	// Dependencies are what peers of the process said of themselves.
 	Dependencies []dependency.Server
-	// Readings is what the kernel counted of system calls that read the clock, nil if
-	// it did not.
-	Readings *events.Readings
+	// Kernel is what the kernel counted beside scheduling events.
+	Kernel events.After
 	// Target is what the recording says of the process.
 	Target evidence.Target
 	// Own are the spans of the trace's clock, in order, in which whylate waited for
@@ -445,7 +444,7 @@ type outcome struct {
 
 // contrast tests every entry against one contrast and adds what it finds.
 func (v *Verdict) contrast(c *Case, s Settings) {
-	c.Allocated, c.Target, c.Own, c.readings = s.Allocated, s.Target, s.Own, s.Readings
+	c.Allocated, c.Target, c.Own, c.kernel = s.Allocated, s.Target, s.Own, s.Kernel
 	c.Dependencies = s.Dependencies
 	c.onHost(s.Host)
 	outcomes, ruledOut := c.test()

@@ -2,8 +2,11 @@ package cause
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
@@ -148,6 +151,9 @@ func (c *Case) Resent(d *Delayed) Evidence {
 		e.Text = "whether segments were sent again meanwhile is unknown: no host evidence was recorded"
 		return e
 	}
+	if k, ok := c.sentAgain(d); ok {
+		return k
+	}
 	in, out, counted := c.Host.resent(d.Stalls, int64(d.Step/2))
 	if !counted {
 		e.Text = "whether segments were sent again meanwhile was not recorded"
@@ -171,6 +177,81 @@ func (c *Case) Resent(d *Delayed) Evidence {
 		e.Holds = Yes
 	}
 	return e
+}
+
+// sentAgain is what Resent says where the kernel told when each connection sent something
+// again. ok is false where that decides nothing.
+func (c *Case) sentAgain(d *Delayed) (e Evidence, ok bool) {
+	t := c.kernel.TCP
+	if t == nil || c.Host.After == nil || t.Lost > 0 || t.More > 0 {
+		return e, false
+	}
+	listens := map[string]bool{} // by port
+	for _, x := range c.Host.After.Sockets {
+		if x.State == "LISTEN" {
+			listens[x.Local[strings.LastIndexByte(x.Local, ':')+1:]] = true
+		}
+	}
+	var at []int64
+	own := map[string]int64{} // by peer
+	for _, x := range t.Connections {
+		if listens[x.Local[strings.LastIndexByte(x.Local, ':')+1:]] {
+			continue
+		}
+		at, own[x.Remote] = append(at, x.AtNS...), own[x.Remote]+x.Again+x.Syns
+	}
+	slices.Sort(at)
+	within := func(from, to timeline.Time) int { // how many were sent then
+		i, _ := slices.BinarySearch(at, int64(from))
+		j, _ := slices.BinarySearch(at, int64(to)+1)
+		return max(0, j-i)
+	}
+	n := float64(len(d.Stalls))
+	explained, outside, free := 0., float64(len(at)), float64(t.ToNS-t.FromNS)
+	var last timeline.Time
+	for _, s := range d.Stalls {
+		if int64(s.Start) < t.FromNS || int64(s.End) > t.ToNS {
+			return e, false
+		}
+		if within(s.Start, s.End) > 0 {
+			explained++
+		}
+		if from := max(s.Start, last); from < s.End {
+			outside -= float64(within(from, s.End))
+			free -= float64(s.End - from)
+			last = s.End + 1
+		}
+	}
+	// What is sent again at any time is by chance in some of them.
+	var chance float64
+	for _, s := range d.Stalls {
+		chance += 1 - math.Exp(-max(0, outside)/max(1, free)*float64(s.End-s.Start))
+	}
+	var all, most int64
+	peer := ""
+	for _, p := range slices.Sorted(maps.Keys(own)) {
+		if all += own[p]; own[p] > most {
+			peer, most = p, own[p]
+		}
+	}
+	e = Evidence{
+		Decides: true, Alike: []string{"slow-dependency"}, Record: "packets, or the peer's own counters of segments sent again",
+		Text: fmt.Sprintf("in %.0f of %.0f of these waits the kernel sent a segment again on a connection that the process had opened, %.1f would be by chance; %d in all",
+			explained, n, chance, all),
+		Number: explained / max(1, n),
+	}
+	if peer != "" {
+		e.Text += fmt.Sprintf(", %d of them to %s", most, peer)
+	}
+	switch {
+	case explained-chance >= resent*n:
+		e.Holds = Yes
+	case float64(all+t.Others) < resent*n:
+		e.Holds = No
+	default:
+		return e, false
+	}
+	return e, true
 }
 
 // HeldBack says whether the kernel may hold back what a connection sends.

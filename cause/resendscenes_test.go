@@ -6,6 +6,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -28,11 +29,39 @@ func counted(a *blame.Attribution, each, always float64, own int64) *host.Record
 		}
 		r.Samples[i].Net = &host.Net{RetransSegs: int64(sum)}
 	}
-	r.After = &host.After{Sockets: []host.Socket{{Local: "10.0.0.1:40000", Remote: "10.0.0.2:80", State: "ESTABLISHED"}}}
+	r.After = &host.After{Sockets: []host.Socket{
+		{Local: "10.0.0.1:40000", Remote: "10.0.0.2:80", State: "ESTABLISHED"}, {Local: "[::]:8080", State: "LISTEN"},
+	}}
 	if own >= 0 {
 		r.After.Sockets[0].Retrans = &own
 	}
 	return r
+}
+
+// sent is what the kernel tells of segments sent again: on a connection of this port, in each
+// slow request or all the time, and how many on others' connections.
+type sent struct {
+	port   string
+	each   bool
+	every  int64
+	others int64
+}
+
+func (s *sent) told(a *blame.Attribution) *events.Connections {
+	t := a.Timeline()
+	x := events.Connection{Local: "10.0.0.1:" + s.port, Remote: "10.0.0.2:80"}
+	if s.each {
+		for _, r := range a.Found().Requests {
+			if int64(r.Duration()) > slowRequest {
+				x.AtNS = append(x.AtNS, int64(r.End())-5*ms)
+			}
+		}
+	}
+	for at := int64(t.Start); s.every > 0 && at < int64(t.End); at += s.every {
+		x.AtNS = append(x.AtNS, at)
+	}
+	x.Again = int64(len(x.AtNS))
+	return &events.Connections{FromNS: int64(t.Start), ToNS: int64(t.End), Others: s.others, Connections: []events.Connection{x}}
 }
 
 // TestWhatTCPSendsAgainIsToldFromSlowPeers plays peers whose answers come late by
@@ -66,6 +95,7 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 		name    string
 		in      func(*play, int)
 		host    *evidence
+		kernel  *sent
 		finding string
 		alike   []string
 	}{
@@ -76,6 +106,11 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 		{name: "steps, and as much was sent again without them", in: partly, host: &evidence{0, 4, -1}, alike: alike},
 		{name: "steps all the time, and its own connections sent again", in: steady, host: &evidence{1, 0, 40}, finding: "tcp-loss"},
 		{name: "steps all the time, and other connections sent again", in: steady, host: &evidence{1, 0, 0}, alike: alike},
+		{name: "as much without them, and the kernel sent them in these waits", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000", each: true}, finding: "tcp-loss"},
+		{name: "as much without them, all on a client's connection", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "8080", each: true}, finding: "slow-dependency"},
+		{name: "as much without them, none of it the process's", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000"}, finding: "slow-dependency"},
+		{name: "as much without them, whose is not known", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000", others: 200}, alike: alike},
+		{name: "as much without them, on its connections at any time", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000", every: 10 * ms}, alike: alike},
 		{name: "any length, and something was sent again", in: waits(0, 400, reply, any...), host: &evidence{1, 0, 40}, finding: "slow-dependency"},
 		{name: "a few steps", in: waits(100, 140, reply, steps...), host: &evidence{1, 0, 40}, finding: "slow-dependency"},
 		{name: "connecting took whole seconds", in: waits(0, 400, connect, seconds...), finding: "tcp-loss"},
@@ -92,6 +127,9 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 			set := cause.Settings{}
 			if c.host != nil {
 				set.Host = counted(a, c.host.each, c.host.always, c.host.own)
+			}
+			if c.kernel != nil {
+				set.Kernel.TCP = c.kernel.told(a)
 			}
 			check(t, cause.Judge(a, set), c.finding, c.alike)
 		})

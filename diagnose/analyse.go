@@ -63,7 +63,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	m := &in.Manifest
 	t, err := readTimeline(in, o)
 	if errors.Is(err, ErrNoTrace) {
-		return withoutTrace(m), nil
+		return withoutTrace(in, o), nil
 	}
 	if err != nil {
 		return nil, err
@@ -81,20 +81,21 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	} else {
 		watch, watchErr = kernelEvents(in, t)
 	}
-	calls := namedCalls(watch, o.Request)
+	calls := namedCalls(watch, &o)
 	f := request.Find(t, request.Options{Func: o.Request, Calls: calls})
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards, Watch: watch})
 	said, saidErr := dependencies(in)
 	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Dependencies: said, Target: m.Target, Own: own(m, t)}
 	if watch != nil {
-		set.Readings = watch.After.Readings
+		set.Kernel = *watch.After
 	}
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
 			return nil, fmt.Errorf("read the baseline: %w", err)
 		}
-		f := request.Find(base, request.Options{Func: o.Request})
+		then, _ := kernelEvents(o.Baseline, base) // what cannot be used is as if it were not there
+		f := request.Find(base, request.Options{Func: o.Request, Calls: namedCalls(then, &o)})
 		set.Baseline, set.BaselineName = cause.Typical(blame.Attribute(base, f, blame.Options{})), o.BaselineName
 	}
 	v := cause.Judge(a, set)
@@ -127,9 +128,10 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: kernelWord, Why: watchErr.Error()})
 	}
 	if watch != nil {
-		d.Kernel = counted(watch, t)
+		d.Kernel = counted(watch, int64(t.Start), int64(t.End))
 	}
 	notes(d, t, f, v, calls != nil)
+	noteCalls(d, watch, &o)
 	stolen(d, hosts)
 	pauses(d, m)
 	lost(d, in, t)
@@ -161,8 +163,16 @@ func described(m *evidence.Manifest) *report.Diagnosis {
 
 // withoutTrace is the diagnosis of an incident that holds no execution trace:
 // nothing is known of its requests.
-func withoutTrace(m *evidence.Manifest) *report.Diagnosis {
-	d := described(m)
+func withoutTrace(in *evidence.Incident, o AnalyseOptions) *report.Diagnosis {
+	d := described(&in.Manifest)
+	if !o.NoHost && !o.NoKernel {
+		switch rec, err := readKernel(in); {
+		case err != nil:
+			d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: kernelWord, Why: err.Error()})
+		case rec != nil:
+			d.Kernel = counted(rec, rec.Header.StartNS, max(rec.Header.StartNS, rec.After.EndNS))
+		}
+	}
 	d.Verdict, d.Reason = report.VerdictInconclusive, "no-trace"
 	d.Sentence = "No execution trace was recorded, so nothing is known of the requests: " +
 		"add net/http/pprof to the program, two lines of Go, and record again."

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/whylate/whylate/capture/kernel"
@@ -57,18 +57,37 @@ func startKernel(w *evidence.Writer, pid int, o *RecordOptions) *kernelRecording
 	rec, err := kernel.Start(pid, kernel.Options{W: mem, Sets: o.Probes, Func: o.Func})
 	if err != nil {
 		err = errors.Join(err, mem.Close()) // empty, so it leaves nothing
-		notRecorded(w, kernelWord, err.Error(), kernelCommand(err, pid))
+		notRecorded(w, kernelWord, err.Error(), kernelCommand(err, pid, o))
+		notProbed(w, o, err.Error())
 		return nil
 	}
 	return &kernelRecording{w, mem, rec}
 }
 
 // kernelCommand says how to get the scheduling events.
-func kernelCommand(err error, pid int) string {
-	if errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 {
-		return fmt.Sprintf("sudo whylate diagnose %d", pid)
+func kernelCommand(err error, pid int, o *RecordOptions) string {
+	if !errors.Is(err, os.ErrPermission) || os.Geteuid() == 0 {
+		return ""
 	}
-	return ""
+	var list []string
+	for _, set := range o.Probes {
+		if set == events.Func {
+			set += "=" + o.Func.String()
+		}
+		list = append(list, set)
+	}
+	command := fmt.Sprintf("sudo whylate diagnose %d", pid)
+	if sets := strings.Join(list, ","); sets != "" {
+		command += " --probes '" + strings.ReplaceAll(sets, "'", `'\''`) + "'"
+	}
+	return command
+}
+
+// notProbed says of each set that was asked for that it was not recorded, and why.
+func notProbed(w *evidence.Writer, o *RecordOptions, why string) {
+	for _, set := range o.Probes {
+		notRecorded(w, probes[set], why, "")
+	}
 }
 
 // stop ends the recording and enters what it took in the manifest.
@@ -114,21 +133,11 @@ const mostLost = 0.01
 // kernelEvents returns the scheduling events of an incident; nil without any, with a
 // reason if there are some that cannot be used.
 func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recording, error) {
-	if !in.Has(evidence.MemberKernel) {
-		return nil, nil
-	}
-	r, err := in.Member(evidence.MemberKernel)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	rec, err := events.Read(r)
-	if err != nil {
+	rec, err := readKernel(in)
+	if rec == nil || err != nil {
 		return nil, err
 	}
 	switch a := rec.After; {
-	case a == nil:
-		return nil, errors.New("the file was cut")
 	case a.Full:
 		return nil, errors.New("they end before the recording does: the bound in bytes was reached")
 	case float64(a.Lost) > mostLost*float64(a.Stretches):
@@ -148,30 +157,64 @@ func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recordin
 	return rec, nil
 }
 
+// readKernel reads the scheduling events of an incident; nil without any.
+func readKernel(in *evidence.Incident) (*events.Recording, error) {
+	if !in.Has(evidence.MemberKernel) {
+		return nil, nil
+	}
+	r, err := in.Member(evidence.MemberKernel)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	rec, err := events.Read(r)
+	if err == nil && rec.After == nil {
+		err = errors.New("the file was cut")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
 // mapColumns is how many columns the map of waits for a CPU has.
 const mapColumns = 60
 
-// counted is what the report shows of what probes counted.
-func counted(r *events.Recording, t *timeline.Timeline) *report.Kernel {
+// counted is what the report shows of what probes counted, and of the waits for a CPU from
+// one instant to another.
+func counted(r *events.Recording, from, to int64) *report.Kernel {
 	a := r.After
 	return &report.Kernel{
-		RunQueue: r.RunQueue(int64(t.Start), int64(t.End), mapColumns),
+		RunQueue: r.RunQueue(from, to, mapColumns),
 		Clock:    a.Readings, Cgo: a.Cgo, Alloc: a.Allocs, GC: a.GC, Gosched: a.Waits, TCP: a.TCP, Func: a.Func,
 	}
 }
 
-// namedCalls are the calls of the functions that say what a request is, if probes recorded
-// them; nil if not.
-func namedCalls(r *events.Recording, re *regexp.Regexp) []events.Call {
-	if r == nil || re == nil || r.After.Func == nil {
+// namedCalls are the calls that probes recorded, which are the requests unless the user
+// says otherwise; nil without any.
+func namedCalls(r *events.Recording, o *AnalyseOptions) []events.Call {
+	if r == nil || o.Request != nil {
 		return nil
 	}
-	names := r.After.Func.Functions
-	var list []events.Call
-	for _, c := range r.Calls {
-		if c.Func < len(names) && re.MatchString(names[c.Func]) {
-			list = append(list, c)
-		}
+	return r.Calls
+}
+
+// noteCalls says what of the calls is missing.
+func noteCalls(d *report.Diagnosis, r *events.Recording, o *AnalyseOptions) {
+	if r == nil || r.After.Func == nil {
+		return
 	}
-	return list
+	f := r.After.Func
+	names := strings.Join(f.Functions[:min(len(f.Functions), 3)], ", ")
+	switch {
+	case o.Request != nil:
+		d.Notes = append(d.Notes, fmt.Sprintf("The recorded calls of %s are left out: --request says what a request is.", names))
+	case f.Calls == 0:
+		d.Notes = append(d.Notes, fmt.Sprintf("There were no calls of %s while there were probes in it: requests were found as without.", names))
+	case f.Short:
+		d.Notes = append(d.Notes, fmt.Sprintf("Requests are the calls of %s in the first %.1f s only: then the probes had taken their share of the CPU (docs/probes.md). What was under way then counts as in flight.", names, float64(f.ToNS-f.FromNS)/1e9))
+	}
+	if f.Lost > 0 && o.Request == nil {
+		d.Notes = append(d.Notes, fmt.Sprintf("%d calls of %s were lost: there was no room for them.", f.Lost, names))
+	}
 }

@@ -68,7 +68,7 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 			for _, d := range o.Dependencies {
 				notRecorded(w, d.Name(), "not asked: without a trace there are no waits that its figures could explain", AddEndpoint)
 			}
-			return nil, hostOnly(ctx, w, pid, o.Capture.For)
+			return nil, hostOnly(ctx, w, pid, &o)
 		}
 		target = found
 	}
@@ -97,6 +97,7 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	case err != nil:
 		notRecorded(w, "host evidence", err.Error(), hostCommand(err, pid))
 		notRecorded(w, kernelWord, "neither: "+err.Error(), "")
+		notProbed(w, &o, "neither: "+err.Error())
 	case o.NoKernel:
 		notRecorded(w, kernelWord, "not asked for (--no-kernel)", "")
 	default:
@@ -313,18 +314,23 @@ func describe(m *evidence.Manifest, d host.Description) {
 	m.Target, m.Host = t, d.Host
 }
 
-// hostOnly records the host's evidence of a process without an endpoint.
-func hostOnly(ctx context.Context, w *evidence.Writer, pid int, d time.Duration) error {
+// hostOnly records the host's and the kernel's evidence of a process without an endpoint.
+func hostOnly(ctx context.Context, w *evidence.Writer, pid int, o *RecordOptions) error {
 	h, err := startHost(ctx, w, pid)
 	if err != nil {
 		return err
 	}
+	var sched *kernelRecording
+	if !o.NoKernel {
+		sched = startKernel(w, pid, o)
+	}
 	begun := time.Now()
 	select {
-	case <-time.After(d):
+	case <-time.After(o.Capture.For):
 	case <-ctx.Done():
 	}
 	h.stop()
+	sched.stop()
 	w.Edit(func(m *evidence.Manifest) { m.Target.Kind, m.DurationNS = "pid", time.Since(begun).Nanoseconds() })
 	notRecorded(w, "trace", fmt.Sprintf("no listener of process %d serves net/http/pprof", pid), AddEndpoint)
 	return nil

@@ -72,7 +72,7 @@ func (p *page) kernel(k *Kernel) {
 		p.heading("Waits of runnable goroutines")
 		p.burst(&w.Burst)
 		if w.N > 0 {
-			p.field("waits", fmt.Sprintf("%s, mean %s, 99 %% below %s, the longest %s (goroutine %d)", count(w.N), duration(w.NS/w.N), duration(Below(w.Histogram, 0.99)), duration(w.MaxNS), w.Goroutine))
+			p.field("waits", fmt.Sprintf("%s, mean %s, 99 %% below %s, the longest %s (goroutine %d)", count(w.N), duration(w.NS/w.N), duration(below(w.Histogram, 0.99)), duration(w.MaxNS), w.Goroutine))
 		}
 	}
 	if f := k.Func; f != nil {
@@ -81,13 +81,7 @@ func (p *page) kernel(k *Kernel) {
 		p.field("calls", fmt.Sprintf("%s of %s", count(f.Calls), quote(strings.Join(f.Functions[:min(len(f.Functions), maxItems)], ", "), maxSentence)))
 	}
 	if t := k.TCP; t != nil && len(t.Connections) > 0 {
-		p.heading("Connections that sent something again, or were reset")
-		for _, c := range t.Connections[:min(len(t.Connections), maxItems)] {
-			p.connection(&c)
-		}
-		if more := t.More + max(0, len(t.Connections)-maxItems); more > 0 {
-			p.line(fmt.Sprintf("  … and %s more", count(int64(more))))
-		}
+		p.connections(t)
 	}
 	if m := k.Alloc; m != nil {
 		p.heading("Sampled allocations")
@@ -110,15 +104,40 @@ func (p *page) burst(b *events.Burst) {
 	p.field("watched", s)
 }
 
+// connections lists those that sent something again; that one is reset is how many clients
+// and servers end it.
+func (p *page) connections(t *events.Connections) {
+	p.heading("Connections that sent something again, or were reset")
+	var again []events.Connection
+	var reset, sent, got int64
+	for _, c := range t.Connections {
+		if c.Again+c.Syns > 0 {
+			again = append(again, c)
+		} else {
+			reset, sent, got = reset+1, sent+c.ResetsSent, got+c.ResetsGot
+		}
+	}
+	for _, c := range again[:min(len(again), maxItems)] {
+		p.connection(&c)
+	}
+	if more := t.More + max(0, len(again)-maxItems); more > 0 {
+		p.line(fmt.Sprintf("  … and %s more", count(int64(more))))
+	}
+	if reset > 0 {
+		p.paragraph(fmt.Sprintf("%s reset: %s sent, %s received", counted(int(reset), "connection"), counted(int(sent), "reset"), count(got)))
+	}
+}
+
 // connection says what was wrong with one.
 func (p *page) connection(c *events.Connection) {
 	var list []string
 	for _, x := range []struct {
 		n    int64
 		what string
-	}{{c.Again, "segments sent again"}, {c.Syns, "beginnings sent again"}, {c.ResetsSent, "resets sent"}, {c.ResetsGot, "resets received"}} {
+	}{{c.Again, "segment|sent again"}, {c.Syns, "beginning|sent again"}, {c.ResetsSent, "reset|sent"}, {c.ResetsGot, "reset|received"}} {
 		if x.n > 0 {
-			list = append(list, count(x.n)+" "+x.what)
+			noun, verb, _ := strings.Cut(x.what, "|")
+			list = append(list, counted(int(x.n), noun)+" "+verb)
 		}
 	}
 	p.paragraph(fmt.Sprintf("%s – %s: %s", quote(c.Local, maxName), quote(c.Remote, maxName), strings.Join(list, ", ")))
@@ -129,7 +148,7 @@ func (p *page) cFunction(f *events.CFunction) {
 	if f.Calls == 0 {
 		return
 	}
-	s := fmt.Sprintf("%s, mean %s, 99 %% below %s, the longest %s (goroutine %d)", counted(int(f.Calls), "call"), duration(f.NS/f.Calls), duration(Below(f.Histogram, 0.99)), duration(f.MaxNS), f.Goroutine)
+	s := fmt.Sprintf("%s, mean %s, 99 %% below %s, the longest %s (goroutine %d)", counted(int(f.Calls), "call"), duration(f.NS/f.Calls), duration(below(f.Histogram, 0.99)), duration(f.MaxNS), f.Goroutine)
 	if b := f.Back; b != nil && b.Calls > 0 {
 		s += fmt.Sprintf("; back in Go after another %s, at most %s", duration(b.NS/b.Calls), duration(b.MaxNS))
 	}
@@ -159,8 +178,8 @@ func path(s events.Stack) string {
 	return quote(strings.Join(list[:min(len(list), 4)], " < "), maxSentence)
 }
 
-// Below is the end of the slot in which a quantile of a histogram lies, in ns.
-func Below(h events.Histogram, q float64) int64 {
+// below is the end of the slot in which a quantile of a histogram lies, in ns.
+func below(h events.Histogram, q float64) int64 {
 	var sum, n int64
 	for _, x := range h {
 		sum += x

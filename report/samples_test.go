@@ -160,16 +160,17 @@ func probed() *Diagnosis {
 			{N: 1, Stack: events.Stack{"runtime.nanotime1", "runtime.sysmon"}},
 		}},
 		Cgo: &events.CgoCalls{Burst: burst, More: 2, Functions: []events.CFunction{
-			{Name: "compress", Calls: 1095, NS: 556_000_000, MaxNS: 18_800_000, Goroutine: 64, Histogram: events.Histogram{15: 900, 16: 150, 24: 45},
+			{Name: "compress", Go: "main._Cfunc_compress", Calls: 1095, NS: 556_000_000, MaxNS: 18_800_000, Goroutine: 64, Histogram: events.Histogram{15: 900, 16: 150, 24: 45},
 				Stack: events.Stack{"runtime.cgocall", "main._Cfunc_compress", "main.pack", "main.handle"}, Back: &events.Back{Calls: 1095, NS: 1_000_000, MaxNS: 90_000}},
-			{Name: "a_function_of_C_with_a_name_that_needs_its_own_line", Calls: 1, NS: 900, MaxNS: 900, Histogram: events.Histogram{9: 1}},
+			{Name: "a_function_of_C_with_a_name_that_needs_its_own_line", Go: "main._Cfunc_a_function", Calls: 1, NS: 900, MaxNS: 900, Histogram: events.Histogram{9: 1}},
 		}},
 		GC:      &events.Cycles{Burst: burst, N: 5, NS: 3_000_000, MaxNS: 1_190_000},
 		Gosched: &events.Goroutines{Burst: short, N: 3270, NS: 115_000_000, MaxNS: 1_110_000, Goroutine: 1436, Histogram: events.Histogram{14: 3000, 18: 260, 20: 10}},
 		Func:    &events.Calls{Burst: burst, Functions: []string{"main.handle", "main.list"}, Calls: 1004},
 		TCP: &events.Connections{Connections: []events.Connection{
-			{Local: "10.0.0.7:40122", Remote: "10.0.0.9:5432", Again: 12, Syns: 1, ResetsSent: 2, ResetsGot: 3},
-		}, More: 1, Others: 4},
+			{Local: "10.0.0.7:40122", Remote: "10.0.0.9:5432", Again: 12, Syns: 1, ResetsSent: 2, ResetsGot: 3, AtNS: []int64{2_000_000_000}},
+			{Local: "10.0.0.7:8080", Remote: "10.0.0.3:51000", ResetsGot: 1},
+		}, More: 1, Others: 4, OtherResets: 5},
 		Alloc: &events.Allocs{Burst: burst, Samples: 3, Bytes: 3_400_000, MaxSize: 1_300_000, Sites: []events.AllocSite{
 			{Samples: 2, Bytes: 2_600_000, Stack: events.Stack{"runtime.mallocgc", "bytes.growSlice", "main.render"}}, {Samples: 1, Bytes: 800_000},
 		}},

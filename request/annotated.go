@@ -1,6 +1,8 @@
 package request
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -97,23 +99,35 @@ func (d *finder) dropOverlapping(tasks []timeline.Task) {
 	}
 }
 
-// byCalls makes requests of the calls of a function. One that the trace does not have from
-// its beginning to its end is none.
+// byCalls makes requests of the calls of a function that began while the trace ran. Of two
+// that lie in each other, which cannot be, the later one is none.
 func (d *finder) byCalls(calls []events.Call) {
 	role := d.roleOf("function", Function, "", keyNone)
+	calls = slices.Clone(calls)
+	slices.SortStableFunc(calls, func(a, b events.Call) int {
+		return cmp.Or(cmp.Compare(a.Goroutine, b.Goroutine), cmp.Compare(a.From, b.From))
+	})
+	var last events.Call
 	for _, c := range calls {
+		if c.Goroutine == last.Goroutine && c.From < last.To {
+			continue
+		}
 		g, ok := d.t.G(gotrace.GoID(c.Goroutine))
 		if !ok || d.h.of[g] == nil {
 			continue
 		}
 		gr := &d.t.Gs[g]
-		from, to := timeline.Time(c.From), timeline.Time(c.To)
-		if from < max(gr.Start(), d.t.Start) || to > min(gr.End(), d.t.End) {
+		from, to, open := timeline.Time(c.From), timeline.Time(c.To), c.Open
+		if end := min(gr.End(), d.t.End); to > end { // or it panicked, and its goroutine ended
+			to, open = end, !gr.Died
+		}
+		if from < max(gr.Start(), d.t.Start) || from >= to {
 			continue
 		}
+		last = c
 		seg := sort.Search(len(gr.Segs), func(i int) bool { return gr.Segs[i].End > from })
 		d.carried[g] = true
-		d.add(role, Request{Parts: d.parts(Part{g, from, to})}, d.examine(g, seg, from, to))
+		d.add(role, Request{Parts: d.parts(Part{g, from, to}), InFlight: open}, d.examine(g, seg, from, to))
 	}
 }
 

@@ -3,7 +3,6 @@ package request
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"runtime"
 	"testing"
 	"time"
@@ -57,7 +56,7 @@ func TestCallsThatProbesSawAreTheRequests(t *testing.T) {
 		{Goroutine: 1 << 40, From: calls[0].From, To: calls[0].To},            // of a goroutine that nobody knows
 		{Goroutine: calls[1].Goroutine, From: calls[0].From, To: calls[1].To}, // before it existed
 	}, calls...)
-	f := Find(tl, Options{Func: regexp.MustCompile("func1"), Calls: all})
+	f := Find(tl, Options{Calls: all})
 	check(t, f)
 	if len(f.Requests) != n {
 		t.Fatalf("%d requests of %d calls", len(f.Requests), n)
@@ -74,7 +73,46 @@ func TestCallsThatProbesSawAreTheRequests(t *testing.T) {
 			t.Errorf("%+v is none of the calls", r)
 		}
 	}
-	if f := Find(tl, Options{Func: regexp.MustCompile("func1"), Calls: []events.Call{}}); len(f.Requests) != 0 {
-		t.Errorf("%d requests without a call", len(f.Requests))
+}
+
+// What had not ended when the probes were removed is in flight, and one that panicked ended
+// with its goroutine.
+func TestCallsThatHadNotEnded(t *testing.T) {
+	var left, within, died events.Call
+	begin := func(c *events.Call, began chan struct{}, hold func()) {
+		c.Goroutine, c.From, c.Open = goid(), monotonic(), true
+		close(began)
+		hold()
+	}
+	release := make(chan struct{})
+	defer close(release)
+	tl := traced(t, func() {
+		for _, c := range []*events.Call{&left, &within} {
+			began := make(chan struct{})
+			go begin(c, began, func() { <-release })
+			<-began
+		}
+		began, ended := make(chan struct{}), make(chan struct{})
+		go begin(&died, began, func() { time.Sleep(time.Millisecond); close(ended) })
+		<-ended
+		time.Sleep(20 * time.Millisecond)
+		within.To = monotonic() // when the probes were removed
+		time.Sleep(20 * time.Millisecond)
+	})
+	left.To, died.To = monotonic(), monotonic()
+	f := Find(tl, Options{Calls: []events.Call{left, within, died}})
+	check(t, f)
+	got := map[int64]Request{}
+	for _, r := range f.Requests {
+		got[int64(r.Parts[0].Start)] = r
+	}
+	if r := got[left.From]; !r.InFlight || r.End() != tl.End {
+		t.Errorf("it had not ended at the trace's end: %+v", r)
+	}
+	if r := got[within.From]; !r.InFlight || int64(r.End()) != within.To {
+		t.Errorf("it had not ended when the probes were removed, at %d: %+v", within.To, r)
+	}
+	if r := got[died.From]; r.InFlight || r.Duration() < 1e6 || r.Duration() > 20e6 {
+		t.Errorf("it ended with its goroutine: %+v", r)
 	}
 }

@@ -20,7 +20,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 		d.samples[s.G] = append(d.samples[s.G], s)
 	}
 	switch {
-	case o.Func != nil && o.Calls != nil:
+	case len(o.Calls) > 0:
 		d.byCalls(o.Calls)
 	case o.Func != nil:
 		d.byFunction()

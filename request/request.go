@@ -130,7 +130,7 @@ type Options struct {
 	// Func, if not nil, defines requests: the intervals in which a function
 	// that it matches is on the stack at every blocking event.
 	Func *regexp.Regexp
-	// Calls, if not nil, are the calls of that function as the kernel's probes saw them:
-	// each is a request, also one in which nothing else was recorded.
+	// Calls, if there are any, are the requests: calls of a function as the kernel's probes
+	// saw them, also those in which nothing else was recorded. Func then means nothing.
 	Calls []events.Call
 }

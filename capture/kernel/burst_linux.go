@@ -12,11 +12,13 @@ type burst interface {
 	name() string
 	// look tells whether it is time to end.
 	look() (end bool, err error)
+	// detach removes the programs, so that nothing more is counted. It may be called again.
+	detach() error
 	// result adds what was counted until now.
 	result(*events.After) error
 	// programs are those of which the kernel says what they took.
 	programs() []program
-	// close ends it. It may be called again.
+	// close frees everything. It may be called again.
 	close() error
 }
 

@@ -120,13 +120,16 @@ func (r *readings) callers() (list []events.Caller, err error) {
 	return list[:min(len(list), events.MaxCallers)], each.Err()
 }
 
-// close ends counting. It may be called again.
-func (r *readings) close() (err error) {
+func (r *readings) detach() (err error) {
 	for _, l := range r.links {
 		err = errors.Join(err, l.Close())
 	}
 	r.links = nil
-	return errors.Join(err, r.clockObjects.Close())
+	return err
+}
+
+func (r *readings) close() error {
+	return errors.Join(r.detach(), r.clockObjects.Close())
 }
 
 // programs are those of which the kernel says what they took.

@@ -163,21 +163,54 @@ func (w *watcher) drain() error {
 			return fmt.Errorf("read calls of functions: one of %d bytes, they have %d", len(rec.RawSample), callBytes)
 		}
 		word := func(i int) int64 { return int64(binary.NativeEndian.Uint64(rec.RawSample[8*i:])) }
-		room, err := w.take(&events.Call{Goroutine: word(0), From: word(1), To: word(2), Func: int(word(3))})
-		if err != nil {
+		if err := w.tell(&events.Call{Goroutine: word(0), From: word(1), To: word(2), Func: int(word(3))}); err != nil {
 			return err
 		}
-		if !room {
-			return errors.New("the file reached its bound")
-		}
+	}
+}
+
+func (w *watcher) tell(c *events.Call) error {
+	room, err := w.take(c)
+	if err == nil && !room {
+		err = errors.New("the file reached its bound")
+	}
+	if err == nil {
 		w.n++
 	}
+	return err
+}
+
+// stillOpen takes the calls that had not ended when the programs were removed.
+func (w *watcher) stillOpen() error {
+	var g uint64
+	var in struct {
+		Goid, Since uint64
+		Fn, Depth   uint32
+	}
+	each := w.coll.Maps[functionMapWhylateInside].Iterate()
+	for each.Next(&g, &in) {
+		if in.Depth == 0 {
+			continue
+		}
+		if err := w.tell(&events.Call{Goroutine: int64(in.Goid), From: int64(in.Since), Func: int(in.Fn), Open: true}); err != nil {
+			return err
+		}
+	}
+	if err := each.Err(); err != nil {
+		return fmt.Errorf("read calls of functions that have not ended: %w", err)
+	}
+	return nil
 }
 
 // calls are about those of functions that the user named.
 func (w *watcher) calls(a *events.After) error {
 	if err := w.drain(); err != nil {
 		return err
+	}
+	if w.links == nil {
+		if err := w.stillOpen(); err != nil {
+			return err
+		}
 	}
 	b, err := w.burst()
 	a.Func = &events.Calls{Burst: b, Functions: w.named, Calls: w.n}
@@ -217,7 +250,7 @@ func (w *watcher) cgo(a *events.After) error {
 	for i := range all[:n] {
 		x, f := &all[i], &c.Functions[i]
 		*f = events.CFunction{
-			Name: cName(w.names.name(x.Caller - 1)), Calls: int64(x.Calls), NS: int64(x.NS), MaxNS: int64(x.Max),
+			Name: cName(w.names.name(x.Caller - 1)), Go: w.names.name(x.Caller - 1), Calls: int64(x.Calls), NS: int64(x.NS), MaxNS: int64(x.Max),
 			Histogram: histogram(&x.Slots), Goroutine: int64(x.Goid), Stack: w.stack(x.Stack),
 		}
 		if x.Backs > 0 {

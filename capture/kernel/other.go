@@ -22,5 +22,8 @@ func (*Recorder) Stop() (events.After, error) { return events.After{}, errOther 
 // Header is empty.
 func (*Recorder) Header() events.Header { return events.Header{} }
 
+// CPUTime fails with ErrUnsupported.
+func CPUTime(int) (int64, error) { return 0, errOther }
+
 // Check fails with ErrUnsupported.
 func Check() error { return errOther }

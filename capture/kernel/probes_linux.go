@@ -9,6 +9,8 @@ import (
 	"io"
 	"math/bits"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -27,9 +29,7 @@ type probes struct {
 	schedObjects
 	types *btf.Cache
 	links []link.Link // in the order in which they are closed
-	stats io.Closer   // while it is open the kernel measures programs; nil if it refused
-
-	measured bool // the kernel measured them
+	meter meter
 }
 
 // load loads the programs for a process; they do not run yet.
@@ -81,14 +81,6 @@ func hasState(types *btf.Spec) bool {
 	return ok && len(f.Params) > 4 // data, preempt, prev, next, prev_state
 }
 
-// measure has the kernel measure what programs take from now on, if it does that for this
-// process.
-func (p *probes) measure() {
-	if stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err == nil {
-		p.stats, p.measured = stats, true
-	}
-}
-
 // attach lets the programs run. Wake-ups come first, and go last: a thread that is seen
 // to leave is also seen to be woken.
 func (p *probes) attach() error {
@@ -107,17 +99,17 @@ func (p *probes) remove() (cost []events.Program, err error) {
 	for _, l := range p.links {
 		err = errors.Join(err, l.Close())
 	}
-	p.links = nil
-	if p.stats != nil {
-		cost = p.cost([]program{
-			{schedProgWhylateSwitch, p.WhylateSwitch},
-			{schedProgWhylateWakeup, p.WhylateWakeup},
-			{schedProgWhylateNew, p.WhylateNew},
-		})
-		err = errors.Join(err, p.stats.Close())
-		p.stats = nil
+	if p.links != nil { // a CPU may be in one of them still: this waits as synchronize_rcu does
+		const global = 1 // MEMBARRIER_CMD_GLOBAL, linux/membarrier.h
+		_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0)
 	}
-	return cost, errors.Join(err, p.schedPrograms.Close())
+	p.links = nil
+	cost = p.meter.cost([]program{
+		{schedProgWhylateSwitch, p.WhylateSwitch},
+		{schedProgWhylateWakeup, p.WhylateWakeup},
+		{schedProgWhylateNew, p.WhylateNew},
+	})
+	return cost, errors.Join(err, p.meter.end(), p.schedPrograms.Close())
 }
 
 // program is one in the kernel.
@@ -126,17 +118,84 @@ type program struct {
 	*ebpf.Program
 }
 
-// cost is what programs took, by the kernel's own count; nothing if it did not measure.
-func (p *probes) cost(of []program) (list []events.Program) {
-	if !p.measured {
+// meter has the kernel measure what programs take, in one of measuredPeriods: to read the
+// clock before and after each run takes a fifth of what the shortest runs take. It may be
+// used by any goroutines.
+type meter struct {
+	mu            sync.Mutex
+	stats         io.Closer     // while it is open the kernel measures
+	begun, open   time.Time     // since when it is used, and open
+	was           time.Duration // for how long it was open before
+	ticks         int
+	over, refused bool      // the kernel refused to measure
+	ended         time.Time // if it is over
+}
+
+const measuredPeriods = 10
+
+// tick is called once in each period, and first when programs begin.
+func (m *meter) tick() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return
+	}
+	now := time.Now()
+	if m.ticks == 0 {
+		m.begun = now
+	}
+	if m.ticks%measuredPeriods == 0 {
+		stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+		if err != nil {
+			m.refused, m.over, m.ended = true, true, now
+			return
+		}
+		m.stats, m.open = stats, now
+	} else if m.stats != nil {
+		_ = m.stats.Close() // of a descriptor that was only held
+		m.stats, m.was = nil, m.was+now.Sub(m.open)
+	}
+	m.ticks++
+}
+
+// cost is what programs took since the first tick, as far as it was measured; nothing if
+// it was not.
+func (m *meter) cost(of []program) (list []events.Program) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused || m.ticks == 0 {
 		return nil
 	}
+	now, open := time.Now(), m.was
+	if m.over {
+		now = m.ended
+	}
+	if m.stats != nil {
+		open += now.Sub(m.open)
+	}
+	part := float64(now.Sub(m.begun)) / float64(max(1, open))
 	for _, x := range of {
 		if s, failed := x.Stats(); failed == nil { // without it the cost is unknown
-			list = append(list, events.Program{Name: x.name, Runs: int64(s.RunCount), NS: int64(s.Runtime)})
+			list = append(list, events.Program{Name: x.name, Runs: int64(part * float64(s.RunCount)), NS: int64(part * float64(s.Runtime))})
 		}
 	}
 	return list
+}
+
+// end ends measuring.
+func (m *meter) end() (err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return nil
+	}
+	m.over, m.ended = true, time.Now()
+	if m.stats != nil {
+		m.was += m.ended.Sub(m.open)
+		err = m.stats.Close()
+	}
+	m.stats = nil
+	return err
 }
 
 // lost is how many stretches the programs could not tell.
@@ -149,6 +208,28 @@ func (p *probes) lost() (n int64, err error) {
 		n += int64(x)
 	}
 	return n, nil
+}
+
+// The size of a batch in bpf/sched.bpf.c, and how old the stretches in it may be when there is
+// another one.
+const (
+	batch = 16
+	old   = 50 * time.Millisecond
+)
+
+// unsent are the stretches that each CPU has not sent. No program may run any more.
+func (p *probes) unsent() (list [][]byte, err error) {
+	var each []struct {
+		N, _ uint32
+		Of   [batch * stretchBytes]byte
+	}
+	if err := p.WhylateBatch.Lookup(uint32(0), &each); err != nil {
+		return nil, fmt.Errorf("read scheduling events: %w", err)
+	}
+	for i := range each {
+		list = append(list, each[i].Of[:min(each[i].N, batch)*stretchBytes])
+	}
+	return list, nil
 }
 
 // close frees everything; it may be called in any state.

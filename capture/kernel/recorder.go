@@ -50,7 +50,7 @@ type Options struct {
 	Buffer int
 
 	// Sets are the sets of probes to be recorded beside [events.Sched]; nil means
-	// [events.Clock]. One that cannot be recorded is said in After.Missing.
+	// [events.Clock] and [events.TCP]. One that cannot be recorded is said in After.Missing.
 	Sets []string
 
 	// Func matches the functions whose calls [events.Func] records, 64 at most.
@@ -76,9 +76,13 @@ type Options struct {
 // sets are those beside events.Sched, each once.
 func (o *Options) sets() []string {
 	if o.Sets == nil {
-		return []string{events.Clock}
+		return []string{events.Clock, events.TCP}
 	}
 	list := slices.Clone(o.Sets)
 	slices.Sort(list)
-	return slices.Compact(list)
+	list = slices.Compact(list)
+	if slices.Contains(list, events.CgoReturn) { // it counts what the other one does
+		list = slices.DeleteFunc(list, func(s string) bool { return s == events.Cgo })
+	}
+	return list
 }

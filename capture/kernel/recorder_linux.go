@@ -83,7 +83,7 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 	if r.ring, err = ringbuf.NewReader(r.probes.WhylateEvents); err != nil {
 		return explain(err)
 	}
-	r.probes.measure()
+	r.probes.meter.tick()
 	sets := []string{events.Sched}
 	for _, name := range o.sets() { // first: to find functions takes a while, in which nobody reads stretches
 		b, err := r.open(name, pid, o)
@@ -124,11 +124,14 @@ func (r *Recorder) open(name string, pid int, o Options) (burst, error) {
 // conclude ends a burst and keeps what it counted. The stretches are worth having without
 // it.
 func (r *Recorder) conclude(b burst, err error) {
+	if gone := b.detach(); err == nil {
+		err = gone
+	}
 	if err == nil {
 		err = b.result(&r.counted)
 	}
 	if err == nil {
-		r.counted.Programs = append(r.counted.Programs, r.probes.cost(b.programs())...)
+		r.counted.Programs = append(r.counted.Programs, r.probes.meter.cost(b.programs())...)
 	}
 	if err = errors.Join(err, b.close()); err != nil {
 		r.counted.Missing = append(r.counted.Missing, events.Missing{Probes: b.name(), Why: err.Error()})
@@ -143,8 +146,9 @@ func (r *Recorder) Stop() (events.After, error) {
 	return r.after, r.err
 }
 
-// Check tells whether all sets of probes can be recorded here, with the errors of Start:
-// it lets the programs run for a moment, for no process.
+// Check tells whether the usual sets of probes can be recorded here, with the errors of
+// Start: it lets the programs run for a moment, for no process. Those in functions depend
+// on the process, too.
 func Check() error {
 	if err := checkNamespace("/proc/self/ns/pid"); err != nil {
 		return err
@@ -184,6 +188,9 @@ func (r *Recorder) finish() {
 	flushed := r.ring.Flush()
 	<-r.done
 	r.fail(flushed)
+	if r.err == nil {
+		r.fail(r.takeRest())
+	}
 	var err error
 	r.after.Lost, err = r.probes.lost()
 	r.fail(err)
@@ -222,7 +229,7 @@ func (r *Recorder) run() {
 	r.after.CPUNS = cpu
 	var full fullError
 	if errors.As(err, &full) {
-		r.after.Full, r.after.EndNS = true, int64(full)
+		r.after.Full, r.after.EndNS = true, int64(full)-old.Nanoseconds()
 	} else {
 		r.fail(err)
 	}
@@ -260,6 +267,7 @@ func (r *Recorder) readAll() error {
 		if wait := time.Until(due); wait > rest {
 			time.Sleep(rest)
 		} else if wait <= 0 {
+			r.probes.meter.tick()
 			r.look(false)
 			if r.o.Interim != nil && !time.Now().Before(interim) {
 				interim = interim.Add(max(r.o.Every, period))
@@ -290,34 +298,63 @@ func (r *Recorder) interim() error {
 	return nil
 }
 
-// take writes a stretch as the programs tell it.
+// take writes stretches as the programs tell them, some at a time.
 func (r *Recorder) take(b []byte) error {
-	s, err := decode(b)
+	for ; len(b) >= stretchBytes; b = b[stretchBytes:] {
+		s := decode(b)
+		if r.o.Each != nil {
+			r.o.Each(&s)
+		}
+		room, err := r.w.Write(&s)
+		if err == nil && !room {
+			err = fullError(s.Out)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(b) > 0 {
+		return fmt.Errorf("read scheduling events: %d bytes too many, each has %d", len(b), stretchBytes)
+	}
+	return nil
+}
+
+// takeRest writes what the CPUs had not sent when the programs were removed. It runs when
+// the reading goroutine has ended.
+func (r *Recorder) takeRest() error {
+	list, err := r.probes.unsent()
 	if err != nil {
 		return err
 	}
-	if r.o.Each != nil {
-		r.o.Each(&s)
+	for _, b := range list {
+		if len(b) > 0 && !r.after.Full {
+			err = r.take(b)
+		}
+		var full fullError
+		if errors.As(err, &full) {
+			r.after.Full, r.after.EndNS, err = true, int64(full), nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	room, err := r.w.Write(&s)
-	if err == nil && !room {
-		err = fullError(s.Out)
+	for _, b := range list { // in whatever order they were to be written
+		if len(b) > 0 && r.after.Full {
+			r.after.EndNS = min(r.after.EndNS, decode(b).Out)
+		}
 	}
-	return err
+	return nil
 }
 
 // stretchBytes is the size of struct stretch in bpf/sched.bpf.c.
 const stretchBytes = 48
 
 // decode reads a struct stretch.
-func decode(b []byte) (events.Stretch, error) {
-	if len(b) < stretchBytes {
-		return events.Stretch{}, fmt.Errorf("read scheduling events: one of %d bytes, they have %d", len(b), stretchBytes)
-	}
+func decode(b []byte) events.Stretch {
 	long := func(at int) int64 { return int64(binary.NativeEndian.Uint64(b[at:])) }
 	word := func(at int) int { return int(int32(binary.NativeEndian.Uint32(b[at:]))) }
 	return events.Stretch{
 		Out: long(0), OnNS: long(8), OffNS: long(16), QueueNS: long(24),
 		TID: word(32), NR: word(36), CPU: word(40), Flags: events.Flags(word(44)),
-	}, nil
+	}
 }

@@ -16,6 +16,7 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	schedMapWhylateBatch   = "whylate_batch"
 	schedMapWhylateEvents  = "whylate_events"
 	schedMapWhylateLost    = "whylate_lost"
 	schedMapWhylateThreads = "whylate_threads"
@@ -79,6 +80,7 @@ type schedProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type schedMapSpecs struct {
+	WhylateBatch   *ebpf.MapSpec `ebpf:"whylate_batch"`
 	WhylateEvents  *ebpf.MapSpec `ebpf:"whylate_events"`
 	WhylateLost    *ebpf.MapSpec `ebpf:"whylate_lost"`
 	WhylateThreads *ebpf.MapSpec `ebpf:"whylate_threads"`
@@ -114,6 +116,7 @@ func (o *schedObjects) Close() error {
 //
 // It can be passed to loadSchedObjects or ebpf.CollectionSpec.LoadAndAssign.
 type schedMaps struct {
+	WhylateBatch   *ebpf.Map `ebpf:"whylate_batch"`
 	WhylateEvents  *ebpf.Map `ebpf:"whylate_events"`
 	WhylateLost    *ebpf.Map `ebpf:"whylate_lost"`
 	WhylateThreads *ebpf.Map `ebpf:"whylate_threads"`
@@ -121,6 +124,7 @@ type schedMaps struct {
 
 func (m *schedMaps) Close() error {
 	return _SchedClose(
+		m.WhylateBatch,
 		m.WhylateEvents,
 		m.WhylateLost,
 		m.WhylateThreads,

@@ -26,6 +26,9 @@ import (
 // wrong with one that is not known to be its own.
 const ask = time.Second
 
+// rests is how many times as long as that took the recorder does not ask again.
+const rests = 50
+
 // connections are the probes where TCP sends something again. They run when something is
 // wrong, and stay.
 type connections struct {
@@ -34,7 +37,7 @@ type connections struct {
 	links []link.Link
 	from  int64
 	own   map[uint64]bool // inodes of sockets; false if one is not the process's
-	asked time.Time
+	next  time.Time // when to ask again
 }
 
 // watchConnections begins to watch those of a process's network namespace.
@@ -77,7 +80,10 @@ type trouble struct {
 		LocalPort, RemotePort uint16
 		Family                uint32
 	}
-	what struct{ Socket, Again, Syns, Sent, Got uint64 }
+	what struct {
+		Socket, Again, Syns, Sent, Got uint64
+		At                             [events.MaxInstants]int64
+	}
 }
 
 func (c *connections) all() (list []trouble, err error) {
@@ -94,15 +100,16 @@ func (c *connections) all() (list []trouble, err error) {
 
 // look finds out whose sockets those are with which something is wrong.
 func (c *connections) look() (end bool, err error) {
-	if time.Since(c.asked) < ask {
+	begun := time.Now()
+	if begun.Before(c.next) {
 		return false, nil
 	}
-	c.asked = time.Now()
 	list, err := c.all()
 	if err != nil {
 		return true, err
 	}
 	c.find(list)
+	c.next = begun.Add(max(ask, rests*time.Since(begun))) // there may be a million sockets
 	return false, nil
 }
 
@@ -137,22 +144,31 @@ func (c *connections) result(a *events.After) error {
 	for _, t := range list {
 		w := &t.what
 		if !c.own[w.Socket] {
-			r.Others += int64(w.Again + w.Syns + w.Sent + w.Got)
+			r.Others += int64(w.Again + w.Syns)
+			r.OtherResets += int64(w.Sent + w.Got)
 			continue
 		}
 		r.Connections = append(r.Connections, events.Connection{
 			Local: address(t.on.Family, t.on.Local, t.on.LocalPort), Remote: address(t.on.Family, t.on.Remote, t.on.RemotePort),
 			Again: int64(w.Again), Syns: int64(w.Syns), ResetsSent: int64(w.Sent), ResetsGot: int64(w.Got),
+			AtNS: instants(w.At),
 		})
 	}
 	slices.SortFunc(r.Connections, func(a, b events.Connection) int {
-		return cmp.Or(cmp.Compare(b.Again+b.Syns+b.ResetsSent+b.ResetsGot, a.Again+a.Syns+a.ResetsSent+a.ResetsGot), cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
+		return cmp.Or(cmp.Compare(b.Again+b.Syns, a.Again+a.Syns), cmp.Compare(b.ResetsSent+b.ResetsGot, a.ResetsSent+a.ResetsGot), cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
 	})
 	if more := len(r.Connections) - events.MaxConnections; more > 0 {
 		r.More, r.Connections = more, r.Connections[:events.MaxConnections]
 	}
 	a.TCP = r
 	return nil
+}
+
+// instants are those that there are, in order.
+func instants(at [events.MaxInstants]int64) []int64 {
+	list := slices.DeleteFunc(at[:], func(ns int64) bool { return ns == 0 })
+	slices.Sort(list)
+	return list
 }
 
 func (c *connections) programs() []program {
@@ -162,12 +178,16 @@ func (c *connections) programs() []program {
 	}
 }
 
-func (c *connections) close() (err error) {
+func (c *connections) detach() (err error) {
 	for _, l := range c.links {
 		err = errors.Join(err, l.Close())
 	}
 	c.links = nil
-	return errors.Join(err, c.tcpObjects.Close())
+	return err
+}
+
+func (c *connections) close() error {
+	return errors.Join(c.detach(), c.tcpObjects.Close())
 }
 
 // address is one of a connection.

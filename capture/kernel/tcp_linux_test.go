@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -100,6 +101,9 @@ func TestWhatConnectionsSendAgainIsWhatTheyCount(t *testing.T) {
 			}
 			x := told(t, got, client.LocalAddr(), client.RemoteAddr())
 			near(t, "segments sent again", x.Again, int64(counted), 0, 0)
+			if n := len(x.AtNS); n != min(int(counted), events.MaxInstants) || x.AtNS[0] < got.FromNS || x.AtNS[n-1] > got.ToNS || !slices.IsSorted(x.AtNS) {
+				t.Errorf("sent at %d, between %d and %d", x.AtNS, got.FromNS, got.ToNS)
+			}
 			if x.Syns != 0 || x.ResetsGot != 0 || x.ResetsSent != 0 {
 				t.Errorf("%+v", x)
 			}
@@ -151,7 +155,7 @@ func TestResetsOfConnections(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	// The socket of the side that sent it was gone at once, so that nobody knows whose it was.
-	if n := len(got.Connections); n > 2 || int64(n)+got.Others > 3 {
+	if n := len(got.Connections); n > 2 || int64(n)+got.OtherResets > 3 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -170,7 +174,7 @@ func TestConnectionsOfOthersAreNotTheProcesss(t *testing.T) {
 	fatal(t, server.(*net.TCPConn).SetLinger(0))
 	fatal(t, server.Close())
 	_, _ = client.Read(make([]byte, 1)) // it was reset
-	if got := rec.stop().After.TCP; got == nil || len(got.Connections) != 0 || got.Others == 0 {
+	if got := rec.stop().After.TCP; got == nil || len(got.Connections) != 0 || got.OtherResets == 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -77,6 +77,7 @@ type watcher struct {
 	share float64
 
 	from, cpu int64 // when it began
+	to        int64 // when it ended, 0 before
 	short     bool
 
 	// What follows is for events.Func.
@@ -212,7 +213,7 @@ func (w *watcher) look() (end bool, err error) {
 
 // burst is what is the same in each result.
 func (w *watcher) burst() (b events.Burst, err error) {
-	b = events.Burst{FromNS: w.from, ToNS: monotonic(), HitNS: int64(w.hitNS), Short: w.short}
+	b = events.Burst{FromNS: w.from, ToNS: cmp.Or(w.to, monotonic()), HitNS: int64(w.hitNS), Short: w.short}
 	b.Hits, b.Lost, err = w.counts()
 	return b, err
 }
@@ -227,11 +228,19 @@ func (w *watcher) programs() (list []program) {
 	return list
 }
 
-func (w *watcher) close() (err error) {
+func (w *watcher) detach() (err error) {
+	if w.links == nil {
+		return nil
+	}
 	for _, l := range w.links {
 		err = errors.Join(err, l.Close())
 	}
-	w.links = nil
+	w.links, w.to = nil, monotonic()
+	return err
+}
+
+func (w *watcher) close() (err error) {
+	err = w.detach()
 	if w.ring != nil {
 		err = errors.Join(err, w.ring.Close())
 	}
@@ -267,6 +276,9 @@ func histogram(h *[slots]uint64) events.Histogram {
 
 // cpuClock is the clock of the CPU time of a process (clock_getcpuclockid(3): CPUCLOCK_SCHED).
 func cpuClock(pid int) int32 { return int32(^pid<<3 | 2) }
+
+// CPUTime is what the threads of a process have used, in ns, with those that have ended.
+func CPUTime(pid int) (ns int64, err error) { return cpuTime(cpuClock(pid)) }
 
 func cpuTime(clock int32) (ns int64, err error) {
 	var t unix.Timespec

@@ -52,7 +52,7 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
 	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
 	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
-	fs.StringSliceVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events: clock (the usual one), cgo, cgo-return, alloc, gc, gosched, tcp, func=REGEXP (calls of a function, which are the requests if there is no --request)")
+	fs.StringArrayVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events, instead of clock,tcp: of clock, tcp, cgo, cgo-return, alloc, gc, gosched and, last, func=REGEXP (calls of a function, which are the requests if there is no --request)")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
@@ -100,11 +100,15 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 		return nil, nil, errors.New("--probes asks for probes in the kernel, --no-kernel and --no-host for none")
 	}
 	known := diagnose.ProbeSets()
-	for _, p := range f.probes {
+	for _, p := range splitSets(f.probes) {
 		name, expr, isFunc := strings.Cut(p, "=")
 		switch {
 		case !slices.Contains(known, name) || isFunc != (name == events.Func):
 			return nil, nil, fmt.Errorf("--probes: there is no set %q; there are %s", p, strings.Replace(strings.Join(known, ", "), events.Func, "func=REGEXP", 1))
+		case isFunc && re != nil:
+			return nil, nil, errors.New("--probes: func= may be given once: func='A|B' matches either")
+		case isFunc && expr == "":
+			return nil, nil, errors.New("--probes: func= needs a regular expression")
 		case isFunc:
 			if re, err = regexp.Compile(expr); err != nil {
 				return nil, nil, fmt.Errorf("--probes: %w", err)
@@ -113,6 +117,21 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 		list = append(list, name)
 	}
 	return list, re, nil
+}
+
+// splitSets splits what was given to --probes at commas, but not a regular expression: func=
+// comes last.
+func splitSets(given []string) (list []string) {
+	for _, s := range given {
+		for s != "" {
+			set, rest, _ := strings.Cut(s, ",")
+			if strings.HasPrefix(s, events.Func+"=") {
+				set, rest = s, ""
+			}
+			list, s = append(list, set), rest
+		}
+	}
+	return list
 }
 
 // dependencies reads who is to be asked; errors hold no part of what was given, it may
@@ -234,8 +253,6 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 					return usageError{err}
 				}
 				o.Analyse.Request = re
-			} else {
-				o.Analyse.Request = record.Func
 			}
 			if baseline != "" {
 				in, err := evidence.Open(baseline, evidence.Options{MaxTrace: diagnose.MaxTrace})

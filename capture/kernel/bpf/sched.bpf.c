@@ -49,6 +49,23 @@ struct {
 	__type(value, struct thread);
 } whylate_threads SEC(".maps");
 
+/* Stretches go to the reader some at a time: to do so takes as long as all the rest. */
+enum { BATCH = 16 };
+#define OLD 50000000 /* ns after which a CPU's next stretch takes those before it along */
+
+/* What a CPU has not sent yet; sched_switch runs with interrupts off. */
+struct batch {
+	__u32 n, unused;
+	struct stretch of[BATCH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct batch);
+} whylate_batch SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
@@ -62,13 +79,13 @@ struct {
 	__type(value, __u64);
 } whylate_lost SEC(".maps");
 
-static __always_inline void lose(void)
+static __always_inline void lose(__u32 stretches)
 {
 	__u32 zero = 0;
 	__u64 *n = bpf_map_lookup_elem(&whylate_lost, &zero);
 
 	if (n)
-		++*n;
+		*n += stretches;
 }
 
 /*
@@ -125,17 +142,30 @@ static __always_inline __u32 state(__u64 *ctx, struct task_struct *prev)
 	return prev->__state;
 }
 
-static __always_inline void tell(struct thread *t, __u64 now)
+static __always_inline void send(struct batch *b)
 {
 	__u64 wake = bpf_ringbuf_query(&whylate_events, BPF_RB_AVAIL_DATA) >= much ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-	struct stretch *s = 0;
+	__u32 n = b->n;
 
-	if (t->tid)
-		s = bpf_ringbuf_reserve(&whylate_events, sizeof(*s), 0);
-	if (!s) {
-		lose();
+	if (n > BATCH)
+		n = BATCH;
+	if (bpf_ringbuf_output(&whylate_events, b->of, n * sizeof(b->of[0]), wake))
+		lose(n);
+	b->n = 0;
+}
+
+static __always_inline void tell(struct thread *t, __u64 now)
+{
+	struct stretch *s;
+	struct batch *b;
+	__u32 zero = 0;
+
+	b = bpf_map_lookup_elem(&whylate_batch, &zero);
+	if (!b || !t->tid || b->n >= BATCH) {
+		lose(1);
 		return;
 	}
+	s = &b->of[b->n];
 	s->out = now;
 	s->on = t->in ? now - t->in : 0;
 	s->off = t->gap;
@@ -144,7 +174,8 @@ static __always_inline void tell(struct thread *t, __u64 now)
 	s->nr = t->gap ? t->nr : -1;
 	s->tid = t->tid;
 	s->cpu = bpf_get_smp_processor_id();
-	bpf_ringbuf_submit(s, wake);
+	if (++b->n == BATCH || now - b->of[0].out > OLD)
+		send(b);
 }
 
 static __always_inline void leave(struct task_struct *task, bool runnable, __u32 state, __u64 now)
@@ -153,7 +184,7 @@ static __always_inline void leave(struct task_struct *task, bool runnable, __u32
 	struct pt_regs *regs;
 
 	if (!t) {
-		lose();
+		lose(1);
 		return;
 	}
 	tell(t, now);

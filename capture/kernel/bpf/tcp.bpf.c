@@ -18,11 +18,14 @@ struct connection {
 	__u32 family;
 };
 
+enum { LAST = 16 }; /* events.MaxInstants */
+
 struct trouble {
 	__u64 socket; /* its inode, 0 if the process has closed it */
 	__u64 again;  /* segments sent again */
 	__u64 syns;   /* and beginnings */
 	__u64 sent, got; /* resets */
+	__u64 at[LAST];	 /* when the last of again and syns were sent, in turn, CLOCK_MONOTONIC */
 };
 
 struct {
@@ -87,6 +90,8 @@ static __always_inline int happened(struct sock *sk, struct sock_common *on, enu
 	ino = inode(sk);
 	if (ino)
 		t->socket = ino;
+	if (kind == AGAIN || kind == SYN) /* the kernel holds the socket's lock */
+		t->at[(t->again + t->syns) % LAST] = bpf_ktime_get_ns();
 	if (kind == AGAIN)
 		__sync_fetch_and_add(&t->again, 1);
 	else if (kind == SYN)

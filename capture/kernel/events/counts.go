@@ -16,6 +16,7 @@ const (
 	MaxCallers   = 16
 	// MaxConnections is how many with which something was wrong.
 	MaxConnections = 256
+	MaxInstants    = 16 // of each of them
 	MaxFrames      = 16 // of a stack
 	// maxText is in bytes; see Text.
 	maxText  = 128
@@ -82,6 +83,7 @@ func (a *After) check() error {
 		c.most("functions", len(g.Functions), MaxFunctions)
 		for i := range g.Functions {
 			f := &g.Functions[i]
+			c.names(f.Name, f.Go)
 			c.times(f.Calls, f.NS, f.MaxNS)
 			c.counts(f.Goroutine)
 			c.histogram(f.Histogram)
@@ -110,13 +112,17 @@ func (a *After) check() error {
 	if f := a.Func; f != nil {
 		c.counts(f.Calls)
 		c.most("functions", len(f.Functions), MaxFunctions)
+		c.names(f.Functions...)
 	}
 	if t := a.TCP; t != nil {
 		c.span(t.FromNS, t.ToNS)
-		c.counts(int64(t.More), t.Others, t.Lost)
+		c.counts(int64(t.More), t.Others, t.OtherResets, t.Lost)
 		c.most("connections", len(t.Connections), MaxConnections)
 		for _, x := range t.Connections {
+			c.names(x.Local, x.Remote)
 			c.counts(x.Again, x.Syns, x.ResetsSent, x.ResetsGot)
+			c.most("instants", len(x.AtNS), MaxInstants)
+			c.counts(x.AtNS...)
 		}
 	}
 	return c.err
@@ -165,4 +171,13 @@ func (c *checker) histogram(h Histogram) {
 	c.counts(h...)
 }
 
-func (c *checker) stack(s Stack) { c.most("frames", len(s), MaxFrames) }
+func (c *checker) stack(s Stack) {
+	c.most("frames", len(s), MaxFrames)
+	c.names(s...)
+}
+
+func (c *checker) names(list ...string) {
+	for _, s := range list {
+		c.most("bytes of a name", len(s), maxText)
+	}
+}

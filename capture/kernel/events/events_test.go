@@ -27,8 +27,8 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 			t.Fatal(room, err)
 		}
 	}
-	calls := []Call{{Goroutine: 17, Func: 0, From: 20, To: 30}, {Goroutine: 18, Func: 1, From: 10, To: 40}}
-	for _, i := range []int{1, 0} {
+	calls := []Call{{Goroutine: 17, Func: 0, From: 20, To: 30}, {Goroutine: 18, Func: 1, From: 10, To: 40}, {Goroutine: 19, Func: 1, From: 50, To: 90, Open: true}}
+	for _, i := range []int{2, 1, 0} {
 		if room, err := w.WriteCall(&calls[i]); !room || err != nil {
 			t.Fatal(room, err)
 		}
@@ -37,12 +37,12 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 	after := After{EndNS: 99, Lost: 3, CPUNS: 4, Programs: []Program{{"sched_switch", 5, 6}},
 		Missing: []Missing{{"clock", "no types"}}, Readings: &Readings{FromNS: 6, ToNS: 98, Calls: 3, NS: 30, MaxNS: 11, Short: true, Callers: []Caller{{2, Stack{"time.Now", "main.main"}}}},
 		Cgo: &CgoCalls{Burst: burst, More: 3, Functions: []CFunction{{
-			Name: "compress", Calls: 2, NS: 9, MaxNS: 8, Histogram: Histogram{1, 0, 0, 1}, Goroutine: 5, Stack: Stack{"runtime.cgocall"}, Back: &Back{2, 4, 3},
+			Name: "compress", Go: "main._Cfunc_compress", Calls: 2, NS: 9, MaxNS: 8, Histogram: Histogram{1, 0, 0, 1}, Goroutine: 5, Stack: Stack{"runtime.cgocall"}, Back: &Back{2, 4, 3},
 		}}},
 		Allocs: &Allocs{Burst: burst, Samples: 2, Bytes: 600, MaxSize: 500, Sites: []AllocSite{{2, 600, Stack{"main.fill"}}}},
 		GC:     &Cycles{Burst: burst, N: 2, NS: 9, MaxNS: 8},
 		Waits:  &Goroutines{Burst: burst, N: 2, NS: 9, MaxNS: 8, Histogram: Histogram{0, 2}, Goroutine: 6},
-		TCP:    &Connections{FromNS: 6, ToNS: 98, Connections: []Connection{{"10.0.0.1:1", "10.0.0.2:2", 3, 4, 5, 6}}, More: 7, Others: 8, Lost: 9},
+		TCP:    &Connections{FromNS: 6, ToNS: 98, Connections: []Connection{{"10.0.0.1:1", "10.0.0.2:2", 3, 4, 5, 6, []int64{7, 97}}}, More: 7, Others: 8, OtherResets: 10, Lost: 9},
 		Func:   &Calls{Burst: burst, Functions: []string{"main.a", "main.b"}, Calls: 2},
 	}
 	if err := w.Close(after); err != nil {
@@ -261,12 +261,13 @@ func TestTheLastLineIsBounded(t *testing.T) {
 	after := After{
 		Readings: &Readings{Callers: slices.Repeat([]Caller{{math.MaxInt64, stack}}, MaxCallers)},
 		Cgo: &CgoCalls{Burst: burst, Functions: slices.Repeat([]CFunction{{
-			text, math.MaxInt64, math.MaxInt64, math.MaxInt64, full[:40], math.MaxInt64, stack, &Back{math.MaxInt64, math.MaxInt64, math.MaxInt64},
+			text, text, math.MaxInt64, math.MaxInt64, math.MaxInt64, full[:40], math.MaxInt64, stack, &Back{math.MaxInt64, math.MaxInt64, math.MaxInt64},
 		}}, MaxFunctions)},
 		Allocs: &Allocs{Burst: burst, Sites: slices.Repeat([]AllocSite{{math.MaxInt64, math.MaxInt64, stack}}, MaxSites)},
 		Waits:  &Goroutines{Burst: burst, Histogram: full[:40]},
 		TCP: &Connections{Connections: slices.Repeat([]Connection{{
 			"[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff%eth0]:65535", "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff%eth0]:65535", math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64,
+			slices.Repeat([]int64{math.MaxInt64}, MaxInstants),
 		}}, MaxConnections)},
 		Func: &Calls{Burst: burst, Functions: slices.Repeat([]string{text}, MaxFunctions)},
 	}

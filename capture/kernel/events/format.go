@@ -117,7 +117,8 @@ type After struct {
 	TCP *Connections `json:"tcp,omitempty"`
 	// Func is about the calls of functions that the user named; nil if there were none.
 	Func *Calls `json:"func,omitempty"`
-	// Programs is what the probes took, by the kernel's own count.
+	// Programs is what the probes took, by the kernel's own count: of a part of the time,
+	// from which that of all is estimated.
 	Programs []Program `json:"programs,omitempty"`
 	// CPUNS is the CPU time of reading and writing the events.
 	CPUNS int64 `json:"cpu_ns"`
@@ -184,9 +185,10 @@ type CgoCalls struct {
 
 // CFunction is what is known of one function of C. Times are ns.
 type CFunction struct {
-	// Name is C's, taken from the function in Go that calls it; that one's if it was not
+	// Name is C's, taken from Go, the function in Go that calls it; that one's if it was not
 	// made by cgo.
 	Name  string `json:"name"`
+	Go    string `json:"go"`
 	Calls int64  `json:"calls"`
 	// NS is the time in C in all, MaxNS that of the longest call, Histogram that of each.
 	NS        int64     `json:"ns"`
@@ -237,14 +239,16 @@ type Cycles struct {
 type Connections struct {
 	FromNS int64 `json:"from_ns"`
 	ToNS   int64 `json:"to_ns"`
-	// Connections are those of the process with which something was wrong, most of it
-	// first; More is how many are left out.
+	// Connections are those of the process with which something was wrong, those that
+	// sent most again first; More is how many are left out.
 	Connections []Connection `json:"connections"`
 	More        int          `json:"more,omitempty"`
-	// Others is how often something was wrong with connections in the same network
-	// namespace that are not the process's, or were not found to be before it closed them.
-	Others int64 `json:"others,omitempty"`
-	Lost   int64 `json:"lost,omitempty"`
+	// Others is how many segments were sent again, OtherResets how many connections reset, of
+	// the same network namespace that are not the process's, or were not found to be before it
+	// closed them.
+	Others      int64 `json:"others,omitempty"`
+	OtherResets int64 `json:"other_resets,omitempty"`
+	Lost        int64 `json:"lost,omitempty"`
 }
 
 // Connection is one with which something was wrong.
@@ -258,6 +262,8 @@ type Connection struct {
 	// ResetsSent and ResetsGot are how often it was broken off by this side and by the other.
 	ResetsSent int64 `json:"resets_sent,omitempty"`
 	ResetsGot  int64 `json:"resets_got,omitempty"`
+	// AtNS is when the last of Again and Syns were sent, in order.
+	AtNS []int64 `json:"at_ns,omitempty"`
 }
 
 // Goroutines are the times for which goroutines were runnable before they ran.
@@ -294,4 +300,7 @@ type Call struct {
 	// Func is the number of the function in [Calls].
 	Func     int
 	From, To int64
+	// Open: it had not ended when the probes were removed, which is To; 0 in the file. Or it
+	// panicked, and its goroutine called none of the functions since.
+	Open bool
 }

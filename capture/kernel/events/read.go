@@ -61,6 +61,15 @@ func read(r io.Reader, most int64) (*Recording, error) {
 	}
 	rec := New(d.rec.Header, d.rec.After, d.rec.Stretches)
 	rec.Calls = d.rec.Calls
+	if a := rec.After; a == nil || a.Func == nil {
+		rec.Calls = nil // their functions are not known
+	} else {
+		for i := range rec.Calls {
+			if c := &rec.Calls[i]; c.Open {
+				c.To = max(c.From, a.Func.ToNS)
+			}
+		}
+	}
 	slices.SortStableFunc(rec.Calls, func(a, b Call) int { return cmp.Compare(a.To, b.To) })
 	return rec, nil
 }
@@ -186,7 +195,10 @@ func (d *decoder) call(rest []byte) error {
 		return fmt.Errorf("more than %d calls: %w", maxCalls, evidence.ErrTooLarge)
 	}
 	x := &d.nums
-	c := Call{Goroutine: x[0], Func: int(x[1]), From: x[2], To: x[3]}
+	c := Call{Goroutine: x[0], Func: int(x[1]), From: x[2], To: x[3], Open: x[3] == 0}
+	if c.Open {
+		c.To = c.From
+	}
 	start := d.rec.Header.StartNS
 	if n < 4 || min(x[0], x[1], x[2]) < 0 || x[1] >= MaxFunctions || c.To < c.From || c.From < start-maxSpan || c.To > start+maxSpan {
 		return fmt.Errorf("%w: a call that cannot be: %.100s", evidence.ErrMalformed, list)

@@ -19,7 +19,7 @@ type Writer struct {
 
 // afterBytes is what is kept for the last line. The bounds of its lists and of [Text] keep
 // it below.
-const afterBytes = 512 << 10
+const afterBytes = 640 << 10
 
 // NewWriter writes the header of a recording that takes at most most bytes to w;
 // Schema and Fields are filled in.
@@ -60,7 +60,11 @@ func (w *Writer) Write(s *Stretch) (room bool, err error) {
 
 // WriteCall adds a call, as Write does a stretch.
 func (w *Writer) WriteCall(c *Call) (room bool, err error) {
-	w.buf = fmt.Appendf(w.buf[:0], `{"call":[%d,%d,%d,%d]}`+"\n", c.Goroutine, c.Func, c.From, c.To)
+	to := c.To
+	if c.Open {
+		to = 0
+	}
+	w.buf = fmt.Appendf(w.buf[:0], `{"call":[%d,%d,%d,%d]}`+"\n", c.Goroutine, c.Func, c.From, to)
 	return w.line()
 }
 
