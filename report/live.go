@@ -16,11 +16,11 @@ type Live struct {
 	// beginning.
 	CPUs   int
 	NS, At int64
-	// Threads is how many threads had a CPU, OnNS for how long in all.
+	// Threads is how many threads left a CPU, OnNS for how long all had one.
 	Threads int
 	OnNS    int64
-	// Queue are waits for a CPU, Throttled those for a quota, Disk those for a block device
-	// in a system call, and Faults those for pages.
+	// Queue are waits for a CPU, Throttled those for a quota, Disk those for a device in a
+	// system call, and Faults those for pages.
 	Queue, Throttled, Disk, Faults Waits
 	// Lost is how many events were lost since the beginning.
 	Lost int64
@@ -58,13 +58,13 @@ func WriteLive(w io.Writer, l *Live, opts TerminalOptions) error {
 		p.line(p.styled(s, strong))
 	}
 	seconds := float64(max(l.NS, 1)) / 1e9
-	p.field("CPU", fmt.Sprintf("%.2f of %s by %s", float64(l.OnNS)/1e9/seconds, counted(l.CPUs, "CPU"), counted(l.Threads, "thread")))
+	p.field("CPU", fmt.Sprintf("%.2f of %s; %s left one", float64(l.OnNS)/1e9/seconds, counted(l.CPUs, "CPU"), counted(l.Threads, "thread")))
 	p.liveWaits("run queue", &l.Queue, seconds)
 	p.liveWaits("throttled", &l.Throttled, seconds)
 	p.liveWaits("disk", &l.Disk, seconds)
 	p.liveWaits("pages", &l.Faults, seconds)
 	if l.Counts != nil {
-		p.liveCounts(l, seconds)
+		p.liveCounts(l)
 	}
 	for _, m := range l.Missing {
 		p.field(quote(m.Probes, fieldColumn-3), "not there: "+quote(m.Why, maxSentence))
@@ -86,12 +86,12 @@ func (p *page) liveWaits(name string, w *Waits, seconds float64) {
 		p.field(name, "none")
 		return
 	}
-	p.field(name, fmt.Sprintf("%.3g waits a second, mean %s, 99 %% below %s, the longest %s", float64(w.N)/seconds, duration(w.NS/w.N), duration(Below(w.Histogram, 0.99)), duration(w.MaxNS)))
+	p.field(name, fmt.Sprintf("%.3g waits a second, mean %s, 99 %% below %s, the longest %s", float64(w.N)/seconds, duration(w.NS/w.N), duration(below(w.Histogram, 0.99)), duration(w.MaxNS)))
 	p.line(strings.Repeat(" ", fieldColumn) + strip(w.Histogram))
 }
 
 // liveCounts says what the bursts have counted in this moment.
-func (p *page) liveCounts(l *Live, seconds float64) {
+func (p *page) liveCounts(l *Live) {
 	now, before := l.Counts, l.Before
 	if before == nil {
 		before = new(events.After)
@@ -104,43 +104,66 @@ func (p *page) liveCounts(l *Live, seconds float64) {
 		if before.GC != nil {
 			was = *before.GC
 		}
-		s := fmt.Sprintf("%s ended, it marked for %s of the time; the longest so far %s", counted(int(g.N-was.N), "cycle"), percent(float64(g.NS-was.NS)/1e9/seconds), duration(g.MaxNS))
-		p.field("GC", s+ended(&g.Burst))
+		p.liveBurst("GC", &g.Burst, &was.Burst, func(float64) string {
+			n := g.N - was.N
+			if n <= 0 {
+				return "no cycle ended"
+			}
+			return fmt.Sprintf("%s ended, marking took %s each; the longest so far %s", counted(int(n), "cycle"), duration((g.NS-was.NS)/n), duration(g.MaxNS))
+		})
 	}
 	if w := now.Waits; w != nil {
 		var was events.Goroutines
 		if before.Waits != nil {
 			was = *before.Waits
 		}
-		s := "no waits"
-		if n := w.N - was.N; n > 0 {
+		p.liveBurst("goroutines", &w.Burst, &was.Burst, func(seconds float64) string {
+			n := w.N - was.N
+			if n <= 0 {
+				return "no waits"
+			}
 			h := minus(w.Histogram, was.Histogram)
-			s = fmt.Sprintf("%.3g waits a second of runnable ones, mean %s, 99 %% below %s; the longest so far %s", float64(n)/seconds, duration((w.NS-was.NS)/n), duration(Below(h, 0.99)), duration(w.MaxNS))
-		}
-		p.field("goroutines", s+ended(&w.Burst))
+			return fmt.Sprintf("%.3g waits a second of runnable ones, mean %s, 99 %% below %s; the longest so far %s", float64(n)/seconds, duration((w.NS-was.NS)/n), duration(below(h, 0.99)), duration(w.MaxNS))
+		})
 	}
 	if c := now.Cgo; c != nil && len(c.Functions) > 0 {
 		was := map[string]events.CFunction{}
+		var over events.Burst
 		if before.Cgo != nil {
+			over = before.Cgo.Burst
 			for _, f := range before.Cgo.Functions {
-				was[f.Name] = f
+				was[f.Go] = f
 			}
 		}
-		p.field("C", fmt.Sprintf("%s were called", counted(len(c.Functions)+c.More, "function"))+ended(&c.Burst))
+		var calls int64
+		var list []events.CFunction
 		for _, f := range c.Functions[:min(len(c.Functions), maxItems)] {
-			old := was[f.Name]
+			old := was[f.Go]
 			f.Calls, f.NS, f.Histogram, f.Stack = f.Calls-old.Calls, f.NS-old.NS, minus(f.Histogram, old.Histogram), nil
+			calls += f.Calls
+			list = append(list, f)
+		}
+		p.liveBurst("C", &c.Burst, &over, func(seconds float64) string {
+			return fmt.Sprintf("%.3g calls a second; the longest and the ways back to Go are those so far", float64(calls)/seconds)
+		})
+		for _, f := range list {
 			p.cFunction(&f)
 		}
 	}
 }
 
-// ended says that a burst is over.
-func ended(b *events.Burst) string {
-	if b.Short {
-		return "; not counted any more: it took its share"
+// liveBurst says what a burst has counted since was, in so many seconds; nothing if it was
+// over then.
+func (p *page) liveBurst(name string, b, was *events.Burst, say func(seconds float64) string) {
+	const gone = "not counted any more: it took its share"
+	s := gone
+	if !was.Short {
+		s = say(float64(max(b.ToNS-max(was.ToNS, b.FromNS), 1)) / 1e9)
+		if b.Short {
+			s += "; " + gone
+		}
 	}
-	return ""
+	p.field(name, s)
 }
 
 // minus is what a histogram has more than an earlier one.

@@ -20,12 +20,12 @@ func newTop() *cobra.Command {
 		Use:   "top PID",
 		Short: "Show what the kernel tells about a Go process, live",
 		Long: `Shows, each second, what probes in the kernel tell about a process: how long its
-threads waited for a CPU, for a quota, for a disk and for pages, how often it reads
-the clock by a system call, what its calls into C take, how often the garbage
-collector runs, and how long goroutines are runnable before they run. Nothing is
-stored. It takes root, or CAP_BPF and CAP_PERFMON; the process needs no change.
-Probes in functions of the process are removed when they take more than 1 % of its
-CPU time.`,
+threads waited for a CPU, for a quota, for a device and for pages, what its calls
+into C take, how often the garbage collector runs, and how long goroutines are
+runnable before they run; and how often it read the clock by a system call in the
+first second. Nothing is stored. It takes root, or CAP_BPF and CAP_PERFMON; the
+process needs no change. Each set of probes in functions of the process is removed
+when it takes more than 1 % of its CPU time.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			pid, err := strconv.ParseInt(a[0], 10, 32)
@@ -34,6 +34,9 @@ CPU time.`,
 			}
 			if every < 100*time.Millisecond || every > time.Minute {
 				return usageError{fmt.Errorf("--every must lie between 100ms and 1m, not %s", every)}
+			}
+			if moments < 0 {
+				return usageError{fmt.Errorf("--pages must not be negative")}
 			}
 			o := top.Options{Every: every, Moments: moments, Terminal: terminalOptions(cmd.OutOrStdout())}
 			if o.Terminal.Width > 0 {

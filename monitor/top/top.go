@@ -42,13 +42,12 @@ func Run(ctx context.Context, w io.Writer, pid int, o Options) error {
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
-	v := &view{begun: time.Now()}
-	v.live = report.Live{PID: pid, Name: name(pid)}
-	v.began = v.begun
+	v := &view{live: report.Live{PID: pid, Name: name(pid)}}
 	r, err := kernel.Start(pid, kernel.Options{W: io.Discard, MaxBytes: 1 << 62, Sets: sets, Stay: true, Each: v.add, Interim: v.counted, Every: o.Every / 4})
 	if err != nil {
 		return err
 	}
+	v.begin()
 	err = v.show(ctx, w, r, o)
 	_, stopped := r.Stop()
 	if err == nil {
@@ -68,12 +67,21 @@ func name(pid int) string {
 
 // view is what the recorder tells, until it is shown.
 type view struct {
-	begun time.Time
-
 	mu      sync.Mutex
 	live    report.Live
+	begun   time.Time // counting
 	began   time.Time // the moment
 	threads map[int]bool
+	cpu     int64 // of the process, in ns, when the moment began
+}
+
+// begin is called when the probes are there: to set them takes a part of a second.
+func (v *view) begin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.begun = time.Now()
+	v.began = v.begun
+	v.cpu, _ = kernel.CPUTime(v.live.PID) // if it has ended, so does top
 }
 
 // add counts what a thread did.
@@ -85,13 +93,14 @@ func (v *view) add(s *events.Stretch) {
 		v.threads = map[int]bool{}
 	}
 	v.threads[s.TID] = true
-	l.OnNS += s.OnNS
-	if s.Flags&events.Throttled != 0 {
-		l.Throttled.Add(s.OffNS)
-	} else if s.QueueNS > 0 {
-		l.Queue.Add(s.QueueNS)
+	if s.QueueNS > 0 {
+		if s.Flags&events.Throttled != 0 {
+			l.Throttled.Add(s.QueueNS)
+		} else {
+			l.Queue.Add(s.QueueNS)
+		}
 	}
-	if slept := s.OffNS - s.QueueNS; slept > 0 && s.Flags&events.BlockIO != 0 {
+	if slept := s.OffNS - s.QueueNS; slept > 0 && s.Flags&(events.BlockIO|events.Uninterruptible) != 0 {
 		if s.NR < 0 {
 			l.Faults.Add(slept)
 		} else {
@@ -139,6 +148,9 @@ func (v *view) take(cpus int) report.Live {
 	defer v.mu.Unlock()
 	now := time.Now()
 	l := &v.live
+	if cpu, err := kernel.CPUTime(l.PID); err == nil { // stretches are told when they end, some of them late
+		l.OnNS, v.cpu = cpu-v.cpu, cpu
+	}
 	l.NS, l.At, l.Threads, l.CPUs = int64(now.Sub(v.began)), int64(now.Sub(v.begun)), len(v.threads), cpus
 	l.Map = append(l.Map, l.Queue.Histogram)
 	l.Map = l.Map[max(0, len(l.Map)-mapColumns):]
