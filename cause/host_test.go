@@ -7,6 +7,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
@@ -357,5 +358,22 @@ func TestAStarvedServiceThatLooksFastIsNotHealthy(t *testing.T) {
 				t.Errorf("%s, found %q, want %q: %s", v.Verdict, got, c.finding, v.Sentence)
 			}
 		})
+	}
+}
+
+// What probes counted of a function of C is told of a call into it.
+func TestCallsIntoCAreCounted(t *testing.T) {
+	a := attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, calls(serving, 20*ms, "main._Cfunc_pack", "main.encode", "main.serve"))})
+	set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.1, more: 1, idle: 0.5})}
+	set.Kernel.Cgo = &events.CgoCalls{Burst: events.Burst{ToNS: 2000 * ms}, Functions: []events.CFunction{
+		{Name: "pack", Go: "main._Cfunc_pack", Calls: 300, NS: 2500 * ms, MaxNS: 20 * ms},
+		{Name: "other", Go: "main._Cfunc_other", Calls: 7, NS: 900 * ms, MaxNS: 900 * ms},
+		{Name: "pack", Go: "lib._Cfunc_pack", Calls: 100, NS: 500 * ms, MaxNS: 30 * ms},
+	}}
+	v := cause.Judge(a, set)
+	if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-cgo" || !slices.ContainsFunc(v.Findings[0].Evidence, func(e string) bool {
+		return strings.Contains(e, "400 calls of pack") && strings.Contains(e, "7.50 ms on average, the longest 30.0 ms")
+	}) {
+		t.Errorf("%s: %+v", v.Sentence, v.Findings)
 	}
 }

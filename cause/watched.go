@@ -139,6 +139,29 @@ func (c *Case) blockedIn(keys []blame.KeyID) Evidence {
 	return e
 }
 
+// CallsInto says how often a function of C was called, and how long that took, where probes
+// counted it: by slow requests and by all others. ok is false where they did not.
+func (c *Case) CallsInto(name string) (e Evidence, ok bool) {
+	g := c.kernel.Cgo
+	if g == nil {
+		return e, false
+	}
+	var calls, ns, longest int64
+	for _, f := range g.Functions { // packages may have functions of one name
+		if f.Name == name {
+			calls, ns, longest = calls+f.Calls, ns+f.NS, max(longest, f.MaxNS)
+		}
+	}
+	if calls == 0 {
+		return e, false
+	}
+	return Evidence{
+		Text: fmt.Sprintf("in %s probes saw %d calls of %s by all requests: %s on average, the longest %s",
+			Ms(float64(g.ToNS-g.FromNS)), calls, name, Ms(float64(ns)/float64(calls)), Ms(float64(longest))),
+		Holds: Yes, Number: float64(longest) / 1e9,
+	}, true
+}
+
 // blockedMost is the part of calls from which on they are waits for a device, blockedLeast
 // the part up to which they are none; in between they are both.
 const blockedMost, blockedLeast = 0.5, 0.1

@@ -81,8 +81,8 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	} else {
 		watch, watchErr = kernelEvents(in, t)
 	}
-	calls := namedCalls(watch, &o)
-	f := request.Find(t, request.Options{Func: o.Request, Calls: calls})
+	by := requestOptions(watch, &o)
+	f := request.Find(t, by)
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards, Watch: watch})
 	said, saidErr := dependencies(in)
 	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Dependencies: said, Target: m.Target, Own: own(m, t)}
@@ -95,7 +95,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 			return nil, fmt.Errorf("read the baseline: %w", err)
 		}
 		then, _ := kernelEvents(o.Baseline, base) // what cannot be used is as if it were not there
-		f := request.Find(base, request.Options{Func: o.Request, Calls: namedCalls(then, &o)})
+		f := request.Find(base, requestOptions(then, &o))
 		set.Baseline, set.BaselineName = cause.Typical(blame.Attribute(base, f, blame.Options{})), o.BaselineName
 	}
 	v := cause.Judge(a, set)
@@ -130,7 +130,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if watch != nil {
 		d.Kernel = counted(watch, int64(t.Start), int64(t.End))
 	}
-	notes(d, t, f, v, calls != nil)
+	notes(d, t, f, v, len(by.Calls) > 0)
 	noteCalls(d, watch, &o)
 	stolen(d, hosts)
 	pauses(d, m)

@@ -13,6 +13,7 @@ import (
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -120,6 +121,9 @@ func kernelCost(a events.After) evidence.KernelCost {
 		c.ProbeRuns += p.Runs
 		c.ProbeSeconds += time.Duration(p.NS).Seconds()
 	}
+	if len(a.Programs) == 0 { // a part would look like all of it
+		return c
+	}
 	for _, b := range a.Bursts() { // the ways to the programs and back are not the programs'
 		c.ProbeSeconds += time.Duration(float64(b.Hits) * float64(b.HitNS)).Seconds()
 	}
@@ -190,13 +194,14 @@ func counted(r *events.Recording, from, to int64) *report.Kernel {
 	}
 }
 
-// namedCalls are the calls that probes recorded, which are the requests unless the user
-// says otherwise; nil without any.
-func namedCalls(r *events.Recording, o *AnalyseOptions) []events.Call {
-	if r == nil || o.Request != nil {
-		return nil
+// requestOptions say what a request is: calls of a function that probes recorded, unless
+// the user says otherwise.
+func requestOptions(r *events.Recording, o *AnalyseOptions) request.Options {
+	by := request.Options{Func: o.Request}
+	if r != nil && r.After.Func != nil && o.Request == nil {
+		by.Calls, by.Functions = r.Calls, r.After.Func.Functions
 	}
-	return r.Calls
+	return by
 }
 
 // noteCalls says what of the calls is missing.

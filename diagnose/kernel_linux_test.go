@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +16,11 @@ import (
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/report"
 )
 
-// Where the kernel lets us, a recording holds scheduling events that cover its trace and
-// know its threads; a diagnosis uses them, and they do not spoil the sums.
-func TestARecordingHoldsTheSchedulingEventsOfItsThreads(t *testing.T) {
+func needEBPF(t *testing.T) {
+	t.Helper()
 	if err := kernel.Check(); err != nil {
 		if slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "ebpf") {
 			t.Fatalf("WHYLATE_REQUIRE lists ebpf: %v", err)
@@ -26,6 +28,12 @@ func TestARecordingHoldsTheSchedulingEventsOfItsThreads(t *testing.T) {
 		fmt.Fprintf(os.Stderr, "SKIPPED-EBPF %s: %v\n", t.Name(), err)
 		t.Skip(err)
 	}
+}
+
+// Where the kernel lets us, a recording holds scheduling events that cover its trace and
+// know its threads; a diagnosis uses them, and they do not spoil the sums.
+func TestARecordingHoldsTheSchedulingEventsOfItsThreads(t *testing.T) {
+	needEBPF(t)
 	s := dependencytest.Redis(t)
 	target := openShop(t, "redis", s.Addr)
 	record := func(o RecordOptions) string {
@@ -70,5 +78,81 @@ func TestARecordingHoldsTheSchedulingEventsOfItsThreads(t *testing.T) {
 	without := open(t, record(RecordOptions{NoKernel: true}))
 	if without.Has("kernel.events") || !slices.ContainsFunc(without.Manifest.NotRecorded, func(n evidence.NotRecorded) bool { return n.What == kernelWord }) {
 		t.Errorf("recorded with --no-kernel: %+v", without.Manifest.NotRecorded)
+	}
+}
+
+// Calls that probes saw are the requests, also of a file, unless the user says otherwise.
+func TestCallsOfANamedFunctionAreTheRequests(t *testing.T) {
+	needEBPF(t)
+	s := dependencytest.Redis(t)
+	target := openShop(t, "redis", s.Addr)
+	file := filepath.Join(t.TempDir(), "shop.whylate")
+	_, err := Record(t.Context(), target, file, RecordOptions{
+		Capture: pprofhttp.Options{For: time.Second, NoProbe: true},
+		Probes:  []string{events.Func}, Func: regexp.MustCompile(`diagnose\.askRedis\.func2$`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := open(t, file)
+	d, err := Analyse(in, AnalyseOptions{Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := d.Kernel.Func
+	if f == nil || f.Calls == 0 || len(f.Functions) != 1 {
+		t.Fatalf("calls %+v, not recorded %+v", f, d.NotRecorded)
+	}
+	if d.Requests.FoundBy != "function" || d.Requests.Count == 0 || int64(d.Requests.Count+d.Requests.InFlight) > f.Calls || d.Check.WorstNS != 0 {
+		t.Errorf("%+v of %d calls, %+v", d.Requests, f.Calls, d.Check)
+	}
+	noted := func(d *report.Diagnosis, what string) bool {
+		return slices.ContainsFunc(d.Notes, func(n string) bool { return strings.Contains(n, what) })
+	}
+	if noted(d, "fast ones are missing") || noted(d, "had taken their share") != f.Short {
+		t.Errorf("short: %v, notes %q", f.Short, d.Notes)
+	}
+	d, err = Analyse(in, AnalyseOptions{Request: regexp.MustCompile(`diagnose\.askRedis\.func2$`)})
+	if err != nil || !noted(d, "are left out") || !noted(d, "fast ones are missing") {
+		t.Errorf("with --request: %v, notes %q", err, d.Notes)
+	}
+}
+
+// A process that has no endpoint gets the kernel's evidence, and what could not be recorded
+// of what was asked for is said.
+func TestAProcessWithoutAnEndpointIsProbed(t *testing.T) {
+	needEBPF(t)
+	file := filepath.Join(t.TempDir(), "own.whylate")
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 4 {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+			}
+		}()
+	}
+	_, err := Record(t.Context(), strconv.Itoa(os.Getpid()), file, RecordOptions{
+		Capture: pprofhttp.Options{For: time.Second},
+		Probes:  []string{events.Gosched, events.Func}, Func: regexp.MustCompile(`^no\.such$`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Analyse(open(t, file), AnalyseOptions{})
+	if err != nil || d.Reason != "no-trace" {
+		t.Fatal(d, err)
+	}
+	if d.Kernel == nil || d.Kernel.Gosched == nil || d.Kernel.Gosched.N == 0 || len(d.Kernel.RunQueue.Columns) == 0 {
+		t.Errorf("nothing of goroutines' waits: %+v", d.Kernel)
+	}
+	if !slices.ContainsFunc(d.NotRecorded, func(n report.NotRecorded) bool {
+		return n.What == probes[events.Func] && strings.Contains(n.Why, "no function matches")
+	}) {
+		t.Errorf("not recorded: %+v", d.NotRecorded)
 	}
 }

@@ -173,8 +173,9 @@ type Cost struct {
 type KernelCost struct {
 	// CPUSeconds is the recorder's CPU time.
 	CPUSeconds float64 `json:"cpu_seconds"`
-	// ProbeSeconds is what the probes took, in ProbeRuns runs, by the kernel's own count:
-	// on all CPUs, whoever ran there.
+	// ProbeSeconds is what the probes took, in ProbeRuns runs, on all CPUs, whoever ran there:
+	// what the kernel counted in a part of the time, and for those in functions the way to the
+	// kernel and back. 0 if the kernel did not count.
 	ProbeSeconds float64 `json:"probe_seconds"`
 	ProbeRuns    int64   `json:"probe_runs"`
 	// Events were recorded, Lost were not.

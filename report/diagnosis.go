@@ -147,8 +147,9 @@ type Lost struct {
 type Cost struct {
 	// RecordCPU is the recorder's own CPU time as a ratio of the recording.
 	RecordCPU float64 `json:"record_cpu"`
-	// ProbeCPU is what the probes in the kernel took, by its own count, as a ratio of the
-	// recording: on all CPUs, whoever ran there. 0 without any.
+	// ProbeCPU is what the probes in the kernel took as a ratio of the recording, on all CPUs,
+	// whoever ran there: by the kernel's own count in a part of the time, and for those in
+	// functions with the way to the kernel and back. 0 without any, or without a count.
 	ProbeCPU float64 `json:"probe_cpu,omitempty"`
 	// AnalyseS is the analysis in seconds, wall time.
 	AnalyseS float64 `json:"analyse_s"`

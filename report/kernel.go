@@ -78,9 +78,13 @@ func (p *page) kernel(k *Kernel) {
 	if f := k.Func; f != nil {
 		p.heading("Calls of the named function")
 		p.burst(&f.Burst)
-		p.field("calls", fmt.Sprintf("%s of %s", count(f.Calls), quote(strings.Join(f.Functions[:min(len(f.Functions), maxItems)], ", "), maxSentence)))
+		s := fmt.Sprintf("%s of %s", count(f.Calls), quote(strings.Join(f.Functions[:min(len(f.Functions), maxItems)], ", "), maxSentence))
+		if f.Skipped > 0 {
+			s += fmt.Sprintf("; in %s more that match there is no place for probes", count(int64(f.Skipped)))
+		}
+		p.field("calls", s)
 	}
-	if t := k.TCP; t != nil && len(t.Connections) > 0 {
+	if t := k.TCP; t != nil && len(t.Connections)+int(min(t.Lost, 1)) > 0 {
 		p.connections(t)
 	}
 	if m := k.Alloc; m != nil {
@@ -125,6 +129,9 @@ func (p *page) connections(t *events.Connections) {
 	}
 	if reset > 0 {
 		p.paragraph(fmt.Sprintf("%s reset: %s sent, %s received", counted(int(reset), "connection"), counted(int(sent), "reset"), count(got)))
+	}
+	if t.Lost > 0 {
+		p.paragraph(fmt.Sprintf("%s more was not counted: there was no room for it", count(t.Lost)))
 	}
 }
 

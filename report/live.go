@@ -19,8 +19,9 @@ type Live struct {
 	// Threads is how many threads left a CPU, OnNS for how long all had one.
 	Threads int
 	OnNS    int64
-	// Queue are waits for a CPU, Throttled those for a quota, Disk those for a device in a
-	// system call, and Faults those for pages.
+	// Queue are waits for a CPU, Throttled those for a quota, Disk those in a system call in
+	// which nothing wakes a thread up but what it waits for, a device or a lock of the kernel,
+	// and Faults those for pages.
 	Queue, Throttled, Disk, Faults Waits
 	// Lost is how many events were lost since the beginning.
 	Lost int64
@@ -61,7 +62,7 @@ func WriteLive(w io.Writer, l *Live, opts TerminalOptions) error {
 	p.field("CPU", fmt.Sprintf("%.2f of %s; %s left one", float64(l.OnNS)/1e9/seconds, counted(l.CPUs, "CPU"), counted(l.Threads, "thread")))
 	p.liveWaits("run queue", &l.Queue, seconds)
 	p.liveWaits("throttled", &l.Throttled, seconds)
-	p.liveWaits("disk", &l.Disk, seconds)
+	p.liveWaits("blocked", &l.Disk, seconds)
 	p.liveWaits("pages", &l.Faults, seconds)
 	if l.Counts != nil {
 		p.liveCounts(l)

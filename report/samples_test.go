@@ -166,7 +166,7 @@ func probed() *Diagnosis {
 		}},
 		GC:      &events.Cycles{Burst: burst, N: 5, NS: 3_000_000, MaxNS: 1_190_000},
 		Gosched: &events.Goroutines{Burst: short, N: 3270, NS: 115_000_000, MaxNS: 1_110_000, Goroutine: 1436, Histogram: events.Histogram{14: 3000, 18: 260, 20: 10}},
-		Func:    &events.Calls{Burst: burst, Functions: []string{"main.handle", "main.list"}, Calls: 1004},
+		Func:    &events.Calls{Burst: burst, Functions: []string{"main.handle", "main.list"}, Calls: 1004, Skipped: 1},
 		TCP: &events.Connections{Connections: []events.Connection{
 			{Local: "10.0.0.7:40122", Remote: "10.0.0.9:5432", Again: 12, Syns: 1, ResetsSent: 2, ResetsGot: 3, AtNS: []int64{2_000_000_000}},
 			{Local: "10.0.0.7:8080", Remote: "10.0.0.3:51000", ResetsGot: 1},

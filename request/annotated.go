@@ -101,7 +101,8 @@ func (d *finder) dropOverlapping(tasks []timeline.Task) {
 
 // byCalls makes requests of the calls of a function that began while the trace ran. Of two
 // that lie in each other, which cannot be, the later one is none.
-func (d *finder) byCalls(calls []events.Call) {
+// Their endpoints are the functions.
+func (d *finder) byCalls(calls []events.Call, functions []string) {
 	role := d.roleOf("function", Function, "", keyNone)
 	calls = slices.Clone(calls)
 	slices.SortStableFunc(calls, func(a, b events.Call) int {
@@ -127,7 +128,11 @@ func (d *finder) byCalls(calls []events.Call) {
 		last = c
 		seg := sort.Search(len(gr.Segs), func(i int) bool { return gr.Segs[i].End > from })
 		d.carried[g] = true
+		n := len(d.list)
 		d.add(role, Request{Parts: d.parts(Part{g, from, to}), InFlight: open}, d.examine(g, seg, from, to))
+		if len(d.list) > n && c.Func < len(functions) {
+			d.list[n].endpoint, d.list[n].poll = functions[c.Func], false
+		}
 	}
 }
 

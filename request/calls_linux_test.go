@@ -56,7 +56,7 @@ func TestCallsThatProbesSawAreTheRequests(t *testing.T) {
 		{Goroutine: 1 << 40, From: calls[0].From, To: calls[0].To},            // of a goroutine that nobody knows
 		{Goroutine: calls[1].Goroutine, From: calls[0].From, To: calls[1].To}, // before it existed
 	}, calls...)
-	f := Find(tl, Options{Calls: all})
+	f := Find(tl, Options{Calls: all, Functions: []string{"main.handle"}})
 	check(t, f)
 	if len(f.Requests) != n {
 		t.Fatalf("%d requests of %d calls", len(f.Requests), n)
@@ -69,7 +69,7 @@ func TestCallsThatProbesSawAreTheRequests(t *testing.T) {
 				i = k
 			}
 		}
-		if i < 0 || len(r.Parts) != 1 || r.InFlight {
+		if i < 0 || len(r.Parts) != 1 || r.InFlight || r.Guessed || f.Endpoints[r.Endpoint] != "main.handle" {
 			t.Errorf("%+v is none of the calls", r)
 		}
 	}

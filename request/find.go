@@ -21,7 +21,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	}
 	switch {
 	case len(o.Calls) > 0:
-		d.byCalls(o.Calls)
+		d.byCalls(o.Calls, o.Functions)
 	case o.Func != nil:
 		d.byFunction()
 	default:
@@ -388,7 +388,7 @@ func (d *finder) unseen(below []map[int32]int32) {
 		votes[r.Role][below[r.Role][r.node]]++
 	}
 	for i := range d.list {
-		if r := &d.list[i]; r.node == 0 && below[r.Role][0] != 0 && votes[r.Role] == nil {
+		if r := &d.list[i]; r.node == 0 && r.endpoint == "" && below[r.Role][0] != 0 && votes[r.Role] == nil {
 			r.Guessed = true
 		}
 	}

@@ -133,4 +133,6 @@ type Options struct {
 	// Calls, if there are any, are the requests: calls of a function as the kernel's probes
 	// saw them, also those in which nothing else was recorded. Func then means nothing.
 	Calls []events.Call
+	// Functions are the names of the functions of Calls.
+	Functions []string
 }

@@ -128,6 +128,7 @@ func functionSites(w *watcher) (map[string][]site, error) {
 		}
 		if err != nil {
 			last = err
+			w.skipped++
 			continue
 		}
 		if len(w.named) == events.MaxFunctions {
@@ -213,7 +214,7 @@ func (w *watcher) calls(a *events.After) error {
 		}
 	}
 	b, err := w.burst()
-	a.Func = &events.Calls{Burst: b, Functions: w.named, Calls: w.n}
+	a.Func = &events.Calls{Burst: b, Functions: w.named, Calls: w.n, Skipped: w.skipped}
 	return err
 }
 

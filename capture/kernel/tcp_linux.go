@@ -37,7 +37,7 @@ type connections struct {
 	links []link.Link
 	from  int64
 	own   map[uint64]bool // inodes of sockets; false if one is not the process's
-	next  time.Time // when to ask again
+	next  time.Time       // when to ask again
 }
 
 // watchConnections begins to watch those of a process's network namespace.

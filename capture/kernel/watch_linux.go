@@ -83,9 +83,11 @@ type watcher struct {
 	// What follows is for events.Func.
 	re    *regexp.Regexp
 	named []string
-	ring  *ringbuf.Reader
-	take  func(*events.Call) (room bool, err error)
-	n     int64
+	// skipped is how many functions have no place for probes.
+	skipped int
+	ring    *ringbuf.Reader
+	take    func(*events.Call) (room bool, err error)
+	n       int64
 }
 
 // watch begins to watch functions of a process; take is given the calls of those that the

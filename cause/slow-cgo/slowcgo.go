@@ -54,6 +54,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		b.Holds = cause.Yes // either way: it says what C does
 		ev = append(ev, b)
 	}
+	if seen, ok := c.CallsInto(name); ok {
+		ev = append(ev, seen)
+	}
 	return &cause.Judgement{
 		Keys: r.Keys, Where: r.Where, Via: r.Via, Evidence: ev,
 		Subject: fmt.Sprintf("they are in C, in %s called by %s", name, cause.PlaceName(r.Where)),

@@ -80,6 +80,9 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"diagnose --probes func " + url,
 		"diagnose --probes func=( " + url,
 		"diagnose --probes cgo=main " + url,
+		"diagnose --probes func= " + url,
+		"diagnose --probes func=a --probes func=b " + url,
+		"top --pages -1 1",
 		"diagnose --probes cgo --no-kernel " + url,
 		"record --probes cgo --no-host " + url,
 		"top",
@@ -482,5 +485,13 @@ func TestSizes(t *testing.T) {
 		if err := b.Set(s); b != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %d, %v", s, b, err)
 		}
+	}
+}
+
+func TestProbesAreSplitAtCommasButNotARegularExpression(t *testing.T) {
+	f := recordFlags{probes: []string{"clock,cgo", "tcp,func=^a{1,3}$"}}
+	sets, re, err := f.sets()
+	if err != nil || strings.Join(sets, " ") != "clock cgo tcp func" || re.String() != "^a{1,3}$" {
+		t.Errorf("%q, %v, %v", sets, re, err)
 	}
 }

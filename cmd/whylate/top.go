@@ -20,7 +20,7 @@ func newTop() *cobra.Command {
 		Use:   "top PID",
 		Short: "Show what the kernel tells about a Go process, live",
 		Long: `Shows, each second, what probes in the kernel tell about a process: how long its
-threads waited for a CPU, for a quota, for a device and for pages, what its calls
+threads waited for a CPU, for a quota, blocked in a system call and for pages, what its calls
 into C take, how often the garbage collector runs, and how long goroutines are
 runnable before they run; and how often it read the clock by a system call in the
 first second. Nothing is stored. It takes root, or CAP_BPF and CAP_PERFMON; the

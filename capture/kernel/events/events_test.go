@@ -43,7 +43,7 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 		GC:     &Cycles{Burst: burst, N: 2, NS: 9, MaxNS: 8},
 		Waits:  &Goroutines{Burst: burst, N: 2, NS: 9, MaxNS: 8, Histogram: Histogram{0, 2}, Goroutine: 6},
 		TCP:    &Connections{FromNS: 6, ToNS: 98, Connections: []Connection{{"10.0.0.1:1", "10.0.0.2:2", 3, 4, 5, 6, []int64{7, 97}}}, More: 7, Others: 8, OtherResets: 10, Lost: 9},
-		Func:   &Calls{Burst: burst, Functions: []string{"main.a", "main.b"}, Calls: 2},
+		Func:   &Calls{Burst: burst, Functions: []string{"main.a", "main.b"}, Calls: 2, Skipped: 1},
 	}
 	if err := w.Close(after); err != nil {
 		t.Fatal(err)

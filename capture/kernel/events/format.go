@@ -4,8 +4,8 @@
 package events
 
 // Schema names the format of kernel.events: one JSON value per line. The first line is
-// an object with a header, each following one an array with the numbers of a [Stretch]
-// in the order of [Fields], the last an object with what is known after the recording.
+// an object with a header, the last one with what is known after the recording; those between
+// are arrays with the numbers of a [Stretch] in the order of [Fields], or a [Call] each.
 const Schema = "whylate.kernel/1"
 
 // Fields are the names of the numbers of a stretch, as the header lists them.
@@ -291,6 +291,8 @@ type Calls struct {
 	Functions []string `json:"functions"`
 	// Calls is how many were written.
 	Calls int64 `json:"calls"`
+	// Skipped is how many more functions match in which there is no place for probes.
+	Skipped int `json:"skipped,omitempty"`
 }
 
 // Call is the time for which a goroutine was in a function, of those that the user named
