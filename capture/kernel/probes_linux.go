@@ -94,6 +94,13 @@ func (p *probes) attach() error {
 	return nil
 }
 
+// programs are those of the stretches.
+func (p *probes) programs() []program {
+	return []program{
+		{schedProgWhylateSwitch, p.WhylateSwitch}, {schedProgWhylateWakeup, p.WhylateWakeup}, {schedProgWhylateNew, p.WhylateNew},
+	}
+}
+
 // remove ends what the programs cost, and returns it. The buffer stays.
 func (p *probes) remove() (cost []events.Program, err error) {
 	for _, l := range p.links {
@@ -104,12 +111,9 @@ func (p *probes) remove() (cost []events.Program, err error) {
 		_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0)
 	}
 	p.links = nil
-	cost = p.meter.cost([]program{
-		{schedProgWhylateSwitch, p.WhylateSwitch},
-		{schedProgWhylateWakeup, p.WhylateWakeup},
-		{schedProgWhylateNew, p.WhylateNew},
-	})
-	return cost, errors.Join(err, p.meter.end(), p.schedPrograms.Close())
+	cost = p.meter.cost(p.programs())
+	p.meter.end()
+	return cost, errors.Join(err, p.schedPrograms.Close())
 }
 
 // program is one in the kernel.
@@ -119,25 +123,52 @@ type program struct {
 }
 
 // meter has the kernel measure what programs take, in one of measuredPeriods: to read the
-// clock before and after each run takes a fifth of what the shortest runs take. It may be
-// used by any goroutines.
+// clock before and after each run takes a fifth of what the shortest runs take. Somebody
+// else may let the kernel measure all the time: what counts is what was measured in those
+// periods. It may be used by any goroutines.
 type meter struct {
-	mu            sync.Mutex
-	stats         io.Closer     // while it is open the kernel measures
-	begun, open   time.Time     // since when it is used, and open
-	was           time.Duration // for how long it was open before
-	ticks         int
-	over, refused bool      // the kernel refused to measure
-	ended         time.Time // if it is over
+	mu          sync.Mutex
+	of          map[*ebpf.Program]*measured
+	stats       io.Closer     // while it is open the kernel measures
+	begun, open time.Time     // since when it is used, and open
+	was         time.Duration // for how long it was open before
+	ticks       int
+	refused     bool      // by the kernel
+	ended       time.Time // zero before that
+}
+
+// measured is what a program took: all in the periods that are over, and what the kernel
+// had counted when the one began that is not.
+type measured struct{ all, from ebpf.ProgramStats }
+
+// add takes what the kernel has counted since from.
+func (m *measured) add(p *ebpf.Program) {
+	if s, err := p.Stats(); err == nil { // without it the cost is unknown
+		m.all.RunCount += s.RunCount - m.from.RunCount
+		m.all.Runtime += s.Runtime - m.from.Runtime
+		m.from = *s
+	}
 }
 
 const measuredPeriods = 10
+
+// watch measures programs from now on.
+func (m *meter) watch(list []program) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[*ebpf.Program]*measured{}
+	}
+	for _, x := range list {
+		m.of[x.Program] = new(measured) // it has not run yet
+	}
+}
 
 // tick is called once in each period, and first when programs begin.
 func (m *meter) tick() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.over {
+	if m.refused || !m.ended.IsZero() {
 		return
 	}
 	now := time.Now()
@@ -147,19 +178,32 @@ func (m *meter) tick() {
 	if m.ticks%measuredPeriods == 0 {
 		stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 		if err != nil {
-			m.refused, m.over, m.ended = true, true, now
+			m.refused = true
 			return
+		}
+		for p, x := range m.of {
+			if s, err := p.Stats(); err == nil {
+				x.from = *s
+			}
 		}
 		m.stats, m.open = stats, now
 	} else if m.stats != nil {
-		_ = m.stats.Close() // of a descriptor that was only held
-		m.stats, m.was = nil, m.was+now.Sub(m.open)
+		m.pause(now)
 	}
 	m.ticks++
 }
 
-// cost is what programs took since the first tick, as far as it was measured; nothing if
-// it was not.
+// pause ends a period.
+func (m *meter) pause(now time.Time) {
+	for p, x := range m.of {
+		x.add(p)
+	}
+	_ = m.stats.Close() // of a descriptor that was only held
+	m.stats, m.was = nil, m.was+now.Sub(m.open)
+}
+
+// cost is what programs took since the first tick, as far as it was measured, and forgets
+// them; nothing if it was not.
 func (m *meter) cost(of []program) (list []events.Program) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,35 +211,38 @@ func (m *meter) cost(of []program) (list []events.Program) {
 		return nil
 	}
 	now, open := time.Now(), m.was
-	if m.over {
+	if !m.ended.IsZero() {
 		now = m.ended
 	}
 	if m.stats != nil {
 		open += now.Sub(m.open)
 	}
 	part := float64(now.Sub(m.begun)) / float64(max(1, open))
-	for _, x := range of {
-		if s, failed := x.Stats(); failed == nil { // without it the cost is unknown
-			list = append(list, events.Program{Name: x.name, Runs: int64(part * float64(s.RunCount)), NS: int64(part * float64(s.Runtime))})
+	for _, p := range of {
+		x := m.of[p.Program]
+		if x == nil {
+			continue
 		}
+		if m.stats != nil {
+			x.add(p.Program)
+		}
+		delete(m.of, p.Program)
+		list = append(list, events.Program{Name: p.name, Runs: int64(part * float64(x.all.RunCount)), NS: int64(part * float64(x.all.Runtime))})
 	}
 	return list
 }
 
 // end ends measuring.
-func (m *meter) end() (err error) {
+func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.over {
-		return nil
+	if !m.ended.IsZero() {
+		return
 	}
-	m.over, m.ended = true, time.Now()
+	m.ended = time.Now()
 	if m.stats != nil {
-		m.was += m.ended.Sub(m.open)
-		err = m.stats.Close()
+		m.pause(m.ended)
 	}
-	m.stats = nil
-	return err
 }
 
 // lost is how many stretches the programs could not tell.

@@ -83,6 +83,7 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 	if r.ring, err = ringbuf.NewReader(r.probes.WhylateEvents); err != nil {
 		return explain(err)
 	}
+	r.probes.meter.watch(r.probes.programs())
 	r.probes.meter.tick()
 	sets := []string{events.Sched}
 	for _, name := range o.sets() { // first: to find functions takes a while, in which nobody reads stretches
@@ -91,6 +92,7 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 			r.after.Missing = append(r.after.Missing, events.Missing{Probes: name, Why: reason(err).Error()})
 			continue
 		}
+		r.probes.meter.watch(b.programs())
 		r.bursts, sets = append(r.bursts, b), append(sets, name)
 	}
 	if err := r.probes.attach(); err != nil {

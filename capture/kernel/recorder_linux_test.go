@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -416,6 +417,38 @@ func TestAFullFileRemovesThePrograms(t *testing.T) {
 	if last := got.Stretches[len(got.Stretches)-1].Out; got.After.EndNS < last-int64(old) || got.After.EndNS > last+1e9 {
 		t.Errorf("the recording ended at %d, the last stretch at %d", got.After.EndNS, last)
 	}
+}
+
+// What programs take is estimated from a part of the time, also if somebody else has the
+// kernel measure all the time.
+func TestWhatProgramsTakeIsEstimated(t *testing.T) {
+	needEBPF(t)
+	always, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	fatal(t, err)
+	defer always.Close()
+	c := spawn(t, -1, nil, "pong", "1000000")
+	c.line()
+	before := programs(t)
+	rec := record(t, c.pid(), Options{Sets: []string{}})
+	c.next()
+	time.Sleep(2200 * time.Millisecond)
+	var runs int64
+	for id := range programs(t) {
+		if before[id] {
+			continue
+		}
+		p, err := ebpf.NewProgramFromID(id)
+		fatal(t, err)
+		info, err := p.Info()
+		fatal(t, err)
+		s, err := p.Stats()
+		fatal(t, err)
+		if info.Name == schedProgWhylateSwitch {
+			runs = int64(s.RunCount)
+		}
+		fatal(t, p.Close())
+	}
+	near(t, "runs", rec.stop().After.Programs[0].Runs, runs, 0.9, 0)
 }
 
 func TestRecordingsLeaveNothingInTheKernel(t *testing.T) {

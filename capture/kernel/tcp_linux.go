@@ -24,10 +24,11 @@ import (
 
 // ask is how often the process is asked which sockets it has, as long as something goes
 // wrong with one that is not known to be its own.
-const ask = time.Second
+const ask = 100 * time.Millisecond
 
-// rests is how many times as long as that took the recorder does not ask again.
-const rests = 50
+// rests is how many times as long as that took the recorder does not ask again: there may
+// be a million descriptors.
+const rests = 100
 
 // connections are the probes where TCP sends something again. They run when something is
 // wrong, and stay.
@@ -109,7 +110,7 @@ func (c *connections) look() (end bool, err error) {
 		return true, err
 	}
 	c.find(list)
-	c.next = begun.Add(max(ask, rests*time.Since(begun))) // there may be a million sockets
+	c.next = begun.Add(max(ask, rests*time.Since(begun)))
 	return false, nil
 }
 
