@@ -83,6 +83,10 @@ func Open(file string) (*Binary, error) {
 	return b, nil
 }
 
+// What a file may have of what looks like a table of functions, each of which is looked for
+// in all of it, and of segments: linkers make one, and a handful.
+const maxTables, maxSegments = 16, 64
+
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrNotGo}, args...)...)
 }
@@ -106,6 +110,9 @@ func read(r io.ReaderAt, size int64) (*Binary, error) {
 		}
 		if p.Off > uint64(size) || p.Filesz > uint64(size)-p.Off {
 			return nil, malformed("a segment goes beyond its end")
+		}
+		if len(b.segments) == maxSegments {
+			return nil, malformed("it has more than %d segments", maxSegments)
 		}
 		if all += int64(p.Filesz); all > size {
 			return nil, malformed("its segments are larger than itself")
@@ -178,6 +185,7 @@ func (b *Binary) find(words map[uint64]uint64) error {
 		want[6] = 4
 	}
 	reason := malformed("it has no table of functions")
+	tries := 0
 	for _, s := range b.segments {
 		for at := 0; ; at += len(want) {
 			i := bytes.Index(s.data[min(at, len(s.data)):], want[:])
@@ -185,6 +193,9 @@ func (b *Binary) find(words map[uint64]uint64) error {
 				break
 			}
 			at += i
+			if tries++; tries > maxTables {
+				return malformed("more than %d tables of functions", maxTables)
+			}
 			t, err := newTable(s.data[at:])
 			if err != nil {
 				reason = err

@@ -101,8 +101,15 @@ func TestTablesThatCannotBeAreRefused(t *testing.T) {
 			}
 		})
 	}
-	// A name that is nowhere is none; the function is there.
+	// Each table is looked for in all of the file.
 	data := tiny()
+	copy(data[table+0x300:], bytes.Repeat(data[table:table+8], maxTables))
+	data[table+0x200] = 1
+	if _, err := openTiny(data); err == nil || !strings.Contains(err.Error(), "more than 16 tables") {
+		t.Errorf("%v", err)
+	}
+	// A name that is nowhere is none; the function is there.
+	data = tiny()
 	binary.LittleEndian.PutUint32(data[table+128+4:], 1<<31)
 	b, err := openTiny(data)
 	fatal(t, err)

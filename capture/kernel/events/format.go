@@ -161,7 +161,7 @@ type Burst struct {
 	FromNS int64 `json:"from_ns"`
 	ToNS   int64 `json:"to_ns"`
 	// Hits is how often a thread of the process went to the kernel for it, HitNS what that
-	// takes here by a measurement before, in ns of CPU time; the programs come on top of it.
+	// takes here by a measurement before, in ns of CPU time.
 	Hits  int64 `json:"hits"`
 	HitNS int64 `json:"hit_ns"`
 	// Lost is how many events found no room in a table.
