@@ -20,8 +20,7 @@ const (
 	functionMapWhylateCounts = "whylate_counts"
 	functionMapWhylateInside = "whylate_inside"
 	functionMapWhylateStacks = "whylate_stacks"
-	functionProgWhylateEnter = "whylate_enter"
-	functionProgWhylateLeave = "whylate_leave"
+	functionProgWhylateCall  = "whylate_call"
 	functionVarGoid          = "goid"
 )
 
@@ -67,8 +66,7 @@ type functionSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type functionProgramSpecs struct {
-	WhylateEnter *ebpf.ProgramSpec `ebpf:"whylate_enter"`
-	WhylateLeave *ebpf.ProgramSpec `ebpf:"whylate_leave"`
+	WhylateCall *ebpf.ProgramSpec `ebpf:"whylate_call"`
 }
 
 // functionMapSpecs contains maps before they are loaded into the kernel.
@@ -134,14 +132,12 @@ type functionVariables struct {
 //
 // It can be passed to loadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type functionPrograms struct {
-	WhylateEnter *ebpf.Program `ebpf:"whylate_enter"`
-	WhylateLeave *ebpf.Program `ebpf:"whylate_leave"`
+	WhylateCall *ebpf.Program `ebpf:"whylate_call"`
 }
 
 func (p *functionPrograms) Close() error {
 	return _FunctionClose(
-		p.WhylateEnter,
-		p.WhylateLeave,
+		p.WhylateCall,
 	)
 }
 

@@ -109,13 +109,16 @@ func gcSites(w *watcher) (map[string][]site, error) {
 	return map[string][]site{gcProgWhylateBegin: begin, gcProgWhylateEnd: end}, err
 }
 
+// leaves is LEAVE in bpf/func.bpf.c.
+const leaves = 1 << 16
+
 // functionSites are in the functions that the user named.
 func functionSites(w *watcher) (map[string][]site, error) {
 	if w.re == nil {
 		return nil, errors.New("no function is named")
 	}
 	b := w.names.bin
-	sites := map[string][]site{}
+	var begin, leave []site
 	var last error
 	for f := range b.Funcs() {
 		if !w.re.MatchString(f.Name) {
@@ -134,14 +137,16 @@ func functionSites(w *watcher) (map[string][]site, error) {
 		if len(w.named) == events.MaxFunctions {
 			return nil, fmt.Errorf("more than %d functions match %q", events.MaxFunctions, w.re)
 		}
-		sites[functionProgWhylateEnter] = append(sites[functionProgWhylateEnter], site{enter, uint64(len(w.named))})
-		sites[functionProgWhylateLeave] = append(sites[functionProgWhylateLeave], at(returns)...)
+		for _, addr := range returns {
+			leave = append(leave, site{addr, leaves})
+		}
+		begin = append(begin, site{enter, uint64(len(w.named))})
 		w.named = append(w.named, events.Text(f.Name))
 	}
 	if len(w.named) == 0 {
 		return nil, errors.Join(fmt.Errorf("no function matches %q; one that is inlined everywhere is none", w.re), last)
 	}
-	return sites, nil
+	return map[string][]site{functionProgWhylateCall: append(leave, begin...)}, nil // who leaves first: see bpf/func.bpf.c
 }
 
 // drain takes the calls that the programs told.

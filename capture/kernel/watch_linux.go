@@ -48,6 +48,9 @@ type goSet struct {
 	load func() (*ebpf.CollectionSpec, error)
 	// sites are where each program belongs.
 	sites func(*watcher) (map[string][]site, error)
+	// ends are the programs that end what others begin: they are attached before these, and
+	// removed after them, so that what is seen to begin is seen to end.
+	ends []string
 	// prepare sets what else the programs have to know; it may be nil.
 	prepare func(*ebpf.CollectionSpec) error
 	result  func(*watcher, *events.After) error
@@ -61,11 +64,11 @@ type goSet struct {
 type site struct{ addr, cookie uint64 }
 
 var goSets = map[string]goSet{
-	events.Cgo:       {load: loadCgo, sites: cgoSites, result: (*watcher).cgo},
-	events.CgoReturn: {load: loadCgo, sites: cgoReturnSites, prepare: waitForReturn, result: (*watcher).cgo, dear: 1. / 3},
+	events.Cgo:       {load: loadCgo, sites: cgoSites, ends: []string{cgoProgWhylateDone}, result: (*watcher).cgo},
+	events.CgoReturn: {load: loadCgo, sites: cgoReturnSites, ends: []string{cgoProgWhylateDone, cgoProgWhylateBack}, prepare: waitForReturn, result: (*watcher).cgo, dear: 1. / 3},
 	events.Alloc:     {load: loadAlloc, sites: allocSites, result: (*watcher).allocs, stays: true},
 	events.Func:      {load: loadFunction, sites: functionSites, result: (*watcher).calls, stays: true, dear: 1. / 2},
-	events.GC:        {load: loadGc, sites: gcSites, result: (*watcher).cycles, stays: true},
+	events.GC:        {load: loadGc, sites: gcSites, ends: []string{gcProgWhylateEnd}, result: (*watcher).cycles, stays: true},
 	events.Gosched:   {load: loadGosched, sites: statusSites, result: (*watcher).waits},
 }
 
@@ -159,9 +162,11 @@ func (w *watcher) attach(pid int, sites map[string][]site) (err error) {
 		return fmt.Errorf("read the CPU time of the process: %w", err)
 	}
 	w.from = monotonic()
-	// The program that removes something from a table comes first: what is seen to begin
-	// is seen to end.
-	for _, name := range slices.Sorted(maps.Keys(sites)) {
+	order := slices.SortedFunc(maps.Keys(sites), func(a, b string) int {
+		ends := func(name string) int { return slices.Index(w.ends, name) }
+		return cmp.Or(cmp.Compare(ends(b), ends(a)), cmp.Compare(a, b))
+	})
+	for _, name := range order {
 		o := &link.UprobeMultiOptions{PID: uint32(pid)}
 		for _, s := range sites[name] {
 			offset, ok := w.names.bin.Offset(s.addr)
@@ -174,7 +179,7 @@ func (w *watcher) attach(pid int, sites map[string][]site) (err error) {
 		if err != nil {
 			return err
 		}
-		w.links = append(w.links, l)
+		w.links = append([]link.Link{l}, w.links...) // in the order in which they are closed
 	}
 	return nil
 }
@@ -238,10 +243,11 @@ func (w *watcher) detach() (err error) {
 	if w.links == nil {
 		return nil
 	}
+	w.to = monotonic() // to remove them takes a while
 	for _, l := range w.links {
 		err = errors.Join(err, l.Close())
 	}
-	w.links, w.to = nil, monotonic()
+	w.links = nil
 	return err
 }
 

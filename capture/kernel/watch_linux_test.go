@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -260,6 +261,45 @@ func TestCallsOfANamedFunctionAreWhenItSaysItRan(t *testing.T) {
 		sum += c.To - c.From
 	}
 	near(t, "ns in the function", sum, int64(said[1]), 0.02, 0)
+}
+
+// Goroutines that are in the function when the probes come and go are not mixed up: each
+// call that began is told, and none twice.
+func TestCallsOfAFunctionThatAlwaysRuns(t *testing.T) {
+	needEBPF(t)
+	p := run(t, built(t, "gotarget"))
+	const goroutines, ns = 8, 200_000
+	p.do("serve", goroutines, ns)
+	for range 5 {
+		rec := record(t, p.pid(), Options{Sets: []string{events.Func}, Func: regexp.MustCompile(`^main\.handle$`), share: much})
+		time.Sleep(300 * time.Millisecond)
+		got := rec.stop()
+		f := got.After.Func
+		if f == nil {
+			t.Fatalf("%+v", got.After.Missing)
+		}
+		open, ended := map[int64]int{}, map[int64]int{}
+		for _, c := range got.Calls {
+			if c.Open {
+				open[c.Goroutine]++
+			} else {
+				ended[c.Goroutine]++
+			}
+			if took := c.To - c.From; !c.Open && took < ns {
+				t.Errorf("%+v took %d ns, each sleeps for %d", c, took, ns)
+			}
+		}
+		for g, n := range open {
+			if n > 1 || ended[g] == 0 {
+				t.Errorf("goroutine %d: %d calls ended, %d have not", g, ended[g], n)
+			}
+		}
+		if len(ended) != goroutines || f.Lost != 0 || f.Calls != int64(len(got.Calls)) {
+			t.Errorf("%d goroutines, %+v, %d calls", len(ended), f, len(got.Calls))
+		}
+		// Each call hits twice, but while probes come and go.
+		near(t, "twice the calls", 2*f.Calls, f.Hits, 0.2, 4*goroutines)
+	}
 }
 
 func TestWhatAProbeTakesIsMeasured(t *testing.T) {

@@ -36,12 +36,11 @@ struct {
 	__uint(max_entries, 1 << 20);
 } whylate_calls SEC(".maps");
 
-/* Behind the check of the stack; the cookie is the number of the function. */
-SEC("uprobe.multi")
-int whylate_enter(struct pt_regs *regs)
+/* Behind the check of the stack; fn is the number of the function. */
+static __always_inline int enter(struct pt_regs *regs, __u32 fn)
 {
 	__u64 g = go_g(regs);
-	struct inside first = {.goid = id_of(g), .fn = bpf_get_attach_cookie(regs), .depth = 1}, *in;
+	struct inside first = {.goid = id_of(g), .fn = fn, .depth = 1}, *in;
 	struct counts *c = hit();
 
 	if (!c)
@@ -58,8 +57,7 @@ int whylate_enter(struct pt_regs *regs)
 }
 
 /* At RET. */
-SEC("uprobe.multi")
-int whylate_leave(struct pt_regs *regs)
+static __always_inline int leave(struct pt_regs *regs)
 {
 	__u64 g = go_g(regs);
 	struct counts *c = hit();
@@ -82,4 +80,18 @@ int whylate_leave(struct pt_regs *regs)
 	}
 	bpf_map_delete_elem(&whylate_inside, &g);
 	return 0;
+}
+
+/*
+ * One program, so that all probes come and go at once: who is seen to enter and not to leave
+ * would be inside for ever. The cookie is the number of the function, or LEAVE.
+ */
+enum { LEAVE = 1 << 16 };
+
+SEC("uprobe.multi")
+int whylate_call(struct pt_regs *regs)
+{
+	__u64 cookie = bpf_get_attach_cookie(regs);
+
+	return cookie == LEAVE ? leave(regs) : enter(regs, cookie);
 }

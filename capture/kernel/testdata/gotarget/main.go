@@ -116,6 +116,15 @@ func main() {
 				sum += <-done
 			}
 			fmt.Println(n, sum)
+		case "serve": // for ever, n goroutines that do so again and again
+			for range n {
+				go func() {
+					for {
+						handle(x, 0, 10)
+					}
+				}()
+			}
+			fmt.Println(n)
 		case "clock":
 			readClock(n)
 			fmt.Println(n)
