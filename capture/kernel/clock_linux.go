@@ -105,6 +105,7 @@ func (r *readings) callers() (list []events.Caller, err error) {
 	if err != nil {
 		return nil, nil
 	}
+	defer func() { err = errors.Join(err, names.close()) }()
 	var number, n uint64
 	each := r.WhylateCallers.Iterate()
 	for each.Next(&number, &n) {

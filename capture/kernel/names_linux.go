@@ -3,6 +3,10 @@
 package kernel
 
 import (
+	"errors"
+	"fmt"
+	"os"
+
 	"github.com/cilium/ebpf"
 
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -13,20 +17,28 @@ import (
 type names struct {
 	bin  *symbols.Binary
 	bias uint64
+	exe  *os.File // probes belong into this one, whatever the process executes later
 }
 
-// namesOf reads those of a process.
-func namesOf(pid int) (*names, error) {
-	bin, err := symbols.Open(executable(pid))
-	if err != nil {
+// namesOf reads those of a process. The caller has to close them.
+func namesOf(pid int) (_ *names, err error) {
+	n := new(names)
+	if n.exe, err = os.Open(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
 		return nil, err
 	}
-	bias, err := symbols.Bias(pid, bin)
-	if err != nil {
-		return nil, err
+	if n.bin, err = symbols.Open(n.path()); err == nil {
+		n.bias, err = symbols.Bias(pid, n.bin)
 	}
-	return &names{bin, bias}, nil
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
 }
+
+// path is that of the executable for as long as it is open.
+func (n *names) path() string { return fmt.Sprintf("/proc/self/fd/%d", n.exe.Fd()) }
+
+func (n *names) close() error { return n.exe.Close() }
 
 // notGo stands for what is in no function of Go.
 const notGo = "[not Go]"

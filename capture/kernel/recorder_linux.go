@@ -216,6 +216,9 @@ func (r *Recorder) close() error {
 	for _, b := range r.bursts {
 		err = errors.Join(err, b.close())
 	}
+	if r.names != nil {
+		err = errors.Join(err, r.names.close())
+	}
 	return errors.Join(err, r.probes.close())
 }
 

@@ -154,7 +154,7 @@ func watch(set string, pid int, types *btf.Cache, of *names, o Options, take fun
 
 // attach lets the programs run where they belong.
 func (w *watcher) attach(pid int, sites map[string][]site) (err error) {
-	exe, err := link.OpenExecutable(executable(pid))
+	exe, err := link.OpenExecutable(w.names.path())
 	if err != nil {
 		return err
 	}
@@ -297,5 +297,3 @@ func cpuTime(clock int32) (ns int64, err error) {
 	err = unix.ClockGettime(clock, &t)
 	return t.Nano(), err
 }
-
-func executable(pid int) string { return fmt.Sprintf("/proc/%d/exe", pid) }

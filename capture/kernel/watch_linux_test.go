@@ -208,7 +208,8 @@ func TestSampledAllocationsAreThoseThatTheRuntimeSamples(t *testing.T) {
 	if min(one.Samples, more.Samples)*2 < max(one.Samples, more.Samples) { // some 150 each
 		t.Errorf("of one function %d samples, of the other, which allocates as much, %d", one.Samples, more.Samples)
 	}
-	if one.Bytes != one.Samples*2048 || more.Bytes != more.Samples*4096 { // the classes of those sizes
+	// The classes of those sizes. One sample of some thousand has the other's stack.
+	if off := max(one.Bytes-one.Samples*2048, 0) + max(more.Samples*4096-more.Bytes, 0); off > 2*2048 {
 		t.Errorf("%+v and %+v are not of 2,000 and 4,000 bytes", one, more)
 	}
 }

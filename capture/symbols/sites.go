@@ -19,10 +19,16 @@ type instruction struct {
 	cheap  bool   // Linux does what it does instead of letting it run for itself
 }
 
+// maxCode is how long a function may be, in bytes.
+const maxCode = 1 << 20
+
 // instructions are those of a function.
 func (b *Binary) instructions(f Func) ([]instruction, error) {
 	if b.machine != elf.EM_X86_64 {
 		return nil, fmt.Errorf("%w: the instructions of %v are not known here", ErrNoSite, b.machine)
+	}
+	if f.End-f.Entry > maxCode {
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrNoSite, f.Name, maxCode)
 	}
 	code, err := b.code(f)
 	if err != nil {
@@ -145,7 +151,9 @@ func (b *Binary) Enter(f Func) (uint64, error) {
 			break
 		}
 		switch x.Op {
-		case x86asm.RET, x86asm.JMP, x86asm.INT, x86asm.UD1, x86asm.UD2, x86asm.JRCXZ, x86asm.JECXZ, x86asm.LOOP, x86asm.LOOPE, x86asm.LOOPNE, x86asm.XBEGIN:
+		case x86asm.SYSCALL, x86asm.SYSENTER, x86asm.CALL: // after which there may be two of it
+			return 0, fmt.Errorf("%w: %s calls before any", ErrNoSite, f.Name)
+		case x86asm.RET, x86asm.JMP, x86asm.HLT, x86asm.INT, x86asm.UD1, x86asm.UD2, x86asm.JRCXZ, x86asm.JECXZ, x86asm.LOOP, x86asm.LOOPE, x86asm.LOOPNE, x86asm.XBEGIN:
 			return 0, fmt.Errorf("%w: %s ends or branches before any", ErrNoSite, f.Name)
 		}
 	}
@@ -219,15 +227,19 @@ func (b *Binary) CallsTo(f Func, callee string) (list []uint64) {
 	return list
 }
 
-// Returns are the addresses at which a function returns. A probe is dear there.
+// Returns are the addresses at which a function returns; nil if it may also end by a jump to
+// another one, or nobody knows where. A probe is dear there.
 func (b *Binary) Returns(f Func) (list []uint64) {
 	all, err := b.instructions(f)
 	if err != nil {
 		return nil
 	}
 	for _, x := range all {
-		if x.Op == x86asm.RET {
+		switch {
+		case x.Op == x86asm.RET:
 			list = append(list, x.addr)
+		case x.Op != x86asm.CALL && x.target != 0 && (x.target < f.Entry || x.target >= f.End):
+			return nil
 		}
 	}
 	return list

@@ -87,6 +87,10 @@ func Open(file string) (*Binary, error) {
 // in all of it, and of segments: linkers make one, and a handful.
 const maxTables, maxSegments = 16, 64
 
+// maxRecords is how many words may be the address of such a table: the runtime's record is
+// one of them.
+const maxRecords = 1024
+
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrNotGo}, args...)...)
 }
@@ -94,6 +98,9 @@ func malformed(format string, args ...any) error {
 func read(r io.ReaderAt, size int64) (*Binary, error) {
 	if size > maxFile {
 		return nil, malformed("it is larger than %d bytes", maxFile)
+	}
+	if err := checkSections(r); err != nil {
+		return nil, err
 	}
 	f, err := elf.NewFile(r)
 	if err != nil {
@@ -131,6 +138,35 @@ func read(r io.ReaderAt, size int64) (*Binary, error) {
 	}
 	b.keepCode()
 	return b, nil
+}
+
+// What a file may have of sections, and of bytes in their names: debug/elf makes a copy of
+// each name, which may go on to the end.
+const maxSections, maxSectionNames = 1024, 64 << 10
+
+// checkSections bounds what debug/elf makes of the sections of a file.
+func checkSections(r io.ReaderAt) error {
+	var h elf.Header64
+	if err := binary.Read(io.NewSectionReader(r, 0, int64(binary.Size(h))), binary.LittleEndian, &h); err != nil {
+		return malformed("it has no header")
+	}
+	switch {
+	case h.Shoff == 0: // stripped of them
+		return nil
+	case h.Shnum == 0 || h.Shnum > maxSections || int(h.Shentsize) != binary.Size(elf.Section64{}):
+		return malformed("it has %d sections of %d bytes", h.Shnum, h.Shentsize)
+	case h.Shstrndx >= h.Shnum || h.Shoff > maxFile:
+		return malformed("its sections have no names")
+	}
+	var s elf.Section64
+	at := int64(h.Shoff) + int64(h.Shstrndx)*int64(h.Shentsize)
+	if err := binary.Read(io.NewSectionReader(r, at, int64(h.Shentsize)), binary.LittleEndian, &s); err != nil {
+		return malformed("its sections are cut")
+	}
+	if s.Size > maxSectionNames || elf.SectionFlag(s.Flags)&elf.SHF_COMPRESSED != 0 {
+		return malformed("the names of its sections have %d bytes, or are compressed", s.Size)
+	}
+	return nil
 }
 
 // keepCode forgets what is no code.
@@ -262,6 +298,10 @@ func (b *Binary) textOf(table uint64, n int, words map[uint64]uint64) (uint64, e
 			}
 		}
 	}
+	if table == 0 { // as most words
+		return 0, malformed("its table of functions is at address 0")
+	}
+	tries := 0
 	var want [8]byte
 	binary.LittleEndian.PutUint64(want[:], table)
 	for _, s := range b.segments {
@@ -271,10 +311,16 @@ func (b *Binary) textOf(table uint64, n int, words map[uint64]uint64) (uint64, e
 				break
 			}
 			at += i
+			if (s.addr+uint64(at))%8 != 0 { // a word of Go's lies at a multiple of its size
+				at -= len(want) - 1
+				continue
+			}
+			if tries++; tries > maxRecords {
+				return 0, malformed("more than %d words are the address of its table", maxRecords)
+			}
 			if text, ok := check(s.addr + uint64(at)); ok {
 				return text, nil
 			}
-			at -= len(want) - 1 // it may be anywhere
 		}
 	}
 	return 0, malformed("it does not say where its code begins")

@@ -90,6 +90,12 @@ func TestTablesThatCannotBeAreRefused(t *testing.T) {
 		"no record of the runtime":  func(b []byte) { b[table+0x200] = 1 },
 		"a record of another table": func(b []byte) { b[table+0x200+ftabLenAt] = 9 },
 		"a segment beyond the end":  func(b []byte) { binary.LittleEndian.PutUint64(b[64+56+32:], 1<<40) },
+		"at address 0":              func(b []byte) { binary.LittleEndian.PutUint64(b[64+56+16:], 0) },
+		"too many sections":         func(b []byte) { b[40], b[60], b[61] = 64, 1, 8 },
+		"sections of no size":       func(b []byte) { b[40], b[60] = 64, 2 },
+		"names in no section":       func(b []byte) { b[40], b[58], b[60], b[62] = 64, 64, 2, 2 },
+		"sections beyond the end":   func(b []byte) { b[44], b[58], b[60] = 1, 64, 2 },
+		"names without end":         func(b []byte) { b[41], b[58], b[60] = 1, 64, 2; b[0x100+34] = 2 },
 		"of 32 bits":                func(b []byte) { b[4] = byte(elf.ELFCLASS32) },
 		"of another machine":        func(b []byte) { b[18] = byte(elf.EM_RISCV) },
 	} {
