@@ -92,7 +92,7 @@ var additive = []string{
 	".kernel.clock", ".kernel.clock.callers", ".kernel.clock.callers[].n", ".kernel.clock.callers[].stack", ".kernel.clock.calls",
 	".kernel.clock.from_ns", ".kernel.clock.max_ns", ".kernel.clock.ns", ".kernel.clock.short", ".kernel.clock.to_ns",
 	".kernel.func", ".kernel.func.calls", ".kernel.func.from_ns", ".kernel.func.functions", ".kernel.func.hit_ns", ".kernel.func.hits", ".kernel.func.lost",
-	".kernel.func.short", ".kernel.func.skipped", ".kernel.func.to_ns",
+	".kernel.func.short", ".kernel.func.skipped", ".kernel.func.to_ns", ".kernel.func.unended",
 	".kernel.gc", ".kernel.gc.from_ns", ".kernel.gc.hit_ns", ".kernel.gc.hits", ".kernel.gc.lost", ".kernel.gc.max_ns", ".kernel.gc.n", ".kernel.gc.ns",
 	".kernel.gc.short", ".kernel.gc.to_ns",
 	".kernel.gosched", ".kernel.gosched.from_ns", ".kernel.gosched.goroutine", ".kernel.gosched.histogram", ".kernel.gosched.hit_ns", ".kernel.gosched.hits",

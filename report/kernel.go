@@ -83,6 +83,9 @@ func (p *page) kernel(k *Kernel) {
 			s += fmt.Sprintf("; in %s more that match there is no place for probes", count(int64(f.Skipped)))
 		}
 		p.field("calls", s)
+		if f.Unended > 0 {
+			p.field("no end", fmt.Sprintf("%s did not return: they panicked, or their goroutines ended in them", counted(int(f.Unended), "call")))
+		}
 	}
 	if t := k.TCP; t != nil && len(t.Connections)+int(min(t.Lost, 1)) > 0 {
 		p.connections(t)

@@ -28,13 +28,12 @@ const (
 // readings counts readings of the clock, for a moment.
 type readings struct {
 	clockObjects
-	pid   int
-	links []link.Link
-	from  int64
-	runs  uint64 // the most for which they run
+	links
+	pid  int
+	runs uint64 // the most for which they run
 }
 
-// countReadings begins to count those of a process.
+// countReadings is about those of a process.
 func countReadings(pid int, types *btf.Cache, runs uint64) (_ *readings, err error) {
 	spec, err := loadClock()
 	if err != nil {
@@ -47,16 +46,20 @@ func countReadings(pid int, types *btf.Cache, runs uint64) (_ *readings, err err
 	if err := spec.LoadAndAssign(&r.clockObjects, &ebpf.CollectionOptions{Cache: types}); err != nil {
 		return nil, err
 	}
-	// The end of a call comes first: a call that is seen to begin is seen to end.
+	return r, nil
+}
+
+// attach begins with the end of a call: a call that is seen to begin is seen to end.
+func (r *readings) attach() error {
 	for _, p := range []*ebpf.Program{r.WhylateExit, r.WhylateEnter} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
 		if err != nil {
-			return nil, errors.Join(err, r.close())
+			return err
 		}
-		r.links = append([]link.Link{l}, r.links...)
+		r.add(l)
 	}
-	r.from = monotonic()
-	return r, nil
+	r.begin()
+	return nil
 }
 
 func (r *readings) name() string { return events.Clock }
@@ -67,7 +70,7 @@ func (r *readings) count() (c events.Readings, err error) {
 	if err := r.WhylateReadings.Lookup(uint32(0), &each); err != nil {
 		return c, fmt.Errorf("count readings of the clock: %w", err)
 	}
-	c.FromNS, c.ToNS = r.from, monotonic()
+	c.FromNS, c.ToNS = r.from, r.until()
 	var runs uint64
 	for _, x := range each {
 		runs += x.Runs
@@ -79,10 +82,14 @@ func (r *readings) count() (c events.Readings, err error) {
 	return c, nil
 }
 
-func (r *readings) look() (end bool, err error) {
-	c, err := r.count()
-	return c.Short || c.ToNS-c.FromNS >= int64(clockFor), err
+func (r *readings) due() bool {
+	return r.ask(func() bool {
+		c, err := r.count()
+		return c.Short || c.ToNS-c.FromNS >= int64(clockFor) || err != nil
+	})
 }
+
+func (r *readings) read() error { return nil }
 
 func (r *readings) result(a *events.After) error {
 	c, err := r.count()
@@ -121,16 +128,9 @@ func (r *readings) callers() (list []events.Caller, err error) {
 	return list[:min(len(list), events.MaxCallers)], each.Err()
 }
 
-func (r *readings) detach() (err error) {
-	for _, l := range r.links {
-		err = errors.Join(err, l.Close())
-	}
-	r.links = nil
-	return err
-}
-
 func (r *readings) close() error {
-	return errors.Join(r.detach(), r.clockObjects.Close())
+	_ = r.detach() // who called it has the error
+	return r.clockObjects.Close()
 }
 
 // programs are those of which the kernel says what they took.

@@ -22,6 +22,7 @@ const (
 	functionMapWhylateStacks = "whylate_stacks"
 	functionProgWhylateCall  = "whylate_call"
 	functionVarGoid          = "goid"
+	functionVarUnended       = "unended"
 )
 
 // loadFunction returns the embedded CollectionSpec for function.
@@ -83,7 +84,8 @@ type functionMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type functionVariableSpecs struct {
-	Goid *ebpf.VariableSpec `ebpf:"goid"`
+	Goid    *ebpf.VariableSpec `ebpf:"goid"`
+	Unended *ebpf.VariableSpec `ebpf:"unended"`
 }
 
 // functionObjects contains all objects after they have been loaded into the kernel.
@@ -125,7 +127,8 @@ func (m *functionMaps) Close() error {
 //
 // It can be passed to loadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type functionVariables struct {
-	Goid *ebpf.Variable `ebpf:"goid"`
+	Goid    *ebpf.Variable `ebpf:"goid"`
+	Unended *ebpf.Variable `ebpf:"unended"`
 }
 
 // functionPrograms contains all programs after they have been loaded into the kernel.

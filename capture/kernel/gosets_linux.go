@@ -138,7 +138,7 @@ func functionSites(w *watcher) (map[string][]site, error) {
 			return nil, fmt.Errorf("more than %d functions match %q", events.MaxFunctions, w.re)
 		}
 		for _, addr := range returns {
-			leave = append(leave, site{addr, leaves})
+			leave = append(leave, site{addr, leaves | uint64(len(w.named))})
 		}
 		begin = append(begin, site{enter, uint64(len(w.named))})
 		w.named = append(w.named, events.Text(f.Name))
@@ -149,14 +149,19 @@ func functionSites(w *watcher) (map[string][]site, error) {
 	return map[string][]site{functionProgWhylateCall: append(leave, begin...)}, nil // who leaves first: see bpf/func.bpf.c
 }
 
-// drain takes the calls that the programs told.
-func (w *watcher) drain() error {
-	if w.ring == nil {
+// callBytes is the size of a struct call in bpf/func.bpf.c, callHeader what the kernel puts
+// before each.
+const callBytes, callHeader = 32, 8
+
+// read takes the calls that the programs have told until now: they may tell more than can be
+// written.
+func (w *watcher) read() error {
+	if w.ring == nil || w.last {
 		return nil
 	}
 	w.ring.SetDeadline(time.Now())
 	var rec ringbuf.Record
-	for {
+	for left := w.ring.AvailableBytes(); left > 0; left -= callHeader + callBytes {
 		err := w.ring.ReadInto(&rec)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
@@ -164,7 +169,6 @@ func (w *watcher) drain() error {
 		if err != nil {
 			return fmt.Errorf("read calls of functions: %w", err)
 		}
-		const callBytes = 32
 		if len(rec.RawSample) < callBytes {
 			return fmt.Errorf("read calls of functions: one of %d bytes, they have %d", len(rec.RawSample), callBytes)
 		}
@@ -173,53 +177,84 @@ func (w *watcher) drain() error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (w *watcher) tell(c *events.Call) error {
 	room, err := w.take(c)
-	if err == nil && !room {
-		err = errors.New("the file reached its bound")
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case room:
 		w.n++
+		return nil
 	}
-	return err
+	w.untold++
+	w.isFull.Store(true) // the probes go
+	if !c.Open && (w.untilNS == 0 || c.To < w.untilNS) {
+		w.untilNS = c.To
+	}
+	return nil
 }
 
 // stillOpen takes the calls that had not ended when the programs were removed.
 func (w *watcher) stillOpen() error {
 	var g uint64
-	var in struct {
-		Goid, Since uint64
-		Fn, Depth   uint32
-	}
+	var in struct{ Goid, Since, Depth, Fn uint64 }
 	each := w.coll.Maps[functionMapWhylateInside].Iterate()
 	for each.Next(&g, &in) {
-		if in.Depth == 0 {
-			continue
-		}
-		if err := w.tell(&events.Call{Goroutine: int64(in.Goid), From: int64(in.Since), Func: int(in.Fn), Open: true}); err != nil {
-			return err
+		switch {
+		case int64(in.Since) >= w.until(): // the kernel removes one probe after the other
+		case w.hasEnded(g, in.Goid):
+			w.unended++
+		default:
+			if err := w.tell(&events.Call{Goroutine: int64(in.Goid), From: int64(in.Since), Func: int(in.Fn), Open: true}); err != nil {
+				return err
+			}
 		}
 	}
 	if err := each.Err(); err != nil {
 		return fmt.Errorf("read calls of functions that have not ended: %w", err)
 	}
+	var found uint64
+	if err := w.coll.Variables[functionVarUnended].Get(&found); err != nil {
+		return fmt.Errorf("count calls of functions that did not return: %w", err)
+	}
+	w.unended += int64(found)
 	return nil
+}
+
+// hasEnded tells whether a goroutine has, as far as the memory of the process may be read,
+// which takes more than to watch it.
+func (w *watcher) hasEnded(g, goid uint64) bool {
+	const dead, scan = 6, 0x1000 // _Gdead and _Gscan in runtime2.go, from Go 1.22 to 1.26
+	var now struct {             // part of a runtime.g there
+		Status, _ uint32
+		Goid      uint64
+	}
+	at, ok := w.names.bin.GoidOffset()
+	b := make([]byte, binary.Size(now))
+	if !ok || !readMemory(w.pid, g+at-8, b) {
+		return false
+	}
+	if _, err := binary.Decode(b, binary.NativeEndian, &now); err != nil {
+		return false
+	}
+	return now.Goid != goid || now.Status&^scan == dead
 }
 
 // calls are about those of functions that the user named.
 func (w *watcher) calls(a *events.After) error {
-	if err := w.drain(); err != nil {
-		return err
-	}
-	if w.links == nil {
+	if w.gone() && !w.last {
+		w.last = true
 		if err := w.stillOpen(); err != nil {
 			return err
 		}
 	}
 	b, err := w.burst()
-	a.Func = &events.Calls{Burst: b, Functions: w.named, Calls: w.n, Skipped: w.skipped}
+	b.Lost += w.untold
+	b.ToNS = min(b.ToNS, cmp.Or(w.untilNS, b.ToNS))
+	a.Func = &events.Calls{Burst: b, Functions: w.named, Calls: w.n, Skipped: w.skipped, Unended: w.unended}
 	return err
 }
 

@@ -81,23 +81,42 @@ func hasState(types *btf.Spec) bool {
 	return ok && len(f.Params) > 4 // data, preempt, prev, next, prev_state
 }
 
-// attach lets the programs run. Wake-ups come first, and go last: a thread that is seen
-// to leave is also seen to be woken.
+// attach lets the programs run. Those that make threads known come first, then wake-ups, and
+// they go last: a thread that is seen to leave is also seen to be woken.
 func (p *probes) attach() error {
-	for _, prog := range []*ebpf.Program{p.WhylateWakeup, p.WhylateNew, p.WhylateSwitch} {
+	for _, prog := range []*ebpf.Program{p.WhylateFork, p.WhylateWakeup, p.WhylateNew, p.WhylateSwitch} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 		if err != nil {
 			return err
 		}
 		p.links = append([]link.Link{l}, p.links...)
+		if prog == p.WhylateFork {
+			if err := p.meet(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// meet makes the threads known that there are.
+func (p *probes) meet() error {
+	it, err := link.AttachIter(link.IterOptions{Program: p.WhylateKnown})
+	if err != nil {
+		return err
+	}
+	all, err := it.Open()
+	if err == nil {
+		_, err = io.Copy(io.Discard, all)
+		err = errors.Join(err, all.Close())
+	}
+	return errors.Join(err, it.Close())
 }
 
 // programs are those of the stretches.
 func (p *probes) programs() []program {
 	return []program{
-		{schedProgWhylateSwitch, p.WhylateSwitch}, {schedProgWhylateWakeup, p.WhylateWakeup}, {schedProgWhylateNew, p.WhylateNew},
+		{schedProgWhylateSwitch, p.WhylateSwitch}, {schedProgWhylateWakeup, p.WhylateWakeup}, {schedProgWhylateNew, p.WhylateNew}, {schedProgWhylateFork, p.WhylateFork},
 	}
 }
 
@@ -108,7 +127,9 @@ func (p *probes) remove() (cost []events.Program, err error) {
 	}
 	if p.links != nil { // a CPU may be in one of them still: this waits as synchronize_rcu does
 		const global = 1 // MEMBARRIER_CMD_GLOBAL, linux/membarrier.h
-		_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0)
+		if _, _, e := unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0); e != 0 {
+			time.Sleep(10 * time.Millisecond) // with nohz_full there is none; they take a microsecond
+		}
 	}
 	p.links = nil
 	cost = p.meter.cost(p.programs())
@@ -257,12 +278,8 @@ func (p *probes) lost() (n int64, err error) {
 	return n, nil
 }
 
-// The size of a batch in bpf/sched.bpf.c, and how old the stretches in it may be when there is
-// another one.
-const (
-	batch = 16
-	old   = 50 * time.Millisecond
-)
+// batch is the size of one in bpf/sched.bpf.c.
+const batch = 16
 
 // unsent are the stretches that each CPU has not sent. No program may run any more.
 func (p *probes) unsent() (list [][]byte, err error) {

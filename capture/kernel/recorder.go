@@ -14,10 +14,12 @@
 // amd64. The process needs no change. Probes in its functions are breakpoints that the
 // kernel sets; nothing else of it is touched.
 //
-// What it costs is bounded. The programs at system calls are removed when they have run
-// 200,000 times, for all processes together: some 12 ms of one CPU. Those in functions are
-// removed when the ways to them and back have taken 1 % of the process's CPU time; what one
-// takes is measured before. Switches of other processes cost a comparison, those of the
+// What it costs is bounded. The programs at system calls are removed when they are found to
+// have run 200,000 times, for all processes together: some 12 ms of one CPU. Those in
+// functions are removed when the ways to them and back have taken 1 % of the process's CPU
+// time within five seconds; what one takes is measured before. Both are looked at each 50 ms,
+// by a goroutine that does nothing else: what many CPUs do within these comes on top, and
+// what they do as long as the recorder itself gets no CPU. Switches of other processes cost a comparison, those of the
 // recorded one some hundred ns; the kernel counts it, and After.Programs says it. Events
 // go through a buffer of fixed size to a file of bounded size: what does not fit in the
 // buffer is counted as lost, and when the file is full the programs are removed at once.
@@ -65,9 +67,11 @@ type Options struct {
 	// removing it after some seconds.
 	Stay bool
 
-	// clockRuns and share replace the constants, for tests.
-	clockRuns uint64
-	share     float64
+	// clockRuns, share, window and connections replace the constants, for tests.
+	clockRuns   uint64
+	share       float64
+	window      time.Duration
+	connections uint32
 	// old reads a thread's state as kernels before 5.18 need it, and whether it is
 	// throttled as those before 6.18 do; for tests.
 	old bool

@@ -37,7 +37,8 @@ type Recorder struct {
 	o      Options
 	head   events.Header
 	names  *names  // once they are needed
-	bursts []burst // those that have not ended; of the reading goroutine
+	all    []burst // does not change when programs run
+	bursts []burst // those of them that were not concluded; of the reading goroutine
 	ring   *ringbuf.Reader
 	w      *events.Writer
 	done   chan struct{}
@@ -78,26 +79,41 @@ func Start(pid int, o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// begin attaches the programs and writes the first line.
+// begin attaches the programs and writes the first line. All are loaded before the first
+// one runs: to find functions takes a while, in which nobody would look after the others.
 func (r *Recorder) begin(pid int, o Options) (err error) {
 	if r.ring, err = ringbuf.NewReader(r.probes.WhylateEvents); err != nil {
 		return explain(err)
 	}
-	r.probes.meter.watch(r.probes.programs())
-	r.probes.meter.tick()
-	sets := []string{events.Sched}
-	for _, name := range o.sets() { // first: to find functions takes a while, in which nobody reads stretches
+	missing := func(name string, err error) {
+		r.after.Missing = append(r.after.Missing, events.Missing{Probes: name, Why: reason(err).Error()})
+	}
+	var open []burst
+	for _, name := range o.sets() {
 		b, err := r.open(name, pid, o)
 		if err != nil {
-			r.after.Missing = append(r.after.Missing, events.Missing{Probes: name, Why: reason(err).Error()})
+			missing(name, err)
 			continue
 		}
+		open = append(open, b)
 		r.probes.meter.watch(b.programs())
-		r.bursts, sets = append(r.bursts, b), append(sets, name)
 	}
+	r.probes.meter.watch(r.probes.programs())
+	r.probes.meter.tick()
 	if err := r.probes.attach(); err != nil {
+		r.bursts = open
 		return explain(err)
 	}
+	sets := []string{events.Sched}
+	for _, b := range open {
+		if err := b.attach(); err != nil {
+			r.probes.meter.cost(b.programs()) // which forgets them
+			missing(b.name(), errors.Join(err, b.close()))
+			continue
+		}
+		r.bursts, sets = append(r.bursts, b), append(sets, b.name())
+	}
+	r.all = slices.Clone(r.bursts)
 	r.head = header(pid, sets)
 	r.w, err = events.NewWriter(o.W, r.head, cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes))
 	return err
@@ -112,7 +128,7 @@ func (r *Recorder) open(name string, pid int, o Options) (burst, error) {
 	case events.Clock:
 		return countReadings(pid, r.probes.types, cmp.Or(o.clockRuns, clockRuns))
 	case events.TCP:
-		return watchConnections(pid, r.probes.types)
+		return watchConnections(pid, r.probes.types, cmp.Or(o.connections, maxConnections))
 	}
 	if r.names == nil {
 		var err error
@@ -121,23 +137,6 @@ func (r *Recorder) open(name string, pid int, o Options) (burst, error) {
 		}
 	}
 	return watch(name, pid, r.probes.types, r.names, o, func(c *events.Call) (bool, error) { return r.w.WriteCall(c) })
-}
-
-// conclude ends a burst and keeps what it counted. The stretches are worth having without
-// it.
-func (r *Recorder) conclude(b burst, err error) {
-	if gone := b.detach(); err == nil {
-		err = gone
-	}
-	if err == nil {
-		err = b.result(&r.counted)
-	}
-	if err == nil {
-		r.counted.Programs = append(r.counted.Programs, r.probes.meter.cost(b.programs())...)
-	}
-	if err = errors.Join(err, b.close()); err != nil {
-		r.counted.Missing = append(r.counted.Missing, events.Missing{Probes: b.name(), Why: err.Error()})
-	}
 }
 
 // Stop removes the programs from the kernel, writes what they still told and the last
@@ -163,7 +162,7 @@ func Check() error {
 	if err == nil {
 		var r *readings
 		if r, err = countReadings(nobody, p.types, clockRuns); err == nil {
-			err = r.close()
+			err = errors.Join(r.attach(), r.close())
 		}
 	}
 	return explain(errors.Join(err, p.close()))
@@ -175,6 +174,9 @@ func (r *Recorder) end() {
 	var err error
 	r.after.Programs, err = r.probes.remove()
 	r.fail(err)
+	for _, b := range r.all {
+		_ = b.detach() // who concludes gets the error
+	}
 }
 
 // fail keeps the first error.
@@ -227,18 +229,43 @@ func (r *Recorder) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	from := threadCPU()
+	end, guards := make(chan struct{}), make(chan int64)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		guards <- r.guard(end)
+	}()
 	err := r.readAll()
+	r.detach() // if the file is full, or there was an error; and then what it sets is set
 	r.look(true)
-	cpu := threadCPU() - from
-	r.detach() // and then what it sets is set
-	r.after.CPUNS = cpu
 	var full fullError
 	if errors.As(err, &full) {
-		r.after.Full, r.after.EndNS = true, int64(full)-old.Nanoseconds()
-	} else {
-		r.fail(err)
+		r.after.Full = true
+		r.after.EndNS, err = r.firstUnwritten(int64(full))
 	}
+	r.fail(err)
+	close(end)
+	r.after.CPUNS = <-guards + threadCPU() - from
 	close(r.done)
+}
+
+// firstUnwritten is the instant at which the first stretch ended that is not in the file: to,
+// or that of one in the buffer, where a CPU may have put it late. No program may run any more.
+func (r *Recorder) firstUnwritten(to int64) (int64, error) {
+	var rec ringbuf.Record
+	r.ring.SetDeadline(time.Now())
+	for {
+		err := r.ring.ReadInto(&rec)
+		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return to, nil
+		}
+		if err != nil {
+			return to, fmt.Errorf("read scheduling events: %w", err)
+		}
+		if len(rec.RawSample) >= stretchBytes { // in order
+			to = min(to, decode(rec.RawSample).Out)
+		}
+	}
 }
 
 // fullError is the instant in ns at which the first stretch ended for which there was no
@@ -266,13 +293,10 @@ func (r *Recorder) readAll() error {
 		default:
 			return fmt.Errorf("read scheduling events: %w", err)
 		}
-		if rec.Remaining > 0 {
-			continue
-		}
-		if wait := time.Until(due); wait > rest {
+		switch wait := time.Until(due); {
+		case wait > rest && rec.Remaining == 0:
 			time.Sleep(rest)
-		} else if wait <= 0 {
-			r.probes.meter.tick()
+		case wait <= 0: // even if there is always more
 			r.look(false)
 			if r.o.Interim != nil && !time.Now().Before(interim) {
 				interim = interim.Add(max(r.o.Every, period))

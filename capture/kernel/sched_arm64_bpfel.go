@@ -20,6 +20,8 @@ const (
 	schedMapWhylateEvents  = "whylate_events"
 	schedMapWhylateLost    = "whylate_lost"
 	schedMapWhylateThreads = "whylate_threads"
+	schedProgWhylateFork   = "whylate_fork"
+	schedProgWhylateKnown  = "whylate_known"
 	schedProgWhylateNew    = "whylate_new"
 	schedProgWhylateSwitch = "whylate_switch"
 	schedProgWhylateWakeup = "whylate_wakeup"
@@ -71,6 +73,8 @@ type schedSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type schedProgramSpecs struct {
+	WhylateFork   *ebpf.ProgramSpec `ebpf:"whylate_fork"`
+	WhylateKnown  *ebpf.ProgramSpec `ebpf:"whylate_known"`
 	WhylateNew    *ebpf.ProgramSpec `ebpf:"whylate_new"`
 	WhylateSwitch *ebpf.ProgramSpec `ebpf:"whylate_switch"`
 	WhylateWakeup *ebpf.ProgramSpec `ebpf:"whylate_wakeup"`
@@ -145,6 +149,8 @@ type schedVariables struct {
 //
 // It can be passed to loadSchedObjects or ebpf.CollectionSpec.LoadAndAssign.
 type schedPrograms struct {
+	WhylateFork   *ebpf.Program `ebpf:"whylate_fork"`
+	WhylateKnown  *ebpf.Program `ebpf:"whylate_known"`
 	WhylateNew    *ebpf.Program `ebpf:"whylate_new"`
 	WhylateSwitch *ebpf.Program `ebpf:"whylate_switch"`
 	WhylateWakeup *ebpf.Program `ebpf:"whylate_wakeup"`
@@ -152,6 +158,8 @@ type schedPrograms struct {
 
 func (p *schedPrograms) Close() error {
 	return _SchedClose(
+		p.WhylateFork,
+		p.WhylateKnown,
 		p.WhylateNew,
 		p.WhylateSwitch,
 		p.WhylateWakeup,

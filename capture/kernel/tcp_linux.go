@@ -30,19 +30,28 @@ const ask = 100 * time.Millisecond
 // be a million descriptors.
 const rests = 100
 
+const (
+	// maxConnections is how many have room in the kernel's table, maxSockets of how many it is
+	// remembered whose they are.
+	maxConnections = 4096
+	maxSockets     = 16 * maxConnections
+)
+
 // connections are the probes where TCP sends something again. They run when something is
 // wrong, and stay.
 type connections struct {
 	tcpObjects
-	pid   int
-	links []link.Link
-	from  int64
-	own   map[uint64]bool // inodes of sockets; false if one is not the process's
-	next  time.Time       // when to ask again
+	links
+	pid  int
+	own  map[uint64]bool // inodes of sockets; false if one is not the process's
+	next time.Time       // when to ask again
+	// others and resets are those of connections that are not in the table any more.
+	others, resets int64
 }
 
-// watchConnections begins to watch those of a process's network namespace.
-func watchConnections(pid int, types *btf.Cache) (_ *connections, err error) {
+// watchConnections is about those of a process's network namespace; the table has room for
+// most of them.
+func watchConnections(pid int, types *btf.Cache, most uint32) (_ *connections, err error) {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
 		return nil, err
@@ -58,18 +67,24 @@ func watchConnections(pid int, types *btf.Cache) (_ *connections, err error) {
 	if err := spec.Variables[tcpVarNetwork].Set(uint32(stat.Ino)); err != nil {
 		return nil, err
 	}
-	c := &connections{pid: pid, own: map[uint64]bool{}, from: monotonic()}
+	spec.Maps[tcpMapWhylateConnections].MaxEntries = most
+	c := &connections{pid: pid, own: map[uint64]bool{}}
 	if err := spec.LoadAndAssign(&c.tcpObjects, &ebpf.CollectionOptions{Cache: types}); err != nil {
 		return nil, err
 	}
+	return c, nil
+}
+
+func (c *connections) attach() error {
+	c.begin()
 	for _, p := range []*ebpf.Program{c.WhylateAgain, c.WhylateAnswer, c.WhylateSent, c.WhylateGot} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
 		if err != nil {
-			return nil, errors.Join(err, c.close())
+			return err
 		}
-		c.links = append(c.links, l)
+		c.add(l)
 	}
-	return c, nil
+	return nil
 }
 
 func (c *connections) name() string { return events.TCP }
@@ -82,8 +97,8 @@ type trouble struct {
 		Family                uint32
 	}
 	what struct {
-		Socket, Again, Syns, Sent, Got uint64
-		At                             [events.MaxInstants]int64
+		Socket, Again, Syns, Sent, Got, Times uint64
+		At                                    [events.MaxInstants]int64
 	}
 }
 
@@ -99,19 +114,47 @@ func (c *connections) all() (list []trouble, err error) {
 	return list, nil
 }
 
-// look finds out whose sockets those are with which something is wrong.
-func (c *connections) look() (end bool, err error) {
+func (c *connections) due() bool { return false }
+
+// read finds out whose sockets those are with which something is wrong. The connections of
+// others leave the table when it gets full.
+func (c *connections) read() error {
 	begun := time.Now()
-	if begun.Before(c.next) {
-		return false, nil
+	if begun.Before(c.next) && !c.over() {
+		return nil
 	}
 	list, err := c.all()
 	if err != nil {
-		return true, err
+		return err
 	}
 	c.find(list)
+	if len(list) > int(c.WhylateConnections.MaxEntries()/2) {
+		if err := c.forget(list); err != nil {
+			return err
+		}
+	}
 	c.next = begun.Add(max(ask, rests*time.Since(begun)))
-	return false, nil
+	return nil
+}
+
+// forget takes the connections of others out of the table. What happens to one in this
+// moment may not be counted.
+func (c *connections) forget(list []trouble) error {
+	for _, t := range list {
+		if c.own[t.what.Socket] {
+			continue
+		}
+		err := c.WhylateConnections.Delete(&t.on)
+		if err != nil {
+			return fmt.Errorf("forget what connections sent again: %w", err)
+		}
+		c.others += int64(t.what.Again + t.what.Syns)
+		c.resets += int64(t.what.Sent + t.what.Got)
+	}
+	if len(c.own) > maxSockets {
+		clear(c.own)
+	}
+	return nil
 }
 
 func (c *connections) find(list []trouble) {
@@ -136,7 +179,7 @@ func (c *connections) result(a *events.After) error {
 		return err
 	}
 	c.find(list)
-	r := &events.Connections{FromNS: c.from, ToNS: monotonic()}
+	r := &events.Connections{FromNS: c.from, ToNS: c.until(), Others: c.others, OtherResets: c.resets}
 	var lost uint64
 	if err := c.WhylateLost.Lookup(uint32(0), &lost); err != nil {
 		return fmt.Errorf("count what connections sent again: %w", err)
@@ -179,16 +222,9 @@ func (c *connections) programs() []program {
 	}
 }
 
-func (c *connections) detach() (err error) {
-	for _, l := range c.links {
-		err = errors.Join(err, l.Close())
-	}
-	c.links = nil
-	return err
-}
-
 func (c *connections) close() error {
-	return errors.Join(c.detach(), c.tcpObjects.Close())
+	_ = c.detach() // who called it has the error
+	return c.tcpObjects.Close()
 }
 
 // address is one of a connection.

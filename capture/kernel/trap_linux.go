@@ -33,9 +33,33 @@ type traps struct{ cheap, dear float64 }
 // process run for its first thread only.
 var errFirstThread = errors.New("this kernel lets probes in functions run in the first thread of a process only: it takes Linux 6.10, or a later release of 6.6")
 
-// trapCosts measures it once, with a function of this program, in some ten ms. The error is
-// errFirstThread if that is so.
-var trapCosts = sync.OnceValues(func() (t traps, err error) {
+// trapsMeasured is what was found out; errors are not kept, they may be of the moment.
+var trapsMeasured struct {
+	sync.Mutex
+	*traps
+}
+
+// trapCosts measures it, the first time, with a function of this program, in some ten ms. The
+// error is errFirstThread if that is so.
+func trapCosts() (traps, error) {
+	m := &trapsMeasured
+	m.Lock()
+	defer m.Unlock()
+	if m.traps == nil {
+		t, err := measureTraps()
+		if err != nil {
+			return t, err
+		}
+		m.traps = &t
+	}
+	return *m.traps, nil
+}
+
+// leastTrap is what a way to the kernel and back takes at least, in ns, whatever a clock says
+// that counts ticks.
+const leastTrap = 200
+
+func measureTraps() (t traps, err error) {
 	const self = "/proc/self/exe"
 	b, err := symbols.Open(self)
 	if err != nil {
@@ -76,7 +100,7 @@ var trapCosts = sync.OnceValues(func() (t traps, err error) {
 		if err != nil {
 			return t, err
 		}
-		*x.cost = max(callCost()-without, 1)
+		*x.cost = max(callCost()-without, leastTrap)
 		if err := l.Close(); err != nil {
 			return t, err
 		}
@@ -88,7 +112,7 @@ var trapCosts = sync.OnceValues(func() (t traps, err error) {
 		return t, errFirstThread
 	}
 	return t, nil
-})
+}
 
 // callCost is the CPU time of one call of trapped in another thread than the first one, the
 // least of some measurements.

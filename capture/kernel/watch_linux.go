@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -75,17 +76,19 @@ var goSets = map[string]goSet{
 // watcher is a set of probes in functions of a Go process.
 type watcher struct {
 	goSet
-	set   string
-	clock int32 // CPU time of the process
+	set string
+	links
+	pid   int
 	names *names
 	coll  *ebpf.Collection
-	links []link.Link
+	sites map[string][]site
 	hitNS float64 // what one takes
 	share float64
+	// window is what share is of.
+	window time.Duration
 
-	from, cpu int64 // when it began
-	to        int64 // when it ended, 0 before
-	short     bool
+	since spent // when it began, or, if it stays, watchFor ago at most
+	short atomic.Bool
 
 	// What follows is for events.Func.
 	re    *regexp.Regexp
@@ -94,25 +97,33 @@ type watcher struct {
 	skipped int
 	ring    *ringbuf.Reader
 	take    func(*events.Call) (room bool, err error)
-	n       int64
+	// n calls were told, and untold were not, for want of room: the first of them ended at
+	// untilNS.
+	n, untold, untilNS int64
+	isFull             atomic.Bool
+	// last says that all were told, with those that have not ended, but for unended.
+	last    bool
+	unended int64
 }
 
-// watch begins to watch functions of a process; take is given the calls of those that the
-// user named.
+// spent is what was taken until an instant: hits, and CPU time of the process.
+type spent struct{ at, hits, cpu int64 }
+
+// watch is about functions of a process; take is given the calls of those that the user
+// named.
 func watch(set string, pid int, types *btf.Cache, of *names, o Options, take func(*events.Call) (bool, error)) (_ *watcher, err error) {
 	s, ok := goSets[set]
 	if !ok {
 		return nil, fmt.Errorf("there is no set of probes %q", set)
 	}
 	s.stays = s.stays || o.Stay
-	w := &watcher{goSet: s, set: set, names: of, clock: cpuClock(pid), share: cmp.Or(o.share, share), re: o.Func, take: take}
+	w := &watcher{goSet: s, set: set, names: of, pid: pid, share: cmp.Or(o.share, share), window: cmp.Or(o.window, watchFor), re: o.Func, take: take}
 	traps, err := trapCosts()
 	if err != nil {
 		return nil, fmt.Errorf("measure what a probe in a function takes: %w", err)
 	}
 	w.hitNS = inService * (s.dear*traps.dear + (1-s.dear)*traps.cheap)
-	sites, err := s.sites(w)
-	if err != nil {
+	if w.sites, err = s.sites(w); err != nil {
 		return nil, err
 	}
 	spec, err := s.load()
@@ -120,7 +131,7 @@ func watch(set string, pid int, types *btf.Cache, of *names, o Options, take fun
 		return nil, err
 	}
 	for name := range spec.Programs {
-		if sites[name] == nil {
+		if w.sites[name] == nil {
 			delete(spec.Programs, name)
 		}
 	}
@@ -146,29 +157,26 @@ func watch(set string, pid int, types *btf.Cache, of *names, o Options, take fun
 			return nil, errors.Join(err, w.close())
 		}
 	}
-	if err := w.attach(pid, sites); err != nil {
-		return nil, errors.Join(err, w.close())
-	}
 	return w, nil
 }
 
 // attach lets the programs run where they belong.
-func (w *watcher) attach(pid int, sites map[string][]site) (err error) {
+func (w *watcher) attach() error {
 	exe, err := link.OpenExecutable(w.names.path())
 	if err != nil {
 		return err
 	}
-	if w.cpu, err = cpuTime(w.clock); err != nil {
-		return fmt.Errorf("read the CPU time of the process: %w", err)
+	w.begin()
+	if w.since, err = w.spent(); err != nil {
+		return err
 	}
-	w.from = monotonic()
-	order := slices.SortedFunc(maps.Keys(sites), func(a, b string) int {
+	order := slices.SortedFunc(maps.Keys(w.sites), func(a, b string) int {
 		ends := func(name string) int { return slices.Index(w.ends, name) }
 		return cmp.Or(cmp.Compare(ends(b), ends(a)), cmp.Compare(a, b))
 	})
 	for _, name := range order {
-		o := &link.UprobeMultiOptions{PID: uint32(pid)}
-		for _, s := range sites[name] {
+		o := &link.UprobeMultiOptions{PID: uint32(w.pid)}
+		for _, s := range w.sites[name] {
 			offset, ok := w.names.bin.Offset(s.addr)
 			if !ok {
 				return fmt.Errorf("%#x is not in the executable", s.addr)
@@ -179,7 +187,7 @@ func (w *watcher) attach(pid int, sites map[string][]site) (err error) {
 		if err != nil {
 			return err
 		}
-		w.links = append([]link.Link{l}, w.links...) // in the order in which they are closed
+		w.add(l)
 	}
 	return nil
 }
@@ -199,32 +207,46 @@ func (w *watcher) counts() (hits, lost int64, err error) {
 	return hits, lost, nil
 }
 
-// look compares what was taken with what may be: a part of what the process would use
-// itself if it went on like this.
-func (w *watcher) look() (end bool, err error) {
-	if err := w.drain(); err != nil {
-		return true, err
+// spent is what was taken until now.
+func (w *watcher) spent() (s spent, err error) {
+	s.at = monotonic()
+	if s.hits, _, err = w.counts(); err != nil {
+		return s, err
 	}
-	hits, _, err := w.counts()
-	if err != nil {
-		return true, err
+	if s.cpu, err = CPUTime(w.pid); err != nil {
+		return s, fmt.Errorf("read the CPU time of the process: %w", err)
 	}
-	cpu, err := cpuTime(w.clock)
-	if err != nil { // it has ended
-		return true, nil
-	}
-	passed := time.Duration(max(monotonic()-w.from, 1))
-	if passed >= watchFor && !w.stays {
-		return true, nil
-	}
-	used := float64(cpu-w.cpu) * float64(max(watchFor, passed)) / float64(passed)
-	w.short = float64(hits)*w.hitNS > max(free, w.share*used)
-	return w.short, nil
+	return s, nil
+}
+
+// due compares what was taken with what may be: a part of what the process would use itself
+// in watchFor if it went on like this.
+func (w *watcher) due() bool {
+	return w.ask(func() bool {
+		now, err := w.spent()
+		if err != nil { // it has ended
+			return true
+		}
+		passed := max(now.at-w.since.at, 1)
+		used := float64(now.cpu-w.since.cpu) * max(1, float64(w.window)/float64(passed))
+		if float64(now.hits-w.since.hits)*w.hitNS > max(free, w.share*used) {
+			w.short.Store(true)
+			return true
+		}
+		if w.isFull.Load() {
+			return true
+		}
+		if passed < int64(w.window) {
+			return false
+		}
+		w.since = now
+		return !w.stays
+	})
 }
 
 // burst is what is the same in each result.
 func (w *watcher) burst() (b events.Burst, err error) {
-	b = events.Burst{FromNS: w.from, ToNS: cmp.Or(w.to, monotonic()), HitNS: int64(w.hitNS), Short: w.short}
+	b = events.Burst{FromNS: w.from, ToNS: w.until(), HitNS: int64(w.hitNS), Short: w.short.Load()}
 	b.Hits, b.Lost, err = w.counts()
 	return b, err
 }
@@ -239,20 +261,8 @@ func (w *watcher) programs() (list []program) {
 	return list
 }
 
-func (w *watcher) detach() (err error) {
-	if w.links == nil {
-		return nil
-	}
-	w.to = monotonic() // to remove them takes a while
-	for _, l := range w.links {
-		err = errors.Join(err, l.Close())
-	}
-	w.links = nil
-	return err
-}
-
 func (w *watcher) close() (err error) {
-	err = w.detach()
+	_ = w.detach() // who called it has the error
 	if w.ring != nil {
 		err = errors.Join(err, w.ring.Close())
 	}
@@ -286,14 +296,9 @@ func histogram(h *[slots]uint64) events.Histogram {
 	return list
 }
 
-// cpuClock is the clock of the CPU time of a process (clock_getcpuclockid(3): CPUCLOCK_SCHED).
-func cpuClock(pid int) int32 { return int32(^pid<<3 | 2) }
-
 // CPUTime is what the threads of a process have used, in ns, with those that have ended.
-func CPUTime(pid int) (ns int64, err error) { return cpuTime(cpuClock(pid)) }
-
-func cpuTime(clock int32) (ns int64, err error) {
+func CPUTime(pid int) (ns int64, err error) {
 	var t unix.Timespec
-	err = unix.ClockGettime(clock, &t)
+	err = unix.ClockGettime(int32(^pid<<3|2), &t) // clock_getcpuclockid(3): CPUCLOCK_SCHED
 	return t.Nano(), err
 }

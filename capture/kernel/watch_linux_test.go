@@ -279,8 +279,9 @@ func TestCallsOfAFunctionThatAlwaysRuns(t *testing.T) {
 		if f == nil {
 			t.Fatalf("%+v", got.After.Missing)
 		}
-		open, ended := map[int64]int{}, map[int64]int{}
-		for _, c := range got.Calls {
+		open, ended, calls := map[int64]int{}, map[int64]int{}, map[int64][]events.Call{}
+		for _, c := range got.Calls { // in order of their ends
+			calls[c.Goroutine] = append(calls[c.Goroutine], c)
 			if c.Open {
 				open[c.Goroutine]++
 			} else {
@@ -295,11 +296,109 @@ func TestCallsOfAFunctionThatAlwaysRuns(t *testing.T) {
 				t.Errorf("goroutine %d: %d calls ended, %d have not", g, ended[g], n)
 			}
 		}
+		for g, list := range calls {
+			for i := range list[1:] {
+				if a, b := list[i], list[i+1]; b.From < a.To {
+					t.Errorf("goroutine %d is in two calls at a time: %+v and %+v", g, a, b)
+				}
+			}
+		}
 		if len(ended) != goroutines || f.Lost != 0 || f.Calls != int64(len(got.Calls)) {
 			t.Errorf("%d goroutines, %+v, %d calls", len(ended), f, len(got.Calls))
 		}
 		// Each call hits twice, but while probes come and go.
 		near(t, "twice the calls", 2*f.Calls, f.Hits, 0.2, 4*goroutines)
+	}
+}
+
+// Calls that do not return are told once for each, and none of the goroutine's next calls
+// is taken for a part of them.
+func TestCallsThatDoNotReturn(t *testing.T) {
+	needEBPF(t)
+	p := run(t, built(t, "gotarget"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.Func}, Func: regexp.MustCompile(`^main\.(fail|handle)$`), share: much})
+	const n = 20
+	p.do("panic", n, 100_000)
+	p.do("handle", n, 100_000)
+	got := rec.stop()
+	f := got.After.Func
+	if f == nil {
+		t.Fatalf("%+v", got.After.Missing)
+	}
+	if f.Unended != 2*n || f.Calls != n || len(got.Calls) != n || f.Lost != 0 {
+		t.Errorf("%+v, want %d without an end, and %d calls", f, 2*n, n)
+	}
+	for _, c := range got.Calls {
+		if c.Open || f.Functions[c.Func] != "main.handle" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// A file that is full ends the calls, too, and says how many are not in it.
+func TestCallsForWhichTheFileHasNoRoom(t *testing.T) {
+	needEBPF(t)
+	before := programs(t)
+	p := run(t, built(t, "gotarget"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.Func}, Func: regexp.MustCompile(`^main\.handle$`), share: much, MaxBytes: 640<<10 + 32<<10})
+	p.do("serve", 8, 100_000)
+	eventually(t, "the programs are gone, and the recorder was not stopped", func() bool { return fewer(t, before) })
+	got := rec.stop()
+	f := got.After.Func
+	if f == nil {
+		t.Fatalf("%+v", got.After.Missing)
+	}
+	if !got.After.Full || f.Calls == 0 || f.Calls != int64(len(got.Calls)) || f.Lost == 0 || f.Short {
+		t.Errorf("%+v, full %v, %d calls", f, got.After.Full, len(got.Calls))
+	}
+	for _, c := range got.Calls {
+		if c.To > f.ToNS {
+			t.Errorf("%+v, and those until %d only are complete", c, f.ToNS)
+		}
+	}
+}
+
+// Who writes the file may be kept for as long as a disk likes.
+func TestProbesGoInTimeThoughNobodyReads(t *testing.T) {
+	needEBPF(t)
+	needGCC(t)
+	p := run(t, built(t, "cgotarget"))
+	stuck, writes := make(chan bool), make(chan bool, 1)
+	rec := record(t, p.pid(), Options{Sets: []string{events.Cgo}, Each: func(*events.Stretch) {
+		select {
+		case writes <- true:
+		default:
+		}
+		<-stuck
+	}})
+	p.do("sleep", 100, 1_000_000)
+	<-writes
+	p.do("nothing", 300_000)
+	eventually(t, "the probes go", rec.r.all[0].over)
+	p.do("nothing", 1_000_000)
+	close(stuck)
+	if c := rec.stop().After.Cgo; c == nil || !c.Short || c.Hits > 1_000_000 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Where probes stay, their share is one of the last seconds: what a process has used before
+// is no credit.
+func TestTheShareIsOneOfTheLastSeconds(t *testing.T) {
+	needEBPF(t)
+	needGCC(t)
+	p := run(t, built(t, "cgotarget"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.Cgo}, Stay: true, window: 100 * time.Millisecond, share: 0.2})
+	p.do("burn", 30, 100_000_000)
+	p.do("nothing", 3_000_000)
+	c := rec.stop().After.Cgo
+	if c == nil || !c.Short || find(t, c, "c_burn").Calls != 30 {
+		t.Fatalf("%+v", c)
+	}
+	took := time.Duration(c.Hits * c.HitNS)
+	t.Logf("removed after %v", took)
+	if took > 400*time.Millisecond { // of 3 s it would be 600 ms
+		t.Errorf("%v of probes until they were removed", took)
 	}
 }
 
@@ -406,7 +505,7 @@ func TestNoProgramIsHurt(t *testing.T) {
 		}
 	}
 	c := rec.stop().After.Cgo
-	if c == nil || find(t, c, "c_nothing").Calls != 200 || find(t, c, "c_inner").Calls != 200 {
+	if c == nil || find(t, c, "c_nothing").Calls != 200 || find(t, c, "c_inner").Calls != 200 || find(t, c, "c_back").Calls != 200 {
 		t.Errorf("%+v", c)
 	}
 }

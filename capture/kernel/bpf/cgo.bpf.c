@@ -16,11 +16,11 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile bool wait_for_return = false; /* whylate_back is attached, too */
 
 /*
- * A call is known by its goroutine and its frame: C may call Go, which calls C again. If
- * the stack has moved meanwhile its end is not found.
+ * A call is known by its goroutine and how deep its frame is: C may call Go, which calls C
+ * again, or panics, and then the call does not end.
  */
 struct frame {
-	__u64 g, bp;
+	__u64 g, depth;
 };
 
 struct call {
@@ -39,8 +39,7 @@ struct function {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct frame);
 	__type(value, struct call);
@@ -79,7 +78,7 @@ static __always_inline void meet(__u64 fn, __u64 sp)
 SEC("uprobe.multi")
 int whylate_enter(struct pt_regs *regs)
 {
-	struct frame key = {.g = go_g(regs), .bp = go_sp(regs) - 8};
+	struct frame key = {.g = go_g(regs), .depth = depth(go_g(regs), go_sp(regs) - 8)};
 	struct call call = {.since = bpf_ktime_get_ns(), .fn = go_first(regs)};
 	struct counts *c = hit();
 	if (!c)
@@ -95,7 +94,7 @@ int whylate_enter(struct pt_regs *regs)
 SEC("uprobe.multi")
 int whylate_done(struct pt_regs *regs)
 {
-	struct frame key = {.g = go_g(regs), .bp = go_bp(regs)};
+	struct frame key = {.g = go_g(regs), .depth = depth(go_g(regs), go_bp(regs))};
 	struct counts *c = hit();
 	struct call *call = bpf_map_lookup_elem(&whylate_calls, &key);
 	struct function *f;
@@ -131,7 +130,7 @@ int whylate_done(struct pt_regs *regs)
 SEC("uprobe.multi")
 int whylate_back(struct pt_regs *regs)
 {
-	struct frame key = {.g = go_g(regs), .bp = go_sp(regs) - 8};
+	struct frame key = {.g = go_g(regs), .depth = depth(go_g(regs), go_sp(regs) - 8)};
 	struct counts *c = hit();
 	struct call *call = bpf_map_lookup_elem(&whylate_calls, &key);
 	struct function *f;

@@ -8,13 +8,13 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /*
- * What a goroutine, known by its runtime.g, is in: the outermost of the functions. The
- * depth tells its end from those of the functions that it calls. One that panics does not
- * return: what follows in that goroutine belongs to it.
+ * What a goroutine, known by its runtime.g, is in: the outermost of the functions. Those
+ * that it calls are deeper in the stack. Who is as deep, or less, was not called by it:
+ * it has panicked.
  */
 struct inside {
-	__u64 goid, since;
-	__u32 fn, depth;
+	__u64 goid, since, depth;
+	__u64 fn;
 };
 
 /* What the reader gets. Instants are CLOCK_MONOTONIC in ns. */
@@ -36,20 +36,22 @@ struct {
 	__uint(max_entries, 1 << 20);
 } whylate_calls SEC(".maps");
 
+__u64 unended = 0; /* calls that did not return, and were found not to */
+
 /* Behind the check of the stack; fn is the number of the function. */
-static __always_inline int enter(struct pt_regs *regs, __u32 fn)
+static __always_inline int enter(struct pt_regs *regs, __u64 fn)
 {
 	__u64 g = go_g(regs);
-	struct inside first = {.goid = id_of(g), .fn = fn, .depth = 1}, *in;
+	struct inside first = {.goid = id_of(g), .fn = fn, .depth = depth(g, go_sp(regs))}, *in;
 	struct counts *c = hit();
 
 	if (!c)
 		return 0;
 	in = bpf_map_lookup_elem(&whylate_inside, &g);
-	if (in && in->goid == first.goid) {
-		++in->depth;
+	if (in && in->goid == first.goid && first.depth > in->depth)
 		return 0;
-	}
+	if (in)
+		add(&unended, 1);
 	first.since = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&whylate_inside, &g, &first, BPF_ANY))
 		add(&c->lost, 1);
@@ -57,16 +59,18 @@ static __always_inline int enter(struct pt_regs *regs, __u32 fn)
 }
 
 /* At RET. */
-static __always_inline int leave(struct pt_regs *regs)
+static __always_inline int leave(struct pt_regs *regs, __u64 fn)
 {
 	__u64 g = go_g(regs);
 	struct counts *c = hit();
 	struct inside *in = bpf_map_lookup_elem(&whylate_inside, &g);
 	struct call *call;
 
-	if (!c || !in || --in->depth)
+	if (!c || !in)
 		return 0;
-	if (in->goid == id_of(g)) {
+	if (in->goid == id_of(g) && depth(g, go_sp(regs)) > in->depth)
+		return 0;
+	if (in->goid == id_of(g) && in->fn == fn) {
 		call = bpf_ringbuf_reserve(&whylate_calls, sizeof(*call), 0);
 		if (call) {
 			call->goid = in->goid;
@@ -77,14 +81,16 @@ static __always_inline int leave(struct pt_regs *regs)
 		} else {
 			add(&c->lost, 1);
 		}
+	} else { /* this one began before there were probes */
+		add(&unended, 1);
 	}
 	bpf_map_delete_elem(&whylate_inside, &g);
 	return 0;
 }
 
 /*
- * One program, so that all probes come and go at once: who is seen to enter and not to leave
- * would be inside for ever. The cookie is the number of the function, or LEAVE.
+ * One program, so that all probes come and go within a moment: the kernel takes them one
+ * after the other. The cookie is the number of the function, and LEAVE where it ends.
  */
 enum { LEAVE = 1 << 16 };
 
@@ -93,5 +99,5 @@ int whylate_call(struct pt_regs *regs)
 {
 	__u64 cookie = bpf_get_attach_cookie(regs);
 
-	return cookie == LEAVE ? leave(regs) : enter(regs, cookie);
+	return cookie & LEAVE ? leave(regs, cookie - LEAVE) : enter(regs, cookie);
 }

@@ -72,6 +72,16 @@ static __always_inline __u64 id_of(__u64 g)
 	return id;
 }
 
+/* depth is how far an address in the stack of a goroutine is from its beginning, wherever the
+ * stack has moved meanwhile: a runtime.g begins with its lowest and its highest address. */
+static __always_inline __u64 depth(__u64 g, __u64 sp)
+{
+	__u64 hi = 0;
+
+	bpf_probe_read_user(&hi, sizeof(hi), (void *)(g + sizeof(hi)));
+	return hi - sp;
+}
+
 static __always_inline __u32 slot(__u64 ns)
 {
 	__u32 i = 0;

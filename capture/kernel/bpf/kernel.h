@@ -27,6 +27,7 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_STACK_TRACE = 7,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 
@@ -123,6 +124,16 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	struct socket *sk_socket;
+};
+
+struct sk_buff {
+	char cb[48];
+};
+
+struct tcp_skb_cb { /* in there */
+	struct {
+		__u16 tcp_gso_segs;
+	};
 };
 
 struct request_sock {

@@ -105,9 +105,10 @@ static __always_inline __s32 own_id(struct task_struct *p)
 	return nr;
 }
 
-static __always_inline struct thread *seen(struct task_struct *p)
+/* seen is what is known of a thread; to make that takes memory. */
+static __always_inline struct thread *seen(struct task_struct *p, __u64 create)
 {
-	struct thread *t = bpf_task_storage_get(&whylate_threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct thread *t = bpf_task_storage_get(&whylate_threads, p, 0, create);
 
 	/* A thread that calls exec takes over the ids of the process. */
 	if (t && t->pid != p->pid) {
@@ -180,7 +181,7 @@ static __always_inline void tell(struct thread *t, __u64 now)
 
 static __always_inline void leave(struct task_struct *task, bool runnable, __u32 state, __u64 now)
 {
-	struct thread *t = seen(task);
+	struct thread *t = seen(task, 0);
 	struct pt_regs *regs;
 
 	if (!t) {
@@ -207,7 +208,7 @@ static __always_inline void leave(struct task_struct *task, bool runnable, __u32
 
 static __always_inline void enter(struct task_struct *p, __u64 now)
 {
-	struct thread *t = seen(p);
+	struct thread *t = seen(p, 0);
 
 	if (!t)
 		return;
@@ -215,6 +216,32 @@ static __always_inline void enter(struct task_struct *p, __u64 now)
 	t->queue = t->ready ? now - t->ready : 0;
 	t->off = t->ready = 0;
 	t->in = now;
+}
+
+/*
+ * Threads are made known where no run queue is locked: to allocate memory there may wake a
+ * thread, which takes such a lock. First those that there are, of which this is called for
+ * each once.
+ */
+SEC("iter/task")
+int whylate_known(__u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[1];
+
+	if (p && p->tgid == target)
+		seen(p, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+/* And those that begin. */
+SEC("tp_btf/sched_process_fork")
+int whylate_fork(__u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[1];
+
+	if (p->tgid == target)
+		seen(p, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -266,7 +293,7 @@ int whylate_new(__u64 *ctx)
 
 	if (p->tgid != target)
 		return 0;
-	t = seen(p);
+	t = seen(p, 0);
 	if (!t)
 		return 0;
 	t->off = t->ready = bpf_ktime_get_ns();

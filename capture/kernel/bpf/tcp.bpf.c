@@ -25,12 +25,13 @@ struct trouble {
 	__u64 again;  /* segments sent again */
 	__u64 syns;   /* and beginnings */
 	__u64 sent, got; /* resets */
-	__u64 at[LAST];	 /* when the last of again and syns were sent, in turn, CLOCK_MONOTONIC */
+	__u64 times;	 /* that something of again and syns was sent */
+	__u64 at[LAST];	 /* the last of these, in turn, CLOCK_MONOTONIC */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 1); /* the reader says how many */
 	__type(key, struct connection);
 	__type(value, struct trouble);
 } whylate_connections SEC(".maps");
@@ -60,7 +61,7 @@ static __always_inline __u64 inode(struct sock *sk)
 	return ino;
 }
 
-static __always_inline int happened(struct sock *sk, struct sock_common *on, enum kind kind)
+static __always_inline int happened(struct sock *sk, struct sock_common *on, enum kind kind, __u32 n)
 {
 	struct trouble nothing = {}, *t;
 	struct connection c = {};
@@ -72,7 +73,7 @@ static __always_inline int happened(struct sock *sk, struct sock_common *on, enu
 	c.family = BPF_CORE_READ(on, skc_family);
 	c.local_port = BPF_CORE_READ(on, skc_num);
 	c.remote_port = __builtin_bswap16(BPF_CORE_READ(on, skc_dport));
-	if (c.family == AF_INET6) {
+	if (c.family == AF_INET6 && bpf_core_field_exists(on->skc_v6_daddr)) { /* with CONFIG_IPV6 */
 		BPF_CORE_READ_INTO(&c.local, on, skc_v6_rcv_saddr);
 		BPF_CORE_READ_INTO(&c.remote, on, skc_v6_daddr);
 	} else {
@@ -91,16 +92,25 @@ static __always_inline int happened(struct sock *sk, struct sock_common *on, enu
 	if (ino)
 		t->socket = ino;
 	if (kind == AGAIN || kind == SYN) /* the kernel holds the socket's lock */
-		t->at[(t->again + t->syns) % LAST] = bpf_ktime_get_ns();
+		t->at[t->times++ % LAST] = bpf_ktime_get_ns();
 	if (kind == AGAIN)
-		__sync_fetch_and_add(&t->again, 1);
+		__sync_fetch_and_add(&t->again, n);
 	else if (kind == SYN)
-		__sync_fetch_and_add(&t->syns, 1);
+		__sync_fetch_and_add(&t->syns, n);
 	else if (kind == SENT)
-		__sync_fetch_and_add(&t->sent, 1);
+		__sync_fetch_and_add(&t->sent, n);
 	else
-		__sync_fetch_and_add(&t->got, 1);
+		__sync_fetch_and_add(&t->got, n);
 	return 0;
+}
+
+/* segments is how many are in what is sent at once. */
+static __always_inline __u32 segments(struct sk_buff *skb)
+{
+	__u16 n = 1;
+
+	bpf_probe_read_kernel(&n, sizeof(n), (void *)skb + bpf_core_field_offset(struct sk_buff, cb) + bpf_core_field_offset(struct tcp_skb_cb, tcp_gso_segs));
+	return n ? n : 1;
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
@@ -109,7 +119,7 @@ int whylate_again(__u64 *ctx)
 	struct sock *sk = (void *)ctx[0];
 	bool begins = BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_SYN_SENT;
 
-	return happened(sk, &sk->__sk_common, begins ? SYN : AGAIN);
+	return happened(sk, &sk->__sk_common, begins ? SYN : AGAIN, segments((void *)ctx[1]));
 }
 
 /* The answer to a beginning; the socket is the one that listens. */
@@ -118,7 +128,7 @@ int whylate_answer(__u64 *ctx)
 {
 	struct request_sock *request = (void *)ctx[1];
 
-	return happened((void *)ctx[0], &request->__req_common, SYN);
+	return happened((void *)ctx[0], &request->__req_common, SYN, 1);
 }
 
 SEC("tp_btf/tcp_send_reset")
@@ -126,7 +136,7 @@ int whylate_sent(__u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 
-	return sk ? happened(sk, &sk->__sk_common, SENT) : 0; /* none: nobody listens */
+	return sk ? happened(sk, &sk->__sk_common, SENT, 1) : 0; /* none: nobody listens */
 }
 
 SEC("tp_btf/tcp_receive_reset")
@@ -134,5 +144,5 @@ int whylate_got(__u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 
-	return happened(sk, &sk->__sk_common, GOT);
+	return happened(sk, &sk->__sk_common, GOT, 1);
 }

@@ -110,7 +110,7 @@ func (a *After) check() error {
 		c.histogram(w.Histogram)
 	}
 	if f := a.Func; f != nil {
-		c.counts(f.Calls, int64(f.Skipped))
+		c.counts(f.Calls, int64(f.Skipped), f.Unended)
 		c.most("functions", len(f.Functions), MaxFunctions)
 		c.names(f.Functions...)
 	}

@@ -43,7 +43,7 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 		GC:     &Cycles{Burst: burst, N: 2, NS: 9, MaxNS: 8},
 		Waits:  &Goroutines{Burst: burst, N: 2, NS: 9, MaxNS: 8, Histogram: Histogram{0, 2}, Goroutine: 6},
 		TCP:    &Connections{FromNS: 6, ToNS: 98, Connections: []Connection{{"10.0.0.1:1", "10.0.0.2:2", 3, 4, 5, 6, []int64{7, 97}}}, More: 7, Others: 8, OtherResets: 10, Lost: 9},
-		Func:   &Calls{Burst: burst, Functions: []string{"main.a", "main.b"}, Calls: 2, Skipped: 1},
+		Func:   &Calls{Burst: burst, Functions: []string{"main.a", "main.b"}, Calls: 2, Skipped: 1, Unended: 3},
 	}
 	if err := w.Close(after); err != nil {
 		t.Fatal(err)
@@ -286,5 +286,27 @@ func TestTheLastLineIsBounded(t *testing.T) {
 	}
 	if _, err := Read(&b); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a writer writes a reader reads, however much there is.
+func TestThereAreNoMoreCallsThanARecordingMayHave(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewWriter(&b, Header{PID: 7, CPUs: 2, StartNS: 5}, maxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for room := true; room; n++ {
+		if room, err = w.WriteCall(&Call{Goroutine: 1, From: 10, To: 20}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(After{Func: &Calls{Burst: Burst{ToNS: 30}, Functions: []string{"f"}}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read(&b)
+	if err != nil || len(r.Calls) != maxCalls || n != maxCalls+1 {
+		t.Fatalf("%v, %d calls, %d were to be written", err, len(r.Calls), n)
 	}
 }

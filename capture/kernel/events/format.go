@@ -164,7 +164,7 @@ type Burst struct {
 	// takes here by a measurement before, in ns of CPU time.
 	Hits  int64 `json:"hits"`
 	HitNS int64 `json:"hit_ns"`
-	// Lost is how many events found no room in a table.
+	// Lost is how many events found no room in a table, or in the file.
 	Lost int64 `json:"lost,omitempty"`
 	// Short says that it ended early, because it had taken its share.
 	Short bool `json:"short,omitempty"`
@@ -293,6 +293,9 @@ type Calls struct {
 	Calls int64 `json:"calls"`
 	// Skipped is how many more functions match in which there is no place for probes.
 	Skipped int `json:"skipped,omitempty"`
+	// Unended is how many began and are not among them, because they did not return: they
+	// panicked, or their goroutine ended in them.
+	Unended int64 `json:"unended,omitempty"`
 }
 
 // Call is the time for which a goroutine was in a function, of those that the user named
@@ -303,6 +306,7 @@ type Call struct {
 	Func     int
 	From, To int64
 	// Open: it had not ended when the probes were removed, which is To; 0 in the file. Or it
-	// panicked, and its goroutine called none of the functions since.
+	// panicked, its goroutine has not ended, and called none of the functions since from where
+	// it had called this one.
 	Open bool
 }

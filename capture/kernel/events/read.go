@@ -12,7 +12,7 @@ import (
 	"github.com/whylate/whylate/evidence/jsonl"
 )
 
-// What one kernel.events may hold. A recorder stays far below; beyond them the file is
+// What one kernel.events may hold. A recorder stays below; beyond them the file is
 // not its product. Together they bound the memory of reading to about 1 GB.
 const (
 	maxBytes     = 256 << 20

@@ -13,6 +13,8 @@ type Writer struct {
 	w    *bufio.Writer
 	buf  []byte
 	left int64
+	// calls is how many were written.
+	calls int
 	// Stretches is how many were written.
 	Stretches int64
 }
@@ -58,14 +60,20 @@ func (w *Writer) Write(s *Stretch) (room bool, err error) {
 	return room, err
 }
 
-// WriteCall adds a call, as Write does a stretch.
+// WriteCall adds a call, as Write does a stretch; there is room for a million.
 func (w *Writer) WriteCall(c *Call) (room bool, err error) {
+	if w.calls >= maxCalls {
+		return false, nil
+	}
 	to := c.To
 	if c.Open {
 		to = 0
 	}
 	w.buf = fmt.Appendf(w.buf[:0], `{"call":[%d,%d,%d,%d]}`+"\n", c.Goroutine, c.Func, c.From, to)
-	return w.line()
+	if room, err = w.line(); room && err == nil {
+		w.calls++
+	}
+	return room, err
 }
 
 // line writes the buffer, if there is room.

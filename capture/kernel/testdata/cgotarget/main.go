@@ -53,11 +53,28 @@ import (
 // inner is how long calls of C that C calls through Go took.
 var inner C.longlong
 
+// goBack lets the stack grow, under the call into C that called it.
+//
 //export goBack
 func goBack(ns C.longlong) C.longlong {
+	sink += fill(1000)
 	took := C.c_inner(ns)
 	inner += took
 	return took
+}
+
+var sink int
+
+// fill calls itself so many times.
+//
+//go:noinline
+func fill(n int) int {
+	var room [256]byte
+	room[n%len(room)] = byte(n)
+	if n == 0 {
+		return 0
+	}
+	return fill(n-1) + int(room[(n+1)%len(room)])
 }
 
 // deep calls itself so many times, and C in the end.

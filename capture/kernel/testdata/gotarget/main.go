@@ -63,6 +63,25 @@ func grow(depth int) int {
 	return grow(depth-1) + int(room[(depth+1)%len(room)])
 }
 
+// fail calls handle, then does not return: it lets the caller go on, or ends the
+// goroutine.
+//
+//go:noinline
+func fail(ns int, exit bool) int64 {
+	if handle(ns, 1, 10) == 0 {
+		return 0
+	}
+	if exit {
+		runtime.Goexit()
+	}
+	panic("to be caught")
+}
+
+func caught(ns int) {
+	defer func() { _ = recover() }()
+	fail(ns, false)
+}
+
 func main() {
 	in := bufio.NewReader(os.Stdin)
 	fmt.Println("ready")
@@ -116,6 +135,23 @@ func main() {
 				sum += <-done
 			}
 			fmt.Println(n, sum)
+		case "panic": // n times in one goroutine, and as often goroutines end
+			done := make(chan bool)
+			go func() {
+				for range n {
+					caught(x)
+				}
+				done <- true
+			}()
+			<-done
+			for range n {
+				go func() {
+					defer func() { done <- true }()
+					fail(x, true)
+				}()
+				<-done
+			}
+			fmt.Println(n)
 		case "serve": // for ever, n goroutines that do so again and again
 			for range n {
 				go func() {
