@@ -49,6 +49,9 @@ func Record(ctx context.Context, target, path string, o RecordOptions) (*pprofht
 	}
 	defer w.Abort()
 	result, err := recordInto(ctx, w, target, o)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("interrupted before there was anything to keep: the trace has to run for a second or two (%w)", err)
+	}
 	if err != nil {
 		return nil, err
 	}

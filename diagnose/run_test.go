@@ -261,3 +261,12 @@ func TestIsFile(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoInterruptsTooEarlyIsToldSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Record(ctx, "http://127.0.0.1:1", filepath.Join(t.TempDir(), "a.whylate"), RecordOptions{})
+	if err == nil || !strings.HasPrefix(err.Error(), "interrupted before") || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

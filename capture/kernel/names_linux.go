@@ -26,7 +26,7 @@ func namesOf(pid int) (_ *names, err error) {
 	if n.exe, err = os.Open(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
 		return nil, err
 	}
-	if n.bin, err = symbols.Open(n.path()); err == nil {
+	if n.bin, err = symbols.OpenFile(n.exe); err == nil {
 		n.bias, err = symbols.Bias(pid, n.bin)
 	}
 	if err != nil {
@@ -35,7 +35,8 @@ func namesOf(pid int) (_ *names, err error) {
 	return n, nil
 }
 
-// path is that of the executable for as long as it is open.
+// path is that of the executable for as long as it is open: a process may execute another
+// one meanwhile.
 func (n *names) path() string { return fmt.Sprintf("/proc/self/fd/%d", n.exe.Fd()) }
 
 func (n *names) close() error { return n.exe.Close() }

@@ -69,6 +69,12 @@ func Open(file string) (*Binary, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return OpenFile(f)
+}
+
+// OpenFile is Open of a file that is open, and stays the caller's; errors have its name.
+func OpenFile(f *os.File) (*Binary, error) {
+	file := f.Name()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

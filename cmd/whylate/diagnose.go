@@ -52,7 +52,7 @@ func (f *recordFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noCPUProfile, "no-cpu-profile", false, "do not run the CPU profile during the trace")
 	fs.StringArrayVar(&f.redis, "redis", nil, "ask this redis (`host:port`) what it did meanwhile: slow log, latency, counters; may be repeated")
 	fs.StringArrayVar(&f.postgres, "postgres", nil, "ask this postgres (`DSN`) what it did meanwhile: pg_stat_statements, waits of sessions; may be repeated")
-	fs.StringArrayVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events, instead of clock,tcp: of clock, tcp, cgo, cgo-return, alloc, gc, gosched and, last, func=REGEXP (calls of a function, which are the requests if there is no --request)")
+	fs.StringArrayVar(&f.probes, "probes", nil, "`sets` of probes in the kernel to record beside the scheduling events, instead of clock,tcp: of sched (none beside them), clock, tcp, cgo, cgo-return, alloc, gc, gosched and, last, func=REGEXP (calls of a function, which are the requests if there is no --request)")
 	fs.BoolVar(&f.allGoroutines, "all-goroutines", false, "take the goroutine profile above 20,000 goroutines too; it stops the target meanwhile")
 }
 
@@ -96,6 +96,9 @@ func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error)
 
 // sets reads --probes: the sets of probes, and the functions of func=REGEXP.
 func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
+	if len(f.probes) > 0 {
+		list = []string{}
+	}
 	if len(f.probes) > 0 && (f.noKernel || f.noHost) {
 		return nil, nil, errors.New("--probes asks for probes in the kernel, --no-kernel and --no-host for none")
 	}
@@ -103,8 +106,10 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 	for _, p := range splitSets(f.probes) {
 		name, expr, isFunc := strings.Cut(p, "=")
 		switch {
+		case p == events.Sched: // always there: it asks for no other one
+			continue
 		case !slices.Contains(known, name) || isFunc != (name == events.Func):
-			return nil, nil, fmt.Errorf("--probes: there is no set %q; there are %s", p, strings.Replace(strings.Join(known, ", "), events.Func, "func=REGEXP", 1))
+			return nil, nil, fmt.Errorf("--probes: there is no set %q; there are sched, %s", p, strings.Replace(strings.Join(known, ", "), events.Func, "func=REGEXP", 1))
 		case isFunc && re != nil:
 			return nil, nil, errors.New("--probes: func= may be given once: func='A|B' matches either")
 		case isFunc && expr == "":

@@ -494,4 +494,8 @@ func TestProbesAreSplitAtCommasButNotARegularExpression(t *testing.T) {
 	if err != nil || strings.Join(sets, " ") != "clock cgo tcp func" || re.String() != "^a{1,3}$" {
 		t.Errorf("%q, %v, %v", sets, re, err)
 	}
+	f.probes = []string{"sched"} // and none of those that are there if nobody asks
+	if sets, _, err := f.sets(); sets == nil || len(sets) != 0 || err != nil {
+		t.Errorf("%q, %v", sets, err)
+	}
 }
