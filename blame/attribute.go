@@ -125,7 +125,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a.stitched = a.stitch(!o.Guards.NoStitch)
 	a.findKept()
 	a.occ = t.Occupancy(len(a.Classes), a.classAt)
-	w := &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}
+	w := a.walker()
 	pick, weight := a.pick(o.MaxRequests)
 	a.Weight = weight
 	for _, i := range pick {

@@ -85,6 +85,7 @@ func anyWatch(tl *timeline.Timeline, rng *rand.Rand) *events.Recording {
 func everything(t *testing.T, a *Attribution) {
 	t.Helper()
 	sound(t, a)
+	paths(t, a)
 	cols := make(Columns, len(a.Keys))
 	for i, k := range a.Keys {
 		cols[i] = int(k.Kind)
@@ -111,6 +112,39 @@ func everything(t *testing.T, a *Attribution) {
 	}
 	if a.Arrival(all) < 0 {
 		t.Error("lateness before the wake-up is negative")
+	}
+}
+
+// paths checks that the steps of each request hold its pieces, and lie within each other.
+func paths(t *testing.T, a *Attribution) {
+	t.Helper()
+	for i := range a.Requests {
+		if i == 50 {
+			break
+		}
+		sum := map[KeyID]int64{}
+		var outer []Step
+		for _, s := range a.Path(i) {
+			for len(outer) > 0 && outer[len(outer)-1].Depth >= s.Depth {
+				outer = outer[:len(outer)-1]
+			}
+			if n := len(outer); s.To <= s.From || n > 0 && (s.From < outer[n-1].From || s.To > outer[n-1].To) {
+				t.Fatalf("request %d: step %+v in %+v", i, s, outer)
+			}
+			outer = append(outer, s)
+			for _, p := range s.Pieces {
+				sum[p.Key] += p.NS
+			}
+		}
+		for _, p := range a.Requests[i].Pieces {
+			if sum[p.Key] != p.NS {
+				t.Fatalf("request %d: %d ns of %+v in its steps, %d in all", i, sum[p.Key], a.Keys[p.Key], p.NS)
+			}
+			delete(sum, p.Key)
+		}
+		if len(sum) > 0 {
+			t.Fatalf("request %d: its steps have pieces that it has not: %v", i, sum)
+		}
 	}
 }
 

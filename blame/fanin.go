@@ -279,7 +279,7 @@ func (w *walker) forOneOf(at *where, g timeline.GID, s *timeline.Segment, from, 
 		w.acc = f.other
 		next := w.a.queueAt(at, Hop{Site: f.site, WakerSite: w.a.siteOf(s.WakerStack), Waker: w.a.classAt(f.rival, f.done), Reason: s.Reason})
 		next.depth++
-		w.walk(&next, f.rival, from, f.done)
+		w.aside(func() { w.walk(&next, f.rival, from, f.done) })
 		w.nested, w.hold, w.held, w.holders, w.depth = kept.nested, kept.hold, kept.held, kept.holders, kept.depth
 		w.outside, w.squares, w.peer = kept.outside, kept.squares, kept.peer
 	}

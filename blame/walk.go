@@ -72,6 +72,8 @@ type walker struct {
 	// waiters are the goroutines whose waits are being replaced by what they
 	// awaited in vain.
 	waiters []timeline.GID
+	// way is where it was, nil if nobody asks.
+	way *way
 }
 
 // asked is a wait of a goroutine for what a peer answers, until an instant: also the
@@ -111,6 +113,7 @@ func (w *walker) add(at *where, k Key, ns timeline.Time) {
 		k.Flags |= Self
 	}
 	w.acc[k] += int64(ns)
+	w.way.given(k, ns)
 	if k.Kind == Network || k.Kind == Syscall || k.Kind == Cgo {
 		w.outside += float64(ns)
 		w.squares += float64(ns) * float64(ns)
@@ -132,7 +135,7 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 	defer func() { w.asked = before }()
 	me := &w.a.t.Gs[g]
 	if len(me.Segs) == 0 || at.depth > maxDepth || w.steps > maxSteps || w.total > maxTotal {
-		w.add(at, Key{Kind: Unresolved}, to-from)
+		w.unresolved(at, g, from, to)
 		return
 	}
 	if born := me.Start(); from < born {
@@ -143,13 +146,14 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 		s := &me.Segs[i]
 		w.steps++
 		if s.Start > from { // evicted or lost
-			w.add(at, Key{Kind: Unresolved}, min(to, s.Start)-from)
+			w.unresolved(at, g, from, min(to, s.Start))
 			from = s.Start
 		}
 		end := min(to, s.End)
 		if end <= from {
 			continue
 		}
+		done := w.step(at, g, i, from, end)
 		switch s.Kind {
 		case timeline.Running:
 			w.running(at, g, i, from, end)
@@ -185,14 +189,16 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 		case timeline.Waiting:
 			w.waiting(at, g, s, from, end)
 		}
+		done()
 		from = end
 	}
-	w.add(at, Key{Kind: Unresolved}, to-from)
+	w.unresolved(at, g, from, to)
 }
 
 // beforeBirth handles the time before g existed: its creator's, if it has one.
 func (w *walker) beforeBirth(at *where, g timeline.GID, from, to timeline.Time) {
 	me := &w.a.t.Gs[g]
+	defer w.step(at, g, -1, from, to)()
 	switch {
 	case !me.Born: // older than the recording
 		w.add(at, Key{Kind: Unresolved}, to-from)

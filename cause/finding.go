@@ -66,6 +66,8 @@ type Consistent struct {
 	Where    *Place   `json:"where,omitempty"`
 	Summary  string   `json:"summary"`
 	Evidence []string `json:"evidence,omitempty"`
+
+	keys []blame.KeyID // what they claim
 }
 
 // RuledOut is a catalogue entry whose deciding evidence says no, or whose share is

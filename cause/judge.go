@@ -599,6 +599,30 @@ type leafName struct {
 	where *Place
 }
 
+// Claimed returns what the findings of a contrast, and the sets of causes that fit, claim:
+// the id of a cause by key, or the ids of several with "|" between them.
+func (v *Verdict) Claimed(contrast string) map[blame.KeyID]string {
+	by := map[blame.KeyID]string{}
+	for i := range v.Findings {
+		if f := &v.Findings[i]; f.Contrast == contrast {
+			for _, k := range f.keys {
+				by[k] = f.Cause
+			}
+		}
+	}
+	for i := range v.Consistent {
+		if x := &v.Consistent[i]; x.Contrast == contrast {
+			for _, k := range x.keys {
+				by[k] = strings.Join(x.Causes, "|")
+			}
+		}
+	}
+	return by
+}
+
+// LeafText describes what pieces of a key are: of whom, and where.
+func LeafText(a *blame.Attribution, k blame.Key) string { return (&Case{A: a}).leafText(k) }
+
 // columns gives every key its column: the outcomes', then one for what is
 // unresolved, then one per leaf.
 func (c *Case) columns(outcomes []outcome) (blame.Columns, []leafName) {
@@ -768,7 +792,7 @@ func consistent(c *Case, o outcome, s blame.Share) Consistent {
 	alike, record := o.j.alike()
 	out := Consistent{
 		Causes: append([]string{o.entry.ID}, alike...), Share: s.Share, Record: record,
-		Contrast: c.Contrast, Where: o.j.Where, Summary: summary(c, o, s),
+		Contrast: c.Contrast, Where: o.j.Where, Summary: summary(c, o, s), keys: o.j.Keys,
 	}
 	for _, e := range o.j.Evidence {
 		out.Evidence = append(out.Evidence, e.Text)
