@@ -19,6 +19,7 @@ import (
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/internal/version"
 	"github.com/whylate/whylate/report"
+	"github.com/whylate/whylate/report/detail"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
@@ -59,14 +60,30 @@ var ErrNoTrace = errors.New("the incident holds no execution trace")
 // cut or damaged is diagnosed as far as it goes, with Lost set; an incident without
 // one is inconclusive.
 func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error) {
+	if !in.Has(evidence.MemberTrace) {
+		return withoutTrace(in, o), nil
+	}
+	d, _, _, err := examine(in, o)
+	return d, err
+}
+
+// Detail diagnoses an incident and returns what is known of it request by request, too.
+// The errors are those of Analyse, and [ErrNoTrace].
+func Detail(in *evidence.Incident, o AnalyseOptions, more detail.Options) (*report.Diagnosis, *detail.Recording, error) {
+	d, a, v, err := examine(in, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, detail.New(a, v, more), nil
+}
+
+// examine is the way from an incident with a trace to a diagnosis, and what that was made of.
+func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, *blame.Attribution, *cause.Verdict, error) {
 	begun := time.Now()
 	m := &in.Manifest
 	t, err := readTimeline(in, o)
-	if errors.Is(err, ErrNoTrace) {
-		return withoutTrace(in, o), nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	var hosts *host.Recording
 	var watch *events.Recording
@@ -92,7 +109,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
-			return nil, fmt.Errorf("read the baseline: %w", err)
+			return nil, nil, nil, fmt.Errorf("read the baseline: %w", err)
 		}
 		then, _ := kernelEvents(o.Baseline, base) // what cannot be used is as if it were not there
 		f := request.Find(base, requestOptions(then, &o))
@@ -140,7 +157,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		d.Check = &report.Check{Requests: c.Requests, WorstNS: c.WorstNS, MaxDepth: a.Depth}
 	}
 	d.Cost.AnalyseS = time.Since(begun).Seconds()
-	return d, nil
+	return d, a, v, nil
 }
 
 // described is what an incident's manifest says of a diagnosis.

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/whylate/whylate/diagnose"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/report"
+	"github.com/whylate/whylate/report/detail"
+	"github.com/whylate/whylate/report/export"
+)
+
+func newExport() *cobra.Command {
+	var to, output, expr string
+	var slo time.Duration
+	var slowest int
+	var rec recordFlags
+	var names, about []string
+	for _, f := range export.Formats() {
+		names = append(names, f.Name)
+		about = append(about, fmt.Sprintf("  %-11s %s", f.Name, f.About))
+	}
+	cmd := &cobra.Command{
+		Use:   "export FILE --to FORMAT",
+		Short: "Write what is known of each request for another tool",
+		Long: `Analyse FILE, an incident (*.whylate) or a Go execution trace, and write what is
+known of each request in a format of another tool:
+
+` + strings.Join(about, "\n") + `
+
+Times are those of the diagnosis: they add up to how long each request took.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			f, ok := export.Find(to)
+			switch {
+			case to == "":
+				return usageError{fmt.Errorf("--to is missing: one of %s", strings.Join(names, ", "))}
+			case !ok:
+				return usageError{fmt.Errorf("--to: there is no format %q%s; there are %s", to, didYouMean(to, names), strings.Join(names, ", "))}
+			case !diagnose.IsFile(a[0]):
+				return usageError{fmt.Errorf("%s is no file; export wants a recording: whylate record %s --save FILE.whylate", a[0], a[0])}
+			case slowest < 1 || slowest > detail.MaxPaths:
+				return usageError{fmt.Errorf("--slowest must lie between 1 and %d, not %d", detail.MaxPaths, slowest)}
+			case slo < 0:
+				return usageError{errors.New("--slo must not be negative")}
+			}
+			var request *regexp.Regexp
+			if expr != "" {
+				re, err := requestFunc(expr)
+				if err != nil {
+					return usageError{err}
+				}
+				request = re
+			}
+			if output == "-" && f.Binary && isTerminal(cmd.OutOrStdout()) {
+				return usageError{fmt.Errorf("%s is nothing for a terminal: -o FILE", f.Name)}
+			}
+			in, err := evidence.Open(a[0], evidence.Options{MaxTrace: diagnose.MaxTrace})
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			d, r, err := diagnose.Detail(in, diagnose.AnalyseOptions{SLO: slo, Request: request, NoHost: rec.noHost, NoKernel: rec.noKernel},
+				detail.Options{Paths: slowest})
+			if err != nil {
+				return err
+			}
+			if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
+				complain(cmd.ErrOrStderr(), "a part of the recording is lost: "+d.Lost.Detail)
+			}
+			if len(r.Requests) == 0 {
+				return errors.New("no requests were found in the recording: there is nothing to export\nwhylate diagnose " + report.Quote(a[0]))
+			}
+			if output == "-" {
+				return f.Write(cmd.OutOrStdout(), r)
+			}
+			return toFile(output, func(w io.Writer) error { return f.Write(w, r) })
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&to, "to", "", "the `format`: "+strings.Join(names, ", "))
+	fs.StringVarP(&output, "output", "o", "-", "the `file` to write; - is standard output")
+	fs.IntVar(&slowest, "slowest", 20, "of how many of the slowest requests every wait is followed (speedscope, perfetto)")
+	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile, as for diagnose")
+	fs.StringVar(&expr, "request", "", "what a request is, as for diagnose: `func=REGEXP`")
+	rec.registerHost(fs)
+	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+// isTerminal tells whether what is written to w is seen by a person at once.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// toFile writes a file that is there when it is whole.
+func toFile(name string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), ".whylate-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
