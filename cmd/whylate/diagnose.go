@@ -99,6 +99,9 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 	if len(f.probes) > 0 {
 		list = []string{}
 	}
+	if slices.Contains(f.probes, "") {
+		return nil, nil, errors.New("--probes names no set")
+	}
 	if len(f.probes) > 0 && (f.noKernel || f.noHost) {
 		return nil, nil, errors.New("--probes asks for probes in the kernel, --no-kernel and --no-host for none")
 	}
@@ -112,6 +115,8 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 			return nil, nil, fmt.Errorf("--probes: there is no set %q; there are sched, %s", p, strings.Replace(strings.Join(known, ", "), events.Func, "func=REGEXP", 1))
 		case isFunc && re != nil:
 			return nil, nil, errors.New("--probes: func= may be given once: func='A|B' matches either")
+		case isFunc && swallowed(expr, known) != "":
+			return nil, nil, fmt.Errorf("--probes: func= takes all that follows it, so %s goes before it: --probes %s,%s", swallowed(expr, known), swallowed(expr, known), strings.TrimSuffix(p, ","+swallowed(expr, known)))
 		case isFunc && expr == "":
 			return nil, nil, errors.New("--probes: func= needs a regular expression")
 		case isFunc:
@@ -122,6 +127,15 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 		list = append(list, name)
 	}
 	return list, re, nil
+}
+
+// swallowed is the set of probes that somebody who wrote a regular expression meant by its
+// end, "" if none.
+func swallowed(expr string, known []string) string {
+	if i := strings.LastIndexByte(expr, ','); i >= 0 && (slices.Contains(known, expr[i+1:]) || expr[i+1:] == events.Sched) {
+		return expr[i+1:]
+	}
+	return ""
 }
 
 // splitSets splits what was given to --probes at commas, but not a regular expression: func=

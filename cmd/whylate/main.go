@@ -134,6 +134,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &unknown) {
 		return err
 	}
+	if name := unknown.GetSpecifiedName(); name == "json" && cmd.Flags().Lookup("output") != nil {
+		return fmt.Errorf("%w; JSON is -o json", err)
+	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 	return fmt.Errorf("%w%s", err, didYouMean("--"+unknown.GetSpecifiedName(), names))
