@@ -152,6 +152,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, *blame
 	stolen(d, hosts)
 	pauses(d, m)
 	lost(d, in, t)
+	mostlyLost(d, m)
 	if o.Check {
 		c := a.Check()
 		d.Check = &report.Check{Requests: c.Requests, WorstNS: c.WorstNS, MaxDepth: a.Depth}
@@ -350,6 +351,16 @@ func lost(d *report.Diagnosis, in *evidence.Incident, t *timeline.Timeline) {
 	if d.Lost.Detail == "" {
 		d.Lost.Detail = t.Lost.Error()
 	}
+}
+
+// mostlyLost takes back that a service is healthy of which most of the recording is lost: it
+// may have ended.
+func mostlyLost(d *report.Diagnosis, m *evidence.Manifest) {
+	if d.Verdict != report.VerdictHealthy || d.Lost.Detail == "" || 2*d.DurationNS >= m.DurationNS {
+		return
+	}
+	d.Verdict, d.Reason = report.VerdictInconclusive, "few-requests"
+	d.Sentence = fmt.Sprintf("There is nothing to explain in the %d requests of %.1f s, and the rest of %.1f s is lost: %s.", d.Requests.Count, float64(d.DurationNS)/1e9, float64(m.DurationNS)/1e9, d.Lost.Detail)
 }
 
 // ofDuration is CPU time as a ratio of the recording.

@@ -346,3 +346,22 @@ func TestTheObjectiveDecidesWhatIsHealthy(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsMostlyLostIsNotHealthy(t *testing.T) {
+	for _, c := range []struct {
+		lost            string
+		trace, recorded int64
+		want            string
+	}{
+		{"the connection broke after 3s of 10s", 1e9, 3e9, report.VerdictInconclusive},
+		{"the recording was ended after 3.8s of 10s", 29e8, 38e8, report.VerdictHealthy},
+		{"", 1e9, 3e9, report.VerdictHealthy},
+		{"the trace is damaged", 1e9, 0, report.VerdictHealthy}, // of a bare trace it is not known how long it was
+	} {
+		d := &report.Diagnosis{Verdict: report.VerdictHealthy, DurationNS: c.trace, Lost: report.Lost{Detail: c.lost}}
+		mostlyLost(d, &evidence.Manifest{DurationNS: c.recorded})
+		if d.Verdict != c.want || c.want != report.VerdictHealthy && !strings.Contains(d.Sentence, c.lost) {
+			t.Errorf("%+v: %s, %s", c, d.Verdict, d.Sentence)
+		}
+	}
+}

@@ -47,22 +47,44 @@ type kernelRecording struct {
 	rec *kernel.Recorder
 }
 
-// startKernel begins to record the scheduling events of a process. What cannot be
-// recorded is entered in the manifest, and the result is nil.
-func startKernel(w *evidence.Writer, pid int, o *RecordOptions) *kernelRecording {
+// startKernel begins to record the scheduling events of a process; other probes begin with
+// begin. What cannot be recorded is entered in the manifest, and the result is nil; that
+// the calls of a function cannot be is an error, for then nobody knows what a request is.
+func startKernel(w *evidence.Writer, pid int, o *RecordOptions) (*kernelRecording, error) {
 	mem, err := w.Member(evidence.MemberKernel)
 	if err != nil {
-		notRecorded(w, kernelWord, err.Error(), "")
-		return nil
+		return nil, fmt.Errorf("record scheduling events: %w", err)
 	}
-	rec, err := kernel.Start(pid, kernel.Options{W: mem, Sets: o.Probes, Func: o.Func})
+	rec, err := kernel.Start(pid, kernel.Options{W: mem, Sets: o.Probes, Func: o.Func, Later: true})
 	if err != nil {
 		err = errors.Join(err, mem.Close()) // empty, so it leaves nothing
+		if o.Func != nil {
+			return nil, noCalls(err)
+		}
 		notRecorded(w, kernelWord, err.Error(), kernelCommand(err, pid, o))
 		notProbed(w, o, err.Error())
-		return nil
+		return nil, nil
 	}
-	return &kernelRecording{w, mem, rec}
+	k := &kernelRecording{w, mem, rec}
+	for _, m := range rec.Missing() {
+		if m.Probes == events.Func {
+			_, err := rec.Stop()
+			return nil, errors.Join(noCalls(errors.New(m.Why)), err, mem.Close())
+		}
+	}
+	return k, nil
+}
+
+// noCalls says that the calls of a function that is to be a request cannot be recorded.
+func noCalls(err error) error {
+	return fmt.Errorf("--probes func= cannot be recorded: %w", err)
+}
+
+// begin begins the probes that are not there all the time.
+func (k *kernelRecording) begin() {
+	if k != nil {
+		k.rec.Begin()
+	}
 }
 
 // kernelCommand says how to get the scheduling events.
@@ -190,8 +212,29 @@ func counted(r *events.Recording, from, to int64) *report.Kernel {
 	a := r.After
 	return &report.Kernel{
 		RunQueue: r.RunQueue(from, to, mapColumns),
-		Clock:    a.Readings, Cgo: a.Cgo, Alloc: a.Allocs, GC: a.GC, Gosched: a.Waits, TCP: a.TCP, Func: a.Func,
+		Clock:    a.Readings, Cgo: a.Cgo, Alloc: a.Allocs, GC: a.GC, Gosched: a.Waits, TCP: a.TCP, Func: a.Func, FuncTimes: callTimes(r.Calls),
 	}
+}
+
+// callTimes sums up calls of functions; nil if none ended.
+func callTimes(calls []events.Call) *report.CallTimes {
+	var took []int64
+	var t report.CallTimes
+	for _, c := range calls {
+		if c.Open {
+			t.Open++
+			t.OldestNS = max(t.OldestNS, c.To-c.From)
+		} else {
+			took = append(took, c.To-c.From)
+		}
+	}
+	if len(took) == 0 {
+		return nil
+	}
+	slices.Sort(took)
+	at := func(part float64) int64 { return took[min(int(part*float64(len(took))), len(took)-1)] }
+	t.Ended, t.P50NS, t.P90NS, t.P99NS, t.MaxNS = len(took), at(0.5), at(0.9), at(0.99), took[len(took)-1]
+	return &t
 }
 
 // requestOptions say what a request is: calls of a function that probes recorded, unless
@@ -214,10 +257,16 @@ func noteCalls(d *report.Diagnosis, r *events.Recording, o *AnalyseOptions) {
 	switch {
 	case o.Request != nil:
 		d.Notes = append(d.Notes, fmt.Sprintf("The recorded calls of %s are left out: --request says what a request is.", names))
+	case f.Calls > 0 && d.Requests.Count+d.Requests.InFlight == 0:
+		d.Notes = append(d.Notes, fmt.Sprintf("None of the %d calls of %s lies within the trace: probes in it had taken their share in %.2f s, for it is called too often. Name one that is called less often.", f.Calls, names, float64(f.ToNS-f.FromNS)/1e9))
 	case f.Calls == 0:
 		d.Notes = append(d.Notes, fmt.Sprintf("There were no calls of %s while there were probes in it: requests were found as without.", names))
 	case f.Short:
 		d.Notes = append(d.Notes, fmt.Sprintf("Requests are the calls of %s in the first %.1f s only: then the probes had taken their share of the CPU (docs/probes.md). What was under way then counts as in flight.", names, float64(f.ToNS-f.FromNS)/1e9))
+	}
+	if f.Short && o.Request == nil && f.Calls > 0 && d.Verdict == report.VerdictHealthy {
+		d.Verdict, d.Reason = report.VerdictInconclusive, "few-requests"
+		d.Sentence = fmt.Sprintf("There is nothing to explain in the %d calls of %s that were recorded, but these are of %.1f s only: then the probes had taken their share. Name a function that is called less often.", d.Requests.Count, names, float64(f.ToNS-f.FromNS)/1e9)
 	}
 	if f.Lost > 0 && o.Request == nil {
 		d.Notes = append(d.Notes, fmt.Sprintf("%d calls of %s were lost: there was no room for them.", f.Lost, names))

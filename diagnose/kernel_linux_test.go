@@ -136,11 +136,19 @@ func TestAProcessWithoutAnEndpointIsProbed(t *testing.T) {
 			}
 		}()
 	}
-	_, err := Record(t.Context(), strconv.Itoa(os.Getpid()), file, RecordOptions{
+	// Else somebody would get the answer to another question.
+	o := RecordOptions{
 		Capture: pprofhttp.Options{For: time.Second},
 		Probes:  []string{events.Gosched, events.Func}, Func: regexp.MustCompile(`^no\.such$`),
-	})
-	if err != nil {
+	}
+	if _, err := Record(t.Context(), strconv.Itoa(os.Getpid()), file, o); err == nil || !strings.Contains(err.Error(), "no function matches") {
+		t.Fatalf("%v", err)
+	}
+	if list, err := os.ReadDir(filepath.Dir(file)); err != nil || len(list) > 0 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	o.Probes, o.Func = []string{events.Gosched, events.Cgo}, nil
+	if _, err := Record(t.Context(), strconv.Itoa(os.Getpid()), file, o); err != nil {
 		t.Fatal(err)
 	}
 	d, err := Analyse(open(t, file), AnalyseOptions{})
@@ -151,8 +159,8 @@ func TestAProcessWithoutAnEndpointIsProbed(t *testing.T) {
 		t.Errorf("nothing of goroutines' waits: %+v", d.Kernel)
 	}
 	if !slices.ContainsFunc(d.NotRecorded, func(n report.NotRecorded) bool {
-		return n.What == probes[events.Func] && strings.Contains(n.Why, "no function matches")
-	}) {
+		return n.What == probes[events.Cgo] && strings.Contains(n.Why, "runtime.cgocall")
+	}) && d.Kernel.Cgo == nil {
 		t.Errorf("not recorded: %+v", d.NotRecorded)
 	}
 }

@@ -141,3 +141,32 @@ func TestSchedulingEventsThatCannotBeUsedAreLeftOutAndSaid(t *testing.T) {
 		}
 	}
 }
+
+func TestHowLongCallsTookIsSaid(t *testing.T) {
+	if got := callTimes([]events.Call{{From: 10, To: 30, Open: true}}); got != nil {
+		t.Errorf("of none that ended: %+v", got)
+	}
+	calls := []events.Call{{From: 100, To: 1000, Open: true}, {From: 200, To: 1000, Open: true}}
+	for i := range int64(1000) {
+		calls = append(calls, events.Call{From: 5, To: 6 + (i*7)%1000})
+	}
+	want := report.CallTimes{Ended: 1000, P50NS: 501, P90NS: 901, P99NS: 991, MaxNS: 1000, Open: 2, OldestNS: 900}
+	if got := callTimes(calls); got == nil || *got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// What a part of a second has shown is no health.
+func TestAFewCallsThatWereFineAreNoHealth(t *testing.T) {
+	rec := events.New(events.Header{}, &events.After{Func: &events.Calls{Burst: events.Burst{FromNS: 0, ToNS: 3e8, Short: true}, Functions: []string{"main.handle"}, Calls: 80}}, nil)
+	d := &report.Diagnosis{Verdict: report.VerdictHealthy, Requests: report.Requests{Count: 80}}
+	noteCalls(d, rec, &AnalyseOptions{})
+	if d.Verdict != report.VerdictInconclusive || d.Reason != "few-requests" || !strings.Contains(d.Sentence, "0.3 s") {
+		t.Errorf("%+v", d)
+	}
+	d = &report.Diagnosis{Verdict: report.VerdictInconclusive}
+	noteCalls(d, rec, &AnalyseOptions{})
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "called too often") {
+		t.Errorf("%q", d.Notes)
+	}
+}

@@ -76,6 +76,16 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 		target = found
 	}
 	o.Target.URL = target
+	var sched *kernelRecording
+	show := o.Capture.Progress
+	o.Capture.Progress = func(p pprofhttp.Progress) {
+		if p.Phase == pprofhttp.PhaseTrace { // before there are no requests to explain
+			sched.begin()
+		}
+		if show != nil {
+			show(p)
+		}
+	}
 	c, err := pprofhttp.Connect(ctx, o.Target, o.Capture)
 	if err != nil {
 		return nil, err
@@ -89,7 +99,6 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 		pid, err = localPID(ctx, c)
 	}
 	var beside *hostRecording
-	var sched *kernelRecording
 	switch {
 	case o.NoHost:
 		err = errNotAsked
@@ -97,6 +106,8 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 		beside, err = startHost(ctx, w, pid)
 	}
 	switch {
+	case err != nil && o.Func != nil:
+		return nil, noCalls(err)
 	case err != nil:
 		notRecorded(w, "host evidence", err.Error(), hostCommand(err, pid))
 		notRecorded(w, kernelWord, "neither: "+err.Error(), "")
@@ -104,7 +115,10 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	case o.NoKernel:
 		notRecorded(w, kernelWord, "not asked for (--no-kernel)", "")
 	default:
-		sched = startKernel(w, pid, &o)
+		if sched, err = startKernel(w, pid, &o); err != nil {
+			beside.stop()
+			return nil, err
+		}
 	}
 	told := askDependencies(ctx, w, o.Dependencies)
 	result, err := c.Record(ctx, w, plan)
@@ -325,7 +339,11 @@ func hostOnly(ctx context.Context, w *evidence.Writer, pid int, o *RecordOptions
 	}
 	var sched *kernelRecording
 	if !o.NoKernel {
-		sched = startKernel(w, pid, o)
+		if sched, err = startKernel(w, pid, o); err != nil {
+			h.stop()
+			return err
+		}
+		sched.begin()
 	}
 	begun := time.Now()
 	select {

@@ -93,6 +93,8 @@ var additive = []string{
 	".kernel.clock.from_ns", ".kernel.clock.max_ns", ".kernel.clock.ns", ".kernel.clock.short", ".kernel.clock.to_ns",
 	".kernel.func", ".kernel.func.calls", ".kernel.func.from_ns", ".kernel.func.functions", ".kernel.func.hit_ns", ".kernel.func.hits", ".kernel.func.lost",
 	".kernel.func.short", ".kernel.func.skipped", ".kernel.func.to_ns", ".kernel.func.unended",
+	".kernel.func_times", ".kernel.func_times.ended", ".kernel.func_times.max_ns", ".kernel.func_times.oldest_ns", ".kernel.func_times.open",
+	".kernel.func_times.p50_ns", ".kernel.func_times.p90_ns", ".kernel.func_times.p99_ns",
 	".kernel.gc", ".kernel.gc.from_ns", ".kernel.gc.hit_ns", ".kernel.gc.hits", ".kernel.gc.lost", ".kernel.gc.max_ns", ".kernel.gc.n", ".kernel.gc.ns",
 	".kernel.gc.short", ".kernel.gc.to_ns",
 	".kernel.gosched", ".kernel.gosched.from_ns", ".kernel.gosched.goroutine", ".kernel.gosched.histogram", ".kernel.gosched.hit_ns", ".kernel.gosched.hits",

@@ -21,6 +21,21 @@ type Kernel struct {
 	Gosched *events.Goroutines  `json:"gosched,omitempty"`
 	TCP     *events.Connections `json:"tcp,omitempty"`
 	Func    *events.Calls       `json:"func,omitempty"`
+	// FuncTimes is how long the calls that Func counts took; nil if none ended.
+	FuncTimes *CallTimes `json:"func_times,omitempty"`
+}
+
+// CallTimes is how long calls took that ended, and how many had not.
+type CallTimes struct {
+	Ended int   `json:"ended"`
+	P50NS int64 `json:"p50_ns"`
+	P90NS int64 `json:"p90_ns"`
+	P99NS int64 `json:"p99_ns"`
+	MaxNS int64 `json:"max_ns"`
+	// Open is how many had not ended when the probes were removed, OldestNS how long the one
+	// that began first had taken until then.
+	Open     int   `json:"open"`
+	OldestNS int64 `json:"oldest_ns"`
 }
 
 const (
@@ -83,6 +98,13 @@ func (p *page) kernel(k *Kernel) {
 			s += fmt.Sprintf("; in %s more that match there is no place for probes", count(int64(f.Skipped)))
 		}
 		p.field("calls", s)
+		if t := k.FuncTimes; t != nil {
+			s := fmt.Sprintf("p50 %s · p90 %s · p99 %s · max %s", duration(t.P50NS), duration(t.P90NS), duration(t.P99NS), duration(t.MaxNS))
+			if t.Open > 0 {
+				s += fmt.Sprintf("; %s not ended when the probes went, the oldest after %s", count(int64(t.Open)), duration(t.OldestNS))
+			}
+			p.field("took", s)
+		}
 		if f.Unended > 0 {
 			p.field("no end", fmt.Sprintf("%s did not return: they panicked, or their goroutines ended in them", counted(int(f.Unended), "call")))
 		}
@@ -132,6 +154,9 @@ func (p *page) connections(t *events.Connections) {
 	}
 	if reset > 0 {
 		p.paragraph(fmt.Sprintf("%s reset: %s sent, %s received", counted(int(reset), "connection"), counted(int(sent), "reset"), count(got)))
+	}
+	if t.Others+t.OtherResets > 0 {
+		p.paragraph(fmt.Sprintf("not assigned: %s sent again and %s in the process's network namespace, of other processes or of connections that it closed at once", counted(int(t.Others), "segment"), counted(int(t.OtherResets), "reset")))
 	}
 	if t.Lost > 0 {
 		p.paragraph(fmt.Sprintf("%s more was not counted: there was no room for it", count(t.Lost)))

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -67,8 +68,16 @@ func WriteLive(w io.Writer, l *Live, opts TerminalOptions) error {
 	if l.Counts != nil {
 		p.liveCounts(l)
 	}
-	for _, m := range l.Missing {
-		p.field(quote(m.Probes, fieldColumn-3), "not there: "+quote(m.Why, maxSentence))
+	if l.Before == nil {
+		for _, m := range l.Missing {
+			p.field(quote(m.Probes, fieldColumn-3), "not there: "+quote(m.Why, maxSentence))
+		}
+	} else if len(l.Missing) > 0 { // why was said
+		var names []string
+		for _, m := range l.Missing {
+			names = append(names, m.Probes)
+		}
+		p.field("not there", quote(strings.Join(names, ", "), maxSentence))
 	}
 	if l.Lost > 0 {
 		p.field("lost", fmt.Sprintf("%s events", count(l.Lost)))
@@ -81,13 +90,21 @@ func WriteLive(w io.Writer, l *Live, opts TerminalOptions) error {
 	return err
 }
 
+// rate is how many there were in a second.
+func rate(n int64, seconds float64) string {
+	if x := float64(n) / seconds; x < 100 {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return count(int64(math.Round(float64(n) / seconds)))
+}
+
 // liveWaits says how long waits of a kind took.
 func (p *page) liveWaits(name string, w *Waits, seconds float64) {
 	if w.N == 0 {
 		p.field(name, "none")
 		return
 	}
-	p.field(name, fmt.Sprintf("%.3g waits a second, mean %s, 99 %% below %s, the longest %s", float64(w.N)/seconds, duration(w.NS/w.N), duration(below(w.Histogram, 0.99)), duration(w.MaxNS)))
+	p.field(name, fmt.Sprintf("%s waits a second, mean %s, 99 %% below %s, the longest %s", rate(w.N, seconds), duration(w.NS/w.N), duration(below(w.Histogram, 0.99)), duration(w.MaxNS)))
 	p.line(strings.Repeat(" ", fieldColumn) + strip(w.Histogram))
 }
 
@@ -124,7 +141,7 @@ func (p *page) liveCounts(l *Live) {
 				return "no waits"
 			}
 			h := minus(w.Histogram, was.Histogram)
-			return fmt.Sprintf("%.3g waits a second of runnable ones, mean %s, 99 %% below %s; the longest so far %s", float64(n)/seconds, duration((w.NS-was.NS)/n), duration(below(h, 0.99)), duration(w.MaxNS))
+			return fmt.Sprintf("%s waits a second of runnable ones, mean %s, 99 %% below %s; the longest so far %s", rate(n, seconds), duration((w.NS-was.NS)/n), duration(below(h, 0.99)), duration(w.MaxNS))
 		})
 	}
 	if c := now.Cgo; c != nil && len(c.Functions) > 0 {
@@ -145,7 +162,7 @@ func (p *page) liveCounts(l *Live) {
 			list = append(list, f)
 		}
 		p.liveBurst("C", &c.Burst, &over, func(seconds float64) string {
-			return fmt.Sprintf("%.3g calls a second; the longest and the ways back to Go are those so far", float64(calls)/seconds)
+			return fmt.Sprintf("%s calls a second; the longest and the ways back to Go are those so far", rate(calls, seconds))
 		})
 		for _, f := range list {
 			p.cFunction(&f)

@@ -164,9 +164,10 @@ func probed() *Diagnosis {
 				Stack: events.Stack{"runtime.cgocall", "main._Cfunc_compress", "main.pack", "main.handle"}, Back: &events.Back{Calls: 1095, NS: 1_000_000, MaxNS: 90_000}},
 			{Name: "a_function_of_C_with_a_name_that_needs_its_own_line", Go: "main._Cfunc_a_function", Calls: 1, NS: 900, MaxNS: 900, Histogram: events.Histogram{9: 1}},
 		}},
-		GC:      &events.Cycles{Burst: burst, N: 5, NS: 3_000_000, MaxNS: 1_190_000},
-		Gosched: &events.Goroutines{Burst: short, N: 3270, NS: 115_000_000, MaxNS: 1_110_000, Goroutine: 1436, Histogram: events.Histogram{14: 3000, 18: 260, 20: 10}},
-		Func:    &events.Calls{Burst: burst, Functions: []string{"main.handle", "main.list"}, Calls: 1004, Skipped: 1},
+		GC:        &events.Cycles{Burst: burst, N: 5, NS: 3_000_000, MaxNS: 1_190_000},
+		Gosched:   &events.Goroutines{Burst: short, N: 3270, NS: 115_000_000, MaxNS: 1_110_000, Goroutine: 1436, Histogram: events.Histogram{14: 3000, 18: 260, 20: 10}},
+		Func:      &events.Calls{Burst: burst, Functions: []string{"main.handle", "main.list"}, Calls: 1004, Skipped: 1, Unended: 2},
+		FuncTimes: &CallTimes{Ended: 1001, P50NS: 220_000, P90NS: 410_000, P99NS: 38_000_000, MaxNS: 51_000_000, Open: 3, OldestNS: 900_000_000},
 		TCP: &events.Connections{Connections: []events.Connection{
 			{Local: "10.0.0.7:40122", Remote: "10.0.0.9:5432", Again: 12, Syns: 1, ResetsSent: 2, ResetsGot: 3, AtNS: []int64{2_000_000_000}},
 			{Local: "10.0.0.7:8080", Remote: "10.0.0.3:51000", ResetsGot: 1},

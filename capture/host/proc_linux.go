@@ -50,9 +50,14 @@ func check(pid int) error {
 	if pid <= 0 {
 		return fmt.Errorf("process %d: %w", pid, ErrNoProcess)
 	}
-	_, err := os.Stat(procDir(pid))
+	status, err := os.ReadFile(procDir(pid) + "/status")
 	switch {
 	case err == nil:
+		for line := range strings.Lines(string(status)) {
+			if group, ok := strings.CutPrefix(line, "Tgid:"); ok && strings.TrimSpace(group) != strconv.Itoa(pid) {
+				return fmt.Errorf("%d is a thread of process %s: %w", pid, strings.TrimSpace(group), ErrNoProcess)
+			}
+		}
 		return nil
 	case errors.Is(unix.Kill(pid, 0), unix.EPERM):
 		return fmt.Errorf("process %d belongs to another user and /proc hides it (mounted with hidepid), run whylate as that user or as root: %w", pid, ErrNoProcess)

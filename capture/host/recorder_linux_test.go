@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -408,5 +409,26 @@ func TestTheNetworksCountersAreReadNowAndThen(t *testing.T) {
 	}
 	if most := int(got.After.WallNS/int64(netEvery)) + 1; n < 2 || n > most || got.Samples[len(got.Samples)-1].Net == nil {
 		t.Errorf("read %d times in %d ms, want between 2 and %d, and at the end", n, got.After.WallNS/1e6, most)
+	}
+}
+
+func TestAThreadIsNoProcess(t *testing.T) {
+	tids, err := os.ReadDir("/proc/self/task")
+	if err != nil || len(tids) < 2 {
+		t.Fatal(tids, err)
+	}
+	for _, tid := range tids {
+		n, err := strconv.Atoi(tid.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("is a thread of process %d", os.Getpid())
+		_, err = Describe(n)
+		if _, gone := os.Stat("/proc/self/task/" + tid.Name()); gone != nil {
+			continue
+		}
+		if (n != os.Getpid()) != (err != nil && errors.Is(err, ErrNoProcess) && strings.Contains(err.Error(), want)) {
+			t.Errorf("%d: %v", n, err)
+		}
 	}
 }

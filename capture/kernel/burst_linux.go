@@ -39,17 +39,21 @@ type burst interface {
 // them.
 type links struct {
 	mu   sync.Mutex
-	list []link.Link // in the order in which they are closed
-	from int64       // when they began; to: when they ended, 0 before that
+	list []link.Link  // in the order in which they are closed
+	from atomic.Int64 // when they began, and ended; 0 before that
 	to   atomic.Int64
 	err  error
 }
 
 // begin takes the instant before the first of them.
-func (l *links) begin() { l.from = monotonic() }
+func (l *links) begin() { l.from.Store(monotonic()) }
 
 // add takes another one, which is to be closed before the others.
-func (l *links) add(x link.Link) { l.list = append([]link.Link{x}, l.list...) }
+func (l *links) add(x link.Link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append([]link.Link{x}, l.list...)
+}
 
 // ask does something while the programs run, and not otherwise.
 func (l *links) ask(due func() bool) bool {
@@ -80,6 +84,16 @@ func (l *links) gone() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.list == nil && l.over()
+}
+
+// span is from when to when they were there, until now if they are.
+func (l *links) span() (from, to int64) {
+	from = l.from.Load()
+	if from == 0 {
+		from = l.until()
+		return from, from
+	}
+	return from, l.until()
 }
 
 // until is when they ended, or now.

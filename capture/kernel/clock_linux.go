@@ -70,7 +70,7 @@ func (r *readings) count() (c events.Readings, err error) {
 	if err := r.WhylateReadings.Lookup(uint32(0), &each); err != nil {
 		return c, fmt.Errorf("count readings of the clock: %w", err)
 	}
-	c.FromNS, c.ToNS = r.from, r.until()
+	c.FromNS, c.ToNS = r.span()
 	var runs uint64
 	for _, x := range each {
 		runs += x.Runs

@@ -21,6 +21,7 @@ const (
 	functionMapWhylateInside = "whylate_inside"
 	functionMapWhylateStacks = "whylate_stacks"
 	functionProgWhylateCall  = "whylate_call"
+	functionVarClosing       = "closing"
 	functionVarGoid          = "goid"
 	functionVarUnended       = "unended"
 )
@@ -84,6 +85,7 @@ type functionMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type functionVariableSpecs struct {
+	Closing *ebpf.VariableSpec `ebpf:"closing"`
 	Goid    *ebpf.VariableSpec `ebpf:"goid"`
 	Unended *ebpf.VariableSpec `ebpf:"unended"`
 }
@@ -127,6 +129,7 @@ func (m *functionMaps) Close() error {
 //
 // It can be passed to loadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type functionVariables struct {
+	Closing *ebpf.Variable `ebpf:"closing"`
 	Goid    *ebpf.Variable `ebpf:"goid"`
 	Unended *ebpf.Variable `ebpf:"unended"`
 }

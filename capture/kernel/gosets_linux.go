@@ -109,6 +109,13 @@ func gcSites(w *watcher) (map[string][]site, error) {
 	return map[string][]site{gcProgWhylateBegin: begin, gcProgWhylateEnd: end}, err
 }
 
+// wrapper tells whether the compiler made a function that calls another one and does nothing
+// else: of a method value, or of a defer or go statement with arguments.
+func wrapper(name string) bool {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	return strings.HasSuffix(last, "-fm") || strings.HasPrefix(last, "deferwrap") || strings.HasPrefix(last, "gowrap")
+}
+
 // leaves is LEAVE in bpf/func.bpf.c.
 const leaves = 1 << 16
 
@@ -121,7 +128,7 @@ func functionSites(w *watcher) (map[string][]site, error) {
 	var begin, leave []site
 	var last error
 	for f := range b.Funcs() {
-		if !w.re.MatchString(f.Name) {
+		if !w.re.MatchString(f.Name) || wrapper(f.Name) {
 			continue
 		}
 		enter, err := b.Enter(f)

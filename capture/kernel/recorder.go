@@ -57,12 +57,16 @@ type Options struct {
 
 	// Func matches the functions whose calls [events.Func] records, 64 at most.
 	Func *regexp.Regexp
+
 	// Each is given every stretch that is written, and Interim, about once in Every, what the
 	// bursts have counted so far: both by one goroutine, until Recorder.Stop returns. They
 	// may be nil; they must not keep what they are given, and not be slow.
 	Each    func(*events.Stretch)
 	Interim func(*events.After)
 	Every   time.Duration
+	// Later: the sets beside [events.Sched] and [events.TCP] begin with Recorder.Begin: what
+	// they may take is for a part of a recording only.
+	Later bool
 	// Stay lets each set stay as long as it takes no more than its share, instead of
 	// removing it after some seconds.
 	Stay bool

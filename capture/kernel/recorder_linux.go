@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf/ringbuf"
@@ -33,17 +34,19 @@ const (
 
 // Recorder records one process until it is stopped or the file is full.
 type Recorder struct {
-	probes *probes
-	o      Options
-	head   events.Header
-	names  *names  // once they are needed
-	all    []burst // does not change when programs run
-	bursts []burst // those of them that were not concluded; of the reading goroutine
-	ring   *ringbuf.Reader
-	w      *events.Writer
-	done   chan struct{}
-	detach func() // runs once
-	stop   func() // runs once
+	probes   *probes
+	o        Options
+	head     events.Header
+	names    *names      // once they are needed
+	all      []burst     // does not change when programs run
+	bursts   []burst     // those of them that were not concluded; of the reading goroutine
+	begun    atomic.Bool // Begin was called, or is not awaited; attached: what it asks for was done
+	attached bool
+	ring     *ringbuf.Reader
+	w        *events.Writer
+	done     chan struct{}
+	detach   func() // runs once
+	stop     func() // runs once
 
 	// What follows belongs to detach and the reading goroutine, once done is closed to stop.
 	after events.After
@@ -104,20 +107,45 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 		r.bursts = open
 		return explain(err)
 	}
+	r.bursts = open
+	r.begun.Store(!o.Later)
+	r.attach(missing, func(b burst) bool { return !o.Later || b.name() == events.TCP })
+	r.attached = !o.Later
 	sets := []string{events.Sched}
-	for _, b := range open {
-		if err := b.attach(); err != nil {
-			r.probes.meter.cost(b.programs()) // which forgets them
-			missing(b.name(), errors.Join(err, b.close()))
-			continue
-		}
-		r.bursts, sets = append(r.bursts, b), append(sets, b.name())
+	for _, b := range r.bursts {
+		sets = append(sets, b.name())
 	}
 	r.all = slices.Clone(r.bursts)
 	r.head = header(pid, sets)
 	r.w, err = events.NewWriter(o.W, r.head, cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes))
 	return err
 }
+
+// attach begins some of the bursts; those that cannot be are missing.
+func (r *Recorder) attach(missing func(name string, err error), which func(burst) bool) {
+	left := r.bursts[:0]
+	for _, b := range r.bursts {
+		if !which(b) {
+			left = append(left, b)
+			continue
+		}
+		if err := b.attach(); err != nil {
+			r.probes.meter.cost(b.programs()) // which forgets them
+			missing(b.name(), errors.Join(err, b.close()))
+			continue
+		}
+		left = append(left, b)
+	}
+	clear(r.bursts[len(left):])
+	r.bursts = left
+}
+
+// Begin begins the sets that Options.Later keeps, within a twentieth of a second. It may be called again and from any goroutine.
+func (r *Recorder) Begin() { r.begun.Store(true) }
+
+// Missing are the sets of probes that were asked for and could not be made ready, as in
+// After. The caller must not change it, nor call it after Stop.
+func (r *Recorder) Missing() []events.Missing { return r.after.Missing }
 
 // Header is that of the file. The caller must not change it.
 func (r *Recorder) Header() events.Header { return r.head }
@@ -297,6 +325,12 @@ func (r *Recorder) readAll() error {
 		case wait > rest && rec.Remaining == 0:
 			time.Sleep(rest)
 		case wait <= 0: // even if there is always more
+			if r.begun.Load() && !r.attached {
+				r.attached = true
+				r.attach(func(name string, err error) {
+					r.counted.Missing = append(r.counted.Missing, events.Missing{Probes: name, Why: reason(err).Error()})
+				}, func(b burst) bool { return b.name() != events.TCP })
+			}
 			r.look(false)
 			if r.o.Interim != nil && !time.Now().Before(interim) {
 				interim = interim.Add(max(r.o.Every, period))

@@ -179,7 +179,8 @@ func (c *connections) result(a *events.After) error {
 		return err
 	}
 	c.find(list)
-	r := &events.Connections{FromNS: c.from, ToNS: c.until(), Others: c.others, OtherResets: c.resets}
+	from, to := c.span()
+	r := &events.Connections{FromNS: from, ToNS: to, Others: c.others, OtherResets: c.resets}
 	var lost uint64
 	if err := c.WhylateLost.Lookup(uint32(0), &lost); err != nil {
 		return fmt.Errorf("count what connections sent again: %w", err)

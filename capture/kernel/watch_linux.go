@@ -246,7 +246,8 @@ func (w *watcher) due() bool {
 
 // burst is what is the same in each result.
 func (w *watcher) burst() (b events.Burst, err error) {
-	b = events.Burst{FromNS: w.from, ToNS: w.until(), HitNS: int64(w.hitNS), Short: w.short.Load()}
+	b = events.Burst{HitNS: int64(w.hitNS), Short: w.short.Load()}
+	b.FromNS, b.ToNS = w.span()
 	b.Hits, b.Lost, err = w.counts()
 	return b, err
 }
@@ -261,8 +262,20 @@ func (w *watcher) programs() (list []program) {
 	return list
 }
 
+// detach removes the probes; what the programs see from here on counts as hits only.
+func (w *watcher) detach() error {
+	var err error
+	if v := w.coll.Variables[functionVarClosing]; v != nil {
+		w.ask(func() bool {
+			err = v.Set(uint64(1))
+			return false
+		})
+	}
+	return errors.Join(err, w.links.detach())
+}
+
 func (w *watcher) close() (err error) {
-	_ = w.detach() // who called it has the error
+	_ = w.links.detach() // who called it has the error
 	if w.ring != nil {
 		err = errors.Join(err, w.ring.Close())
 	}

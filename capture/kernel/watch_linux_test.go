@@ -306,6 +306,9 @@ func TestCallsOfAFunctionThatAlwaysRuns(t *testing.T) {
 		if len(ended) != goroutines || f.Lost != 0 || f.Calls != int64(len(got.Calls)) {
 			t.Errorf("%d goroutines, %+v, %d calls", len(ended), f, len(got.Calls))
 		}
+		if f.Unended != 0 {
+			t.Errorf("%d calls are said not to have returned", f.Unended)
+		}
 		// Each call hits twice, but while probes come and go.
 		near(t, "twice the calls", 2*f.Calls, f.Hits, 0.2, 4*goroutines)
 	}
@@ -333,6 +336,47 @@ func TestCallsThatDoNotReturn(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
+}
+
+// Who waits with the probes has none, and then all.
+func TestProbesThatBeginLater(t *testing.T) {
+	needEBPF(t)
+	p := run(t, built(t, "gotarget"))
+	rec := record(t, p.pid(), Options{Sets: []string{events.Func, events.Clock, events.TCP}, Func: regexp.MustCompile(`^main\.handle$`), share: much, Later: true})
+	p.do("handle", 10, 100_000)
+	rec.r.Begin()
+	eventually(t, "the probes are there", func() bool { return p.do("handle", 1, 100_000) != nil && rec.r.begun.Load() && hits(t, rec) > 0 })
+	before := monotonic()
+	p.do("handle", 10, 100_000)
+	got := rec.stop()
+	f := got.After.Func
+	if f == nil || got.After.Readings == nil || got.After.TCP == nil {
+		t.Fatalf("%+v", got.After)
+	}
+	late := 0
+	for _, c := range got.Calls {
+		if c.From >= before {
+			late++
+		}
+	}
+	if late != 10 || f.FromNS > before || f.FromNS <= got.After.TCP.FromNS || got.After.Readings.FromNS <= got.After.TCP.FromNS {
+		t.Errorf("%d of 10 calls, %+v", late, f)
+	}
+}
+
+// hits are those of the first burst that counts any.
+func hits(t *testing.T, rec *recording) (n int64) {
+	for _, b := range rec.r.all {
+		if w, ok := b.(*watcher); ok {
+			w.ask(func() bool {
+				var err error
+				n, _, err = w.counts()
+				fatal(t, err)
+				return false
+			})
+		}
+	}
+	return n
 }
 
 // A file that is full ends the calls, too, and says how many are not in it.
@@ -416,6 +460,16 @@ func TestWhatAProbeTakesIsMeasured(t *testing.T) {
 				t.Error("it is the first thread")
 			}
 		})
+	}
+}
+
+func TestFunctionsThatTheCompilerMadeAreNotMeant(t *testing.T) {
+	for name, want := range map[string]bool{
+		"main.handle": false, "main.main.func1": false, "main.(*server).sleep-fm": true, "main.(*server).sleep.deferwrap1": true, "main.run.gowrap2": true, "main.deferred": false,
+	} {
+		if wrapper(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
 	}
 }
 
