@@ -19,6 +19,12 @@ func Start(int, Options) (*Recorder, error) { return nil, errOther }
 // Stop fails with ErrUnsupported.
 func (*Recorder) Stop() (events.After, error) { return events.After{}, errOther }
 
+// Begin does nothing.
+func (*Recorder) Begin() {}
+
+// Missing are none.
+func (*Recorder) Missing() []events.Missing { return nil }
+
 // Header is empty.
 func (*Recorder) Header() events.Header { return events.Header{} }
 
