@@ -10,7 +10,6 @@ import (
 
 	"github.com/whylate/whylate/cause"
 	_ "github.com/whylate/whylate/cause/all" // the catalogue
-	"github.com/whylate/whylate/internal/version"
 	"github.com/whylate/whylate/report"
 )
 
@@ -20,6 +19,14 @@ func newCauses() *cobra.Command {
 		Use:   "causes [ID]",
 		Short: "List the catalogue of causes, or explain one",
 		Args:  args(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: func(_ *cobra.Command, a []string, _ string) (ids []cobra.Completion, _ cobra.ShellCompDirective) {
+			for _, e := range cause.Entries() {
+				if len(a) == 0 {
+					ids = append(ids, cobra.CompletionWithDesc(e.ID, e.Title))
+				}
+			}
+			return ids, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if markdown {
 				if len(a) > 0 {
@@ -70,16 +77,4 @@ func explain(w io.Writer, e *cause.Entry) {
 		fmt.Fprintf(w, "  - %s\n", f)
 	}
 	fmt.Fprintf(w, "\nverify\n  %s\n", e.Verify)
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprintf(cmd.OutOrStdout(), "whylate %s\n", version.String())
-			return nil
-		},
-	}
 }

@@ -27,6 +27,12 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [NAME...]",
 		Short: "Diagnose a planted incident, end to end, with nothing to install",
+		ValidArgsFunction: func(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+			for _, s := range demo.All() {
+				names = append(names, s.Name)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 		Long: `Start a small service with one planted cause of lateness, put it under load, and
 diagnose it. The verdict is checked against what was planted: exit code 3 (or that
 of the planted verdict) if it is right, 1 if it is not.

@@ -12,6 +12,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode"
@@ -108,6 +109,8 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"causes cpu-hog gc-assist",
 		"causes --markdown cpu-hog",
 		"version x",
+		"version -o xml",
+		"man",
 		"demo no-such-demo",
 		"demo -o xml",
 		"demo --for 0s",
@@ -454,7 +457,7 @@ func TestCausesListsAndExplainsTheCatalogue(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	code, stdout, stderr := whylate(t, "version")
-	if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "whylate ") || strings.Count(stdout, "\n") != 1 {
+	if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "whylate ") || !strings.Contains(stdout, "built with "+runtime.Version()) || !strings.Contains(stdout, evidence.Schema) {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

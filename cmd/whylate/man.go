@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/whylate/whylate/internal/version"
+)
+
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIRECTORY",
+		Short: "Write the manual pages",
+		Long: `Write a manual page for each command into DIRECTORY, which is made if it is not
+there: whylate.1, whylate-diagnose.1 and so on.
+
+  whylate man ~/.local/share/man/man1 && man whylate-diagnose`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			if err := os.MkdirAll(a[0], 0o755); err != nil {
+				return err
+			}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true // it has the day of today
+			h := doc.GenManHeader{Title: "WHYLATE", Section: "1", Source: "whylate " + version.String(), Manual: "Why was this Go request late?"}
+			if err := doc.GenManTree(root, &h, a[0]); err != nil {
+				return fmt.Errorf("write manual pages: %w", err)
+			}
+			return nil
+		},
+	}
+}
