@@ -185,7 +185,7 @@ func TestConnectionsOfOthersLeaveTheTable(t *testing.T) {
 	needEBPF(t)
 	other := spawn(t, -1, nil, "pong", "1")
 	other.line()
-	const room, n = 64, 200
+	const room, n = 64, 100
 	rec := record(t, other.pid(), Options{Sets: []string{events.TCP}, connections: room})
 	l := listen(t, "tcp4")
 	for range n {

@@ -146,7 +146,7 @@ func New(a *blame.Attribution, v *cause.Verdict, o Options) *Recording {
 		return r
 	}
 	r.Class = a.Found().Roles[v.Role.Role].Name
-	c := &collector{a: a, t: t, r: r, frames: map[Frame]int{}, leaves: map[leafID]int{}, claimed: v.Claimed(cause.TailContrast)}
+	c := &collector{a: a, t: t, r: r, frames: map[Frame]int{}, stacks: map[gotrace.StackID][]int{}, leaves: map[leafID]int{}, claimed: v.Claimed(cause.TailContrast)}
 	if len(c.claimed) == 0 {
 		c.claimed = v.Claimed(cause.LevelContrast)
 	}
@@ -174,6 +174,7 @@ type collector struct {
 	t       *timeline.Timeline
 	r       *Recording
 	frames  map[Frame]int
+	stacks  map[gotrace.StackID][]int
 	leaves  map[leafID]int
 	claimed map[blame.KeyID]string
 	of      []leafID // the leaves' own
@@ -258,11 +259,16 @@ func (c *collector) frame(f Frame) int {
 	return n
 }
 
-// stack is one of the trace's, the outermost first.
-func (c *collector) stack(id gotrace.StackID) (out []int) {
+// stack is one of the trace's, the outermost first: many steps and leaves share it.
+func (c *collector) stack(id gotrace.StackID) []int {
+	if out, ok := c.stacks[id]; ok {
+		return out
+	}
+	var out []int
 	for _, f := range slices.Backward(c.t.Stacks.Frames(id)) {
 		out = append(out, c.frame(Frame{f.Func, f.File, f.Line}))
 	}
+	c.stacks[id] = out
 	return out
 }
 
