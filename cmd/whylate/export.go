@@ -104,8 +104,15 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// toFile writes a file that is there when it is whole.
+// toFile writes a file that is there when it is whole; a device or a pipe is written to.
 func toFile(name string, write func(io.Writer) error) (err error) {
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".whylate-*")
 	if err != nil {
 		return err

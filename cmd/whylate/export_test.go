@@ -20,6 +20,12 @@ func TestExportWritesAWholeFileOrNone(t *testing.T) {
 	if code, stdout, _ := whylate(t, "export", healthyTrace, "--to", "csv"); code != exitOK || !strings.HasPrefix(stdout, "request,endpoint,") {
 		t.Errorf("exit %d, %.100q", code, stdout)
 	}
+	if code, _, stderr := whylate(t, "export", healthyTrace, "--to", "csv", "-o", "/dev/null"); code != exitOK {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	if st, err := os.Stat("/dev/null"); err != nil || st.Mode().IsRegular() {
+		t.Errorf("it is a file now: %v, %v", st, err)
+	}
 	for _, bad := range []string{filepath.Join(dir, "none", "x"), dir} {
 		if code, _, stderr := whylate(t, "export", healthyTrace, "--to", "csv", "-o", bad); code != exitFailure || !strings.HasPrefix(stderr, "whylate: ") {
 			t.Errorf("%s: exit %d, %q", bad, code, stderr)
