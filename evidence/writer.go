@@ -44,6 +44,9 @@ type Writer struct {
 // The caller ends it with Close or with Abort. Until then its bytes are in a
 // temporary file in the same folder, which only the owner may read.
 func Create(path string) (*Writer, error) {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // a device would be replaced
+		return nil, fmt.Errorf("create incident %s: it is there, and no regular file", path)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
 	if err != nil {
 		return nil, fmt.Errorf("create incident %s: %w", path, nameless(err))

@@ -340,3 +340,13 @@ func TestAMemberIsAddedToAnIncidentThatExists(t *testing.T) {
 		t.Errorf("manifest %+v", m)
 	}
 }
+
+func TestADeviceIsNotReplaced(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{os.DevNull, dir} {
+		if w, err := Create(path); err == nil || !strings.Contains(err.Error(), "no regular file") {
+			w.Abort()
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
