@@ -44,7 +44,7 @@ type Writer struct {
 // The caller ends it with Close or with Abort. Until then its bytes are in a
 // temporary file in the same folder, which only the owner may read.
 func Create(path string) (*Writer, error) {
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // a device would be replaced
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() && !st.IsDir() { // a device would be replaced
 		return nil, fmt.Errorf("create incident %s: it is there, and no regular file", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")

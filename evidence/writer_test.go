@@ -342,11 +342,11 @@ func TestAMemberIsAddedToAnIncidentThatExists(t *testing.T) {
 }
 
 func TestADeviceIsNotReplaced(t *testing.T) {
-	dir := t.TempDir()
-	for _, path := range []string{os.DevNull, dir} {
-		if w, err := Create(path); err == nil || !strings.Contains(err.Error(), "no regular file") {
-			w.Abort()
-			t.Errorf("%s: %v", path, err)
-		}
+	w, err := Create(os.DevNull)
+	if err == nil {
+		w.Abort()
+	}
+	if err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("%v", err)
 	}
 }

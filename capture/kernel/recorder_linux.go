@@ -140,7 +140,8 @@ func (r *Recorder) attach(missing func(name string, err error), which func(burst
 	r.bursts = left
 }
 
-// Begin begins the sets that Options.Later keeps, within a twentieth of a second. It may be called again and from any goroutine.
+// Begin begins the sets that Options.Later keeps, within a twentieth of a second. It may be
+// called again and from any goroutine.
 func (r *Recorder) Begin() { r.begun.Store(true) }
 
 // Missing are the sets of probes that were asked for and could not be made ready, as in
