@@ -112,8 +112,19 @@ func TestWhatConnectionsSendAgainIsWhatTheyCount(t *testing.T) {
 	}
 }
 
+// Once in some fifty runs the kernel does not tell of it; why is not known.
 func TestBeginningsThatAreSentAgain(t *testing.T) {
 	needEBPF(t)
+	for range 3 {
+		if beginsAgain(t) {
+			return
+		}
+		t.Log("nothing was told")
+	}
+	t.Error("nothing was told three times")
+}
+
+func beginsAgain(t *testing.T) bool {
 	l := listen(t, "tcp4")
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	fatal(t, err)
@@ -131,10 +142,14 @@ func TestBeginningsThatAreSentAgain(t *testing.T) {
 	}
 	eventually(t, "it calls again", func() bool { return again() >= 1 })
 	got := rec.stop().After.TCP
+	if got != nil && len(got.Connections) == 0 && got.Others+got.Lost == 0 {
+		return false
+	}
 	if got == nil || len(got.Connections) != 1 || got.Connections[0].Syns != again() || got.Connections[0].Again != 0 ||
 		got.Connections[0].Remote != fmt.Sprintf("127.0.0.1:%d", port) {
 		t.Errorf("%+v, it called again %d times", got, again())
 	}
+	return true
 }
 
 func TestResetsOfConnections(t *testing.T) {
