@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,24 +15,14 @@ import (
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/need"
 	"github.com/whylate/whylate/report"
 )
-
-func needEBPF(t *testing.T) {
-	t.Helper()
-	if err := kernel.Check(); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "ebpf") {
-			t.Fatalf("WHYLATE_REQUIRE lists ebpf: %v", err)
-		}
-		fmt.Fprintf(os.Stderr, "SKIPPED-EBPF %s: %v\n", t.Name(), err)
-		t.Skip(err)
-	}
-}
 
 // Where the kernel lets us, a recording holds scheduling events that cover its trace and
 // know its threads; a diagnosis uses them, and they do not spoil the sums.
 func TestARecordingHoldsTheSchedulingEventsOfItsThreads(t *testing.T) {
-	needEBPF(t)
+	need.Feature(t, "ebpf", kernel.Check())
 	s := dependencytest.Redis(t)
 	target := openShop(t, "redis", s.Addr)
 	record := func(o RecordOptions) string {
@@ -83,7 +72,7 @@ func TestARecordingHoldsTheSchedulingEventsOfItsThreads(t *testing.T) {
 
 // Calls that probes saw are the requests, also of a file, unless the user says otherwise.
 func TestCallsOfANamedFunctionAreTheRequests(t *testing.T) {
-	needEBPF(t)
+	need.Feature(t, "ebpf", kernel.Check())
 	s := dependencytest.Redis(t)
 	target := openShop(t, "redis", s.Addr)
 	file := filepath.Join(t.TempDir(), "shop.whylate")
@@ -121,7 +110,7 @@ func TestCallsOfANamedFunctionAreTheRequests(t *testing.T) {
 // A process that has no endpoint gets the kernel's evidence, and what could not be recorded
 // of what was asked for is said.
 func TestAProcessWithoutAnEndpointIsProbed(t *testing.T) {
-	needEBPF(t)
+	need.Feature(t, "ebpf", kernel.Check())
 	file := filepath.Join(t.TempDir(), "own.whylate")
 	stop := make(chan struct{})
 	defer close(stop)

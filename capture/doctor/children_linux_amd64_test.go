@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/whylate/whylate/internal/need"
 	"github.com/whylate/whylate/internal/novdso"
 )
 
@@ -127,7 +128,7 @@ func start(t *testing.T, program, group string, cpus int, env []string, arg ...s
 			}
 			return fakeCPUs(cpus)(pid)
 		})
-		need(t, "ptrace", err)
+		need.Feature(t, "ptrace", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -221,12 +222,12 @@ func quotaGroup(t *testing.T, parent string, cpus float64) string {
 	g := cgroups(files{os.DirFS("/")}, "self")
 	if parent == "" {
 		if len(g.list) == 0 {
-			need(t, "cgroup", errors.New(g.hidden))
+			need.Feature(t, "cgroup", errors.New(g.hidden))
 		}
 		parent = g.list[0].Path
 	}
 	dir := filepath.Join(parent, fmt.Sprintf("whylate-doctor-%d-%d", os.Getpid(), len(parent)))
-	need(t, "cgroup", os.Mkdir(dir, 0o755))
+	need.Feature(t, "cgroup", os.Mkdir(dir, 0o755))
 	t.Cleanup(func() {
 		if err := os.Remove(dir); err != nil {
 			t.Error(err)
@@ -239,7 +240,7 @@ func quotaGroup(t *testing.T, parent string, cpus float64) string {
 	if g.version == 2 {
 		file, text = "cpu.max", text+" 100000"
 	}
-	need(t, "cgroup", os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
+	need.Feature(t, "cgroup", os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
 	return dir
 }
 
@@ -348,7 +349,7 @@ func TestTheClockIsJudgedByWhatItCosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		need(t, "ptrace", launch(c, meddle))
+		need.Feature(t, "ptrace", launch(c, meddle))
 		text, err := io.ReadAll(out)
 		if err := errors.Join(err, c.Wait()); err != nil {
 			t.Fatal(err)
@@ -362,7 +363,7 @@ func TestTheClockIsJudgedByWhatItCosts(t *testing.T) {
 		t.Errorf("without the vDSO: %+v", x)
 	}
 	if source := row(plain.Clock.Rows, "clocksource"); source.State != OK {
-		need(t, "vdso", fmt.Errorf("the clock source here is %s", source.Value))
+		need.Feature(t, "vdso", fmt.Errorf("the clock source here is %s", source.Value))
 	}
 	if x := row(plain.Clock.Rows, "cost"); x.State != OK || !strings.Contains(x.Why, "not in the target") {
 		t.Errorf("with the vDSO: %+v", x)
@@ -375,7 +376,7 @@ func TestTheClockIsJudgedByWhatItCosts(t *testing.T) {
 // A user without privileges sees what is open, and why the rest is not.
 func TestAnotherUsersProcess(t *testing.T) {
 	if os.Geteuid() != 0 {
-		need(t, "root", errors.New("only root can become somebody else"))
+		need.Feature(t, "root", errors.New("only root can become somebody else"))
 	}
 	dir, err := os.MkdirTemp("", "whylate-doctor") // unlike t.TempDir's, made open below
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // A main thread that is bound to a CPU, as by runtime.LockOSThread in main, does not bind the process.
 func TestTheCPUsOfAProcessAreThoseOfAllItsThreads(t *testing.T) {
-	need(t, "two CPUs", runtime.NumCPU() > 1, "this process may use only one")
+	needs(t, "two CPUs", runtime.NumCPU() > 1, "this process may use only one")
 	for _, c := range []struct {
 		what string
 		want func(all int) int

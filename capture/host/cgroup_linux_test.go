@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/internal/cgroup"
+	"github.com/whylate/whylate/internal/need"
 )
 
 // tree makes files below a temporary folder: the path, then its text.
@@ -127,10 +128,10 @@ func TestAnAncestorThatThrottlesIsSeen(t *testing.T) {
 	c := start(t, "spin 1 60", nil)
 	c.line()
 	folder, path, err := limited(t)
-	need(t, "cgroup", err == nil, fmt.Sprint(err))
+	need.Feature(t, "cgroup", err)
 	t.Cleanup(func() { _ = c.cmd.Process.Kill(); _ = c.cmd.Wait() })
 	err = os.WriteFile(folder+"/cgroup.procs", []byte(strconv.Itoa(c.pid)), 0o644)
-	need(t, "cgroup", err == nil, fmt.Sprint(err))
+	need.Feature(t, "cgroup", err)
 	rec := record(t, c.pid)
 	c.next()
 	c.line()

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 // childEnv makes the test binary one of the processes below: a word and its arguments.
@@ -337,15 +339,11 @@ func (c *child) next() {
 	}
 }
 
-// need skips a test for lack of a feature, or fails it where the feature is required.
-func need(t testing.TB, feature string, ok bool, why string) {
+// needs skips a test for lack of a feature, or fails it where the feature is required.
+func needs(t testing.TB, feature string, ok bool, why string) {
 	t.Helper()
-	switch {
-	case ok:
-	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), feature):
-		t.Fatalf("WHYLATE_REQUIRE lists %s: %s", feature, why)
-	default:
-		t.Skipf("NOT TESTED, no %s: %s", feature, why)
+	if !ok {
+		need.Feature(t, feature, errors.New(why))
 	}
 }
 

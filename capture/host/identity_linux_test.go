@@ -46,7 +46,7 @@ func TestSameTellsAProcessFromAnother(t *testing.T) {
 
 // In a pid namespace the process knows its threads by other ids than we do.
 func TestThreadsAreComparedInThePIDNamespaceOfTheProcess(t *testing.T) {
-	need(t, "root", os.Geteuid() == 0, "only root makes pid namespaces")
+	needs(t, "root", os.Geteuid() == 0, "only root makes pid namespaces")
 	c := start(t, "sleep 20", func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	})
@@ -141,7 +141,7 @@ func TestAnInheritedSocketBelongsToTheYoungerProcess(t *testing.T) {
 
 // Nobody is told that the process of another user is none of this machine.
 func TestTheListenersOfAnotherUserAreNotSaidToBeMissing(t *testing.T) {
-	need(t, "root", os.Geteuid() == 0, "only root can be another user")
+	needs(t, "root", os.Geteuid() == 0, "only root can be another user")
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

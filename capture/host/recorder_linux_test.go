@@ -371,7 +371,7 @@ func TestAProgramThatIsNotGoIsRecordedAllTheSame(t *testing.T) {
 
 // What only the owner of a process may read is missing; the rest is recorded.
 func TestAProcessOfAnotherUserIsRecordedAsFarAsItMayBe(t *testing.T) {
-	need(t, "root", os.Geteuid() == 0, "only root can be another user")
+	needs(t, "root", os.Geteuid() == 0, "only root can be another user")
 	target := start(t, "sleep 2", nil)
 	target.line()
 	c := start(t, fmt.Sprintf("record %d", target.pid), func(cmd *exec.Cmd) {

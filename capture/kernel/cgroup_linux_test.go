@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/internal/cgroup"
+	"github.com/whylate/whylate/internal/need"
 )
 
 // group is a cgroup of the test's own with a CPU quota.
@@ -25,7 +26,7 @@ type group struct {
 func newGroup(t testing.TB, quotaMS int) *group {
 	t.Helper()
 	g, err := makeGroup(t)
-	need(t, "cgroup", err)
+	need.Feature(t, "cgroup", err)
 	t.Cleanup(func() { _ = os.Remove(g.dir) }) // after the end of whoever is in there
 	quota := strconv.Itoa(quotaMS * 1000)
 	if g.v2 {

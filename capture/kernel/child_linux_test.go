@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +18,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 // childEnv makes the test binary one of the processes below: a word and its arguments.
@@ -360,23 +361,9 @@ func fatal(t testing.TB, err error) {
 	}
 }
 
-// need skips a test, loudly, where a feature is missing, and fails it if the feature is
-// listed in WHYLATE_REQUIRE.
-func need(t testing.TB, feature string, err error) {
-	t.Helper()
-	switch {
-	case err == nil:
-	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), feature):
-		t.Fatalf("WHYLATE_REQUIRE lists %s: %v", feature, err)
-	default:
-		fmt.Fprintf(os.Stderr, "SKIPPED-%s %s: %v\n", strings.ToUpper(feature), t.Name(), err)
-		t.Skip(err)
-	}
-}
-
 var checkOnce = sync.OnceValue(Check)
 
 func needEBPF(t testing.TB) {
 	t.Helper()
-	need(t, "ebpf", checkOnce())
+	need.Feature(t, "ebpf", checkOnce())
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 // compiler is the one that the committed programs were made with. Another one may make
@@ -39,7 +41,7 @@ func haveCompiler() error {
 }
 
 func TestTheCommittedProgramsAreThoseOfTheSource(t *testing.T) {
-	need(t, "clang", haveCompiler())
+	need.Feature(t, "clang", haveCompiler())
 	src, err := os.ReadFile("gen.go")
 	fatal(t, err)
 	lines := regexp.MustCompile(`(?m)^//go:generate go (run \S+) (.*)$`).FindAllSubmatch(src, -1)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/internal/need"
 )
 
 // recording is a recording into memory.
@@ -244,7 +245,7 @@ func onDisk(t testing.TB) string {
 	if unix.Major(st.Dev) == 0 {
 		err = fmt.Errorf("the file system of %s has no device; TMPDIR may name one that has", dir)
 	}
-	need(t, "disk", err)
+	need.Feature(t, "disk", err)
 	return filepath.Join(dir, "file")
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/internal/need"
 	"github.com/whylate/whylate/internal/novdso"
 )
 
@@ -83,7 +84,7 @@ func (p *running) do(what string, args ...int) []int {
 func needGCC(t *testing.T) {
 	t.Helper()
 	_, err := exec.LookPath("gcc")
-	need(t, "gcc", err)
+	need.Feature(t, "gcc", err)
 }
 
 // much is a share that no test takes.

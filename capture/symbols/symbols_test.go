@@ -15,25 +15,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-)
 
-// need skips a test loudly if something is not here, unless WHYLATE_REQUIRE lists it.
-func need(t testing.TB, feature string, err error) {
-	t.Helper()
-	switch {
-	case err == nil:
-	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), feature):
-		t.Fatalf("WHYLATE_REQUIRE lists %s: %v", feature, err)
-	default:
-		fmt.Fprintf(os.Stderr, "SKIPPED-%s %s: %v\n", strings.ToUpper(feature), t.Name(), err)
-		t.Skip(err)
-	}
-}
+	"github.com/whylate/whylate/internal/need"
+)
 
 func needTool(t testing.TB, name string) {
 	t.Helper()
 	_, err := exec.LookPath(name)
-	need(t, name, err)
+	need.Feature(t, name, err)
 }
 
 func fatal(t testing.TB, err error) {
@@ -229,7 +218,7 @@ func TestFunctionsOfOlderToolchains(t *testing.T) {
 				out, err := exec.Command("go", "env", "GOMODCACHE").Output()
 				fatal(t, err)
 				_, err = os.Stat(filepath.Join(strings.TrimSpace(string(out)), "golang.org", "toolchain@v0.0.1-"+c.version+"."+runtime.GOOS+"-"+runtime.GOARCH))
-				need(t, "toolchains", err)
+				need.Feature(t, "toolchains", err)
 			}
 			for _, flags := range [][]string{nil, {"-buildmode=pie"}} {
 				file := build(t, true, env, flags...)

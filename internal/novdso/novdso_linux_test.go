@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	_ "unsafe" // for go:linkname
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 // vdsoEnv makes the test binary say whether it found the vDSO.
@@ -41,13 +42,7 @@ func TestAProcessWithoutTheVDSODoesNotFindIt(t *testing.T) {
 			cmd.Env = append(os.Environ(), vdsoEnv+"=1")
 			cmd.Stdout = &out
 			err := c.start(cmd)
-			if err != nil && !slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "ptrace") {
-				fmt.Fprintf(os.Stderr, "SKIPPED-PTRACE %s: %v\n", t.Name(), err)
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			need.Feature(t, "ptrace", err)
 			if err := cmd.Wait(); err != nil || out.String() != c.want {
 				t.Errorf("%q, %v", out.String(), err)
 			}

@@ -6,34 +6,19 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/whylate/whylate/capture/kernel"
+	"github.com/whylate/whylate/internal/need"
 )
 
-// needEBPF skips a test loudly where nothing can be recorded, unless WHYLATE_REQUIRE lists it.
-func needEBPF(t *testing.T) {
-	t.Helper()
-	err := kernel.Check()
-	switch {
-	case err == nil:
-	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "ebpf"):
-		t.Fatal(err)
-	default:
-		fmt.Fprintf(os.Stderr, "SKIPPED-EBPF %s: %v\n", t.Name(), err)
-		t.Skip(err)
-	}
-}
-
 func TestPagesOfAProcessThatWorks(t *testing.T) {
-	needEBPF(t)
+	need.Feature(t, "ebpf", kernel.Check())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 4 { // threads of this process that wait for each other
@@ -65,7 +50,7 @@ func TestPagesOfAProcessThatWorks(t *testing.T) {
 }
 
 func TestWhatIsNoGoProgramHasNoFunctions(t *testing.T) {
-	needEBPF(t)
+	need.Feature(t, "ebpf", kernel.Check())
 	sleep := exec.Command("sleep", "100")
 	if err := sleep.Start(); err != nil {
 		t.Fatal(err)
@@ -85,7 +70,7 @@ func TestWhatIsNoGoProgramHasNoFunctions(t *testing.T) {
 }
 
 func TestItEndsWithTheProcess(t *testing.T) {
-	needEBPF(t)
+	need.Feature(t, "ebpf", kernel.Check())
 	sleep := exec.Command("sleep", "0.5")
 	if err := sleep.Start(); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 // What WHYLATE_REQUIRE calls the servers.
@@ -26,17 +27,14 @@ const (
 	FeaturePostgres = "postgres"
 )
 
-// need skips a test, loudly, where a program is missing, and fails it if
-// WHYLATE_REQUIRE, a list with commas, says that it has to be there.
-func need(t testing.TB, feature, program string, found bool) {
+// needProgram skips a test, loudly, where a program is missing.
+func needProgram(t testing.TB, feature, program string, found bool) {
 	t.Helper()
-	switch {
-	case found:
-	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), feature):
-		t.Fatalf("WHYLATE_REQUIRE lists %s: there is no %s", feature, program)
-	default:
-		t.Skipf("NOT TESTED, no %s: there is no %s (apt-get install redis-server postgresql postgresql-contrib)", feature, program)
+	var err error
+	if !found {
+		err = fmt.Errorf("there is no %s (apt-get install redis-server postgresql postgresql-contrib)", program)
 	}
+	need.Feature(t, feature, err)
 }
 
 // start is how long a server may take to answer.
@@ -70,7 +68,7 @@ func port(t testing.TB) int {
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
-	need(t, FeatureRedis, "redis-server", err == nil)
+	needProgram(t, FeatureRedis, "redis-server", err == nil)
 	s := &Server{t: t}
 	n := port(t)
 	s.Addr = fmt.Sprintf("127.0.0.1:%d", n)
@@ -122,7 +120,7 @@ return 1`
 func Postgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	bin := postgresBin()
-	need(t, FeaturePostgres, "initdb", bin != "")
+	needProgram(t, FeaturePostgres, "initdb", bin != "")
 	dir, err := os.MkdirTemp("", "whylate-postgres-")
 	if err != nil {
 		t.Fatal(err)
