@@ -40,6 +40,8 @@ type AnalyseOptions struct {
 	NoKernel bool
 	// Check adds the closure of every attributed request to the diagnosis.
 	Check bool
+	// Detail, if not nil, has the diagnosis say what is known request by request.
+	Detail *detail.Options
 	// Guards and Timeline switch protections off; tests only.
 	Guards   blame.Guards
 	Timeline timeline.Options
@@ -63,27 +65,16 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if !in.Has(evidence.MemberTrace) {
 		return withoutTrace(in, o), nil
 	}
-	d, _, _, err := examine(in, o)
-	return d, err
+	return examine(in, o)
 }
 
-// Detail diagnoses an incident and returns what is known of it request by request, too.
-// The errors are those of Analyse, and [ErrNoTrace].
-func Detail(in *evidence.Incident, o AnalyseOptions, more detail.Options) (*report.Diagnosis, *detail.Recording, error) {
-	d, a, v, err := examine(in, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	return d, detail.New(a, v, more), nil
-}
-
-// examine is the way from an incident with a trace to a diagnosis, and what that was made of.
-func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, *blame.Attribution, *cause.Verdict, error) {
+// examine is the way from an incident with a trace to a diagnosis.
+func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error) {
 	begun := time.Now()
 	m := &in.Manifest
 	t, err := readTimeline(in, o)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	var hosts *host.Recording
 	var watch *events.Recording
@@ -109,7 +100,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, *blame
 	if o.Baseline != nil {
 		base, err := readTimeline(o.Baseline, o)
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("read the baseline: %w", err)
+			return nil, fmt.Errorf("read the baseline: %w", err)
 		}
 		then, _ := kernelEvents(o.Baseline, base) // what cannot be used is as if it were not there
 		f := request.Find(base, requestOptions(then, &o))
@@ -157,8 +148,11 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, *blame
 		c := a.Check()
 		d.Check = &report.Check{Requests: c.Requests, WorstNS: c.WorstNS, MaxDepth: a.Depth}
 	}
+	if o.Detail != nil {
+		d.Detail = detail.New(a, v, hosts, *o.Detail)
+	}
 	d.Cost.AnalyseS = time.Since(begun).Seconds()
-	return d, a, v, nil
+	return d, nil
 }
 
 // described is what an incident's manifest says of a diagnosis.

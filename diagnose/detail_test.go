@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/need"
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/report/detail"
 	"github.com/whylate/whylate/report/export"
@@ -27,11 +27,11 @@ func details(t *testing.T, path string) (*report.Diagnosis, *detail.Recording) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	d, r, err := Detail(in, AnalyseOptions{}, detail.Options{Paths: 20})
+	d, err := Analyse(in, AnalyseOptions{Detail: &report.PageDetail})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d, r
+	return d, d.Detail
 }
 
 // What is known of each request adds up to the diagnosis; a quarter of the incidents is
@@ -129,16 +129,11 @@ func python(t *testing.T) string {
 		name = s
 	}
 	out, err := exec.Command(name, "-c", "import duckdb, pandas, pyarrow, perfetto").CombinedOutput()
-	if err == nil {
-		return name
+	if err != nil {
+		err = fmt.Errorf("python with duckdb, pandas, pyarrow and perfetto: %w: %.200s", err, out)
 	}
-	err = fmt.Errorf("python with duckdb, pandas, pyarrow and perfetto: %w: %.200s", err, out)
-	if slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "readers") {
-		t.Fatalf("WHYLATE_REQUIRE lists readers: %v", err)
-	}
-	fmt.Fprintf(os.Stderr, "SKIPPED-READERS %s: %v\n", t.Name(), err)
-	t.Skip(err)
-	return ""
+	need.Feature(t, "readers", err)
+	return name
 }
 
 // The tools that people use read what is exported, and find in it what is there.

@@ -1,11 +1,12 @@
 // Package report turns a diagnosis into something a person or a program reads:
-// the terminal report and the JSON document of schema whylate.diagnosis/1.
+// the terminal report, a page of HTML, and the JSON document of schema whylate.diagnosis/1.
 package report
 
 import (
 	"time"
 
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/report/detail"
 )
 
 // Schema names the JSON document. Changes to it are additive only.
@@ -58,6 +59,9 @@ type Diagnosis struct {
 	Cost   Cost    `json:"cost"`
 	// Check is filled by --check.
 	Check *Check `json:"check,omitempty"`
+	// Detail is what is known request by request; nil if nobody asked for it, or there was
+	// no execution trace. It is no part of the JSON document.
+	Detail *detail.Recording `json:"-"`
 }
 
 // Target says what was recorded.

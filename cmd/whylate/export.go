@@ -70,13 +70,18 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 				return err
 			}
 			defer in.Close()
-			d, r, err := diagnose.Detail(in, diagnose.AnalyseOptions{SLO: slo, Request: request, NoHost: rec.noHost, NoKernel: rec.noKernel},
-				detail.Options{Paths: slowest})
+			d, err := diagnose.Analyse(in, diagnose.AnalyseOptions{
+				SLO: slo, Request: request, NoHost: rec.noHost, NoKernel: rec.noKernel, Detail: &detail.Options{Paths: slowest},
+			})
 			if err != nil {
 				return err
 			}
 			if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
 				complain(cmd.ErrOrStderr(), "a part of the recording is lost: "+d.Lost.Detail)
+			}
+			r := d.Detail
+			if r == nil {
+				return diagnose.ErrNoTrace
 			}
 			if len(r.Requests) == 0 {
 				return errors.New("no requests were found in the recording: there is nothing to export\nwhylate diagnose " + report.Quote(a[0]))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
@@ -30,13 +31,19 @@ type Recording struct {
 	// Requests are in order of their beginnings. Of a recording with more than 20,000 of them
 	// they are the slowest tenth and a sample of the others: see Request.Weight.
 	Requests []Request
+	// Whole: every request is slow, so that the leaves' excess is of all of a request's time.
+	Whole bool
 	// Leaves are what pieces of them are, Frames what stacks consist of.
 	Leaves []Leaf
 	Frames []Frame
-	// Paths are the ways of the slowest requests, the slowest first.
-	Paths []Path
-	// STW are the stops of the world, GC the mark phases of the collector.
-	STW, GC []Span
+	// Paths are the ways of the slowest requests, the slowest first; Usual that of one
+	// typical request of each of their endpoints that has one, if they were asked for.
+	Paths, Usual []Path
+	// STW are the stops of the world, GC the mark phases of the collector, Silences the
+	// times in which the operating system had stopped the process.
+	STW, GC, Silences []Span
+	// Host is what the operating system counted; none if it was not recorded.
+	Host []Series
 }
 
 // Request is one of them.
@@ -132,13 +139,18 @@ const MaxPaths = 200
 type Options struct {
 	// Paths is how many of the slowest requests are followed, at most MaxPaths.
 	Paths int
+	// Usual: a typical request of each of their endpoints is, too.
+	Usual bool
 }
 
 // New collects what is known of the requests that a verdict is about; of none if it found
-// none.
-func New(a *blame.Attribution, v *cause.Verdict, o Options) *Recording {
+// none. h is what the operating system told, nil if it was not recorded.
+func New(a *blame.Attribution, v *cause.Verdict, h *host.Recording, o Options) *Recording {
 	t := a.Timeline()
-	r := &Recording{DurationNS: int64(t.Duration()), StartNS: int64(t.Start), STW: spans(t, t.STW), GC: spans(t, t.GC)}
+	r := &Recording{
+		DurationNS: int64(t.Duration()), StartNS: int64(t.Start),
+		STW: spans(t, t.STW), GC: spans(t, t.GC), Silences: spans(t, t.Silences), Host: series(h, int64(t.Start), int64(t.End)),
+	}
 	if t.Wall != 0 {
 		r.Start = time.Unix(0, t.Wall-int64(t.WallAt-t.Start)).UTC()
 	}
@@ -150,9 +162,13 @@ func New(a *blame.Attribution, v *cause.Verdict, o Options) *Recording {
 	if len(c.claimed) == 0 {
 		c.claimed = v.Claimed(cause.LevelContrast)
 	}
+	r.Whole = v.Whole
 	c.requests(v.Role)
 	c.contrast(v.Role, v.Whole)
 	c.paths(v.Role, min(max(o.Paths, 0), MaxPaths))
+	if o.Usual {
+		c.usual(v.Role)
+	}
 	return r
 }
 
@@ -177,7 +193,8 @@ type collector struct {
 	stacks  map[gotrace.StackID][]int
 	leaves  map[leafID]int
 	claimed map[blame.KeyID]string
-	of      []leafID // the leaves' own
+	of      []leafID       // the leaves' own
+	at      map[string]int // the requests' places by their ids
 }
 
 // requests collects those of a population.
@@ -196,7 +213,7 @@ func (c *collector) requests(p *blame.Population) {
 	for _, i := range all {
 		f, at := c.found(i), &c.a.Requests[i]
 		c.r.Requests = append(c.r.Requests, Request{
-			ID: fmt.Sprintf("r%d", at.Request), Endpoint: c.endpoint(f.Endpoint), Goroutine: c.goid(f.Parts[len(f.Parts)-1].G),
+			ID: id(at.Request), Endpoint: c.endpoint(f.Endpoint), Goroutine: c.goid(f.Parts[len(f.Parts)-1].G),
 			StartNS: int64(f.Start() - c.t.Start), DurationNS: at.D, Band: band[i], InFlight: f.InFlight, Weight: c.a.Weight[i],
 			Pieces: c.pieces(at.Pieces, f.Endpoint),
 		})
@@ -321,19 +338,43 @@ func (c *collector) contrast(p *blame.Population, whole bool) {
 
 // paths follows the slowest requests of a population.
 func (c *collector) paths(p *blame.Population, n int) {
-	at := map[string]int{}
+	c.at = map[string]int{}
 	for i := range c.r.Requests {
-		at[c.r.Requests[i].ID] = i
+		c.at[c.r.Requests[i].ID] = i
 	}
 	for _, i := range p.Slowest(n) {
-		f := c.found(i)
-		path := Path{Request: at[fmt.Sprintf("r%d", c.a.Requests[i].Request)]}
-		for _, s := range c.a.Path(i) {
-			path.Steps = append(path.Steps, c.step(s, f.Endpoint))
-		}
-		c.r.Paths = append(c.r.Paths, path)
+		c.r.Paths = append(c.r.Paths, c.path(i))
 	}
 }
+
+// usual follows of each endpoint of the slowest requests the typical one that takes the
+// median of its typical ones.
+func (c *collector) usual(p *blame.Population) {
+	by := map[string][]int{}
+	for _, i := range p.Requests(p.Typical()) {
+		e := c.endpoint(c.found(i).Endpoint)
+		by[e] = append(by[e], i)
+	}
+	for _, x := range c.r.Paths {
+		e := c.r.Requests[x.Request].Endpoint
+		if list := by[e]; len(list) > 0 {
+			slices.SortStableFunc(list, func(x, y int) int { return cmp.Compare(c.a.Requests[x].D, c.a.Requests[y].D) })
+			c.r.Usual = append(c.r.Usual, c.path(list[len(list)/2]))
+			delete(by, e)
+		}
+	}
+}
+
+func (c *collector) path(i int) Path {
+	x := Path{Request: c.at[id(c.a.Requests[i].Request)]}
+	for _, s := range c.a.Path(i) {
+		x.Steps = append(x.Steps, c.step(s, c.found(i).Endpoint))
+	}
+	return x
+}
+
+// id is how findings call a request.
+func id(request int) string { return fmt.Sprintf("r%d", request) }
 
 func (c *collector) step(s blame.Step, endpoint int) Step {
 	g := &c.t.Gs[s.G]
