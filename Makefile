@@ -11,21 +11,35 @@ STRICT := set -euo pipefail;
 export GOWORK := off
 
 GO          ?= go
-MODULES     := . sdk incidents
+MODULES     := . sdk incidents ui
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Systems that the tests do not run on, but every package has to compile for.
 CROSS       := darwin/arm64 windows/arm64 linux/arm64
 
-.PHONY: help build demo test fmt vet lint cross unit e2e
+.PHONY: help build page screenshots demo test fmt vet lint cross unit e2e
 
 help:
 	@echo 'make build   bin/whylate, without cgo'
+	@echo 'make page    the HTML report'"'"'s program, of ui/report (needs npm)'
 	@echo 'make demo    build it and let it diagnose a planted fault'
 	@echo 'make test    gofmt, vet, staticcheck, other systems, tests under the race detector'
 	@echo 'make e2e     diagnose third-party programs (incidents/e2e.sh)'
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/whylate ./cmd/whylate
+
+# What the HTML report runs is committed; this makes it anew. npm gets the packages that
+# ui/package-lock.json names.
+page: ui/node_modules
+	GOWORK=off $(GO) generate ./report
+
+ui/node_modules: ui/package-lock.json
+	npm --prefix ui ci
+	touch $@
+
+# The pictures in README and docs, of three golden incidents.
+screenshots: ui/node_modules
+	WHYLATE_PICTURES="$(CURDIR)/docs/pictures" $(GO) test -count=1 -run Browser ./report
 
 # The demo diagnoses a fault it planted itself. Exit status 3 is that of a
 # diagnosis which named a cause; the demo gives it only if the cause is the planted one.
