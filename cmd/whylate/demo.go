@@ -47,7 +47,7 @@ again, 5 attempts in all. The exit code is 0 if every run counts and its verdict
 the planted one.`,
 		RunE: func(cmd *cobra.Command, a []string) error {
 			out := cmd.OutOrStdout()
-			if err := errors.Join(checkDuration(duration), checkOutput(output)); err != nil {
+			if err := errors.Join(checkDuration(duration), checkOutput(output, "text", "json")); err != nil {
 				return err
 			}
 			switch {

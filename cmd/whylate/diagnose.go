@@ -183,9 +183,10 @@ func checkDuration(d time.Duration) error {
 	return nil
 }
 
-func checkOutput(o string) error {
-	if o != "text" && o != "json" {
-		return usageError{fmt.Errorf("-o must be text or json, not %q", o)}
+func checkOutput(o string, formats ...string) error {
+	if !slices.Contains(formats, o) {
+		last := len(formats) - 1
+		return usageError{fmt.Errorf("-o must be %s or %s, not %q", strings.Join(formats[:last], ", "), formats[last], o)}
 	}
 	return nil
 }
@@ -255,16 +256,22 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 			if err != nil {
 				return err
 			}
-			if err := checkOutput(output); err != nil {
+			if err := checkOutput(output, "text", "json", "html"); err != nil {
 				return err
 			}
 			if slo < 0 {
 				return usageError{fmt.Errorf("--slo must not be negative")}
 			}
+			if output == "html" && isTerminal(cmd.OutOrStdout()) {
+				return usageError{errors.New("a page is nothing for a terminal: -o html > FILE.html, or whylate show FILE.whylate")}
+			}
 			o := diagnose.Options{
 				RecordOptions: record, Save: save, Fixed: cmd.Flags().Changed("for"),
 				Analysing: func() { p.say("analysing") },
 				Analyse:   diagnose.AnalyseOptions{SLO: slo, Check: check, NoHost: rec.noHost, NoKernel: rec.noKernel},
+			}
+			if output == "html" {
+				o.Analyse.Detail = &report.PageDetail
 			}
 			if expr != "" {
 				re, err := requestFunc(expr)
@@ -301,7 +308,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile")
 	fs.StringVar(&baseline, "baseline", "", "recording (`file`) of the same service when it was fine")
 	fs.StringVar(&expr, "request", "", "what a request is: `func=REGEXP`, the intervals in which such a function is on the stack")
-	fs.StringVarP(&output, "output", "o", "text", "text or json")
+	fs.StringVarP(&output, "output", "o", "text", "text, json or html")
 	fs.BoolVar(&check, "check", false, "verify that the leaves of every request add up to its duration")
 	return cmd
 }
@@ -331,8 +338,11 @@ func requestFunc(s string) (*regexp.Regexp, error) {
 }
 
 func print(w io.Writer, d *report.Diagnosis, output string) error {
-	if output == "json" {
+	switch output {
+	case "json":
 		return report.JSON(w, d)
+	case "html":
+		return report.HTML(w, d)
 	}
 	return report.Terminal(w, d, terminalOptions(w))
 }

@@ -28,7 +28,7 @@ program started here would choose. Linux only.
 Exit codes: 0 done, whatever was found; 1 PID cannot be examined; 2 usage.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := checkOutput(output, "text", "json"); err != nil {
 				return err
 			}
 			pid := 0

@@ -27,7 +27,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version, and how it was built",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := checkOutput(output, "text", "json"); err != nil {
 				return err
 			}
 			return printVersion(cmd.OutOrStdout(), about{version.Info(), []string{evidence.Schema, events.Schema, report.Schema}}, output)

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/whylate/whylate/diagnose"
+	"github.com/whylate/whylate/report"
+)
+
+func newShow() *cobra.Command {
+	var output, expr string
+	var slo time.Duration
+	var rec recordFlags
+	cmd := &cobra.Command{
+		Use:   "show FILE",
+		Short: "Open the report of a recording in a browser",
+		Long: `Analyse FILE, an incident (*.whylate) or a Go execution trace, and open its report in
+a browser: shares, causes, latency, what happened when, every wait of the slowest
+requests beside a typical one, and a flame graph of lateness. The page is one file that
+needs no network and asks none; -o keeps it.
+
+BROWSER, if it is set, is the command that opens it.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			switch {
+			case !diagnose.IsFile(a[0]):
+				return usageError{fmt.Errorf("%s is no file; show wants a recording: whylate record %s --save FILE.whylate", a[0], a[0])}
+			case slo < 0:
+				return usageError{errors.New("--slo must not be negative")}
+			case output == "-" && isTerminal(cmd.OutOrStdout()):
+				return usageError{errors.New("a page is nothing for a terminal: -o FILE.html")}
+			}
+			o := diagnose.AnalyseOptions{SLO: slo, NoHost: rec.noHost, NoKernel: rec.noKernel, Detail: &report.PageDetail}
+			if expr != "" {
+				re, err := requestFunc(expr)
+				if err != nil {
+					return usageError{err}
+				}
+				o.Request = re
+			}
+			d, err := diagnose.Run(cmd.Context(), a[0], diagnose.Options{Analyse: o})
+			if err != nil {
+				return err
+			}
+			write := func(w io.Writer) error { return report.HTML(w, d) }
+			if output == "-" {
+				return write(cmd.OutOrStdout())
+			}
+			if output != "" {
+				return toFile(output, write)
+			}
+			page, err := pageFile(a[0], write)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), page)
+			if err := openPage(page); err != nil {
+				complain(cmd.ErrOrStderr(), fmt.Sprintf("no browser can be opened here: %v\nwhylate show %s -o FILE.html", err, a[0]))
+			}
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&output, "output", "o", "", "write the page to this `file`, - for standard output, and open nothing")
+	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile, as for diagnose")
+	fs.StringVar(&expr, "request", "", "what a request is, as for diagnose: `func=REGEXP`")
+	rec.registerHost(fs)
+	return cmd
+}
+
+// notInName are characters that make a file's name hard to open somewhere.
+var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// pageFile writes the page of a recording to a folder of its own that only the user reads.
+// It stays there: the browser opens it when this process has ended.
+func pageFile(of string, write func(io.Writer) error) (string, error) {
+	dir, err := os.MkdirTemp("", "whylate-")
+	if err != nil {
+		return "", fmt.Errorf("make room for the page: %w", err)
+	}
+	name := strings.TrimSuffix(filepath.Base(of), ".whylate")
+	page := filepath.Join(dir, "whylate-"+notInName.ReplaceAllString(name, "_")+".html")
+	if err := toFile(page, write); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return page, nil
+}
+
+// openPage has a browser show a file.
+func openPage(page string) error {
+	var command []string
+	switch {
+	case os.Getenv("BROWSER") != "":
+		command = strings.Fields(os.Getenv("BROWSER"))
+	case runtime.GOOS == "darwin":
+		command = []string{"open"}
+	case runtime.GOOS == "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return errors.New("there is no screen (neither DISPLAY nor WAYLAND_DISPLAY is set)")
+	default:
+		command = []string{"xdg-open"}
+	}
+	if len(command) == 0 {
+		return errors.New("BROWSER is empty")
+	}
+	c := exec.Command(command[0], append(command[1:], page)...)
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Process.Release() // it is the user's now
+}
