@@ -15,6 +15,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/whylate/whylate/internal/output"
 )
 
 // Writer writes an incident. Members may be written concurrently: the trace
@@ -44,7 +46,11 @@ type Writer struct {
 // The caller ends it with Close or with Abort. Until then its bytes are in a
 // temporary file in the same folder, which only the owner may read.
 func Create(path string) (*Writer, error) {
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() && !st.IsDir() { // a device would be replaced
+	path, special, err := output.Resolve(path)
+	if err != nil {
+		return nil, fmt.Errorf("create incident: %w", err)
+	}
+	if special { // it would be replaced
 		return nil, fmt.Errorf("create incident %s: it is there, and no regular file", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")

@@ -350,3 +350,24 @@ func TestADeviceIsNotReplaced(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAnIncidentIsWrittenBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "a.whylate"), filepath.Join(dir, "b.whylate")
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink("a.whylate", link)); err != nil {
+		t.Skip(err)
+	}
+	w, err := Create(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if target, err := os.Readlink(link); err != nil || target != "a.whylate" {
+		t.Errorf("the link is %q, %v", target, err)
+	}
+	if _, err := Open(file, Options{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -15,13 +14,14 @@ import (
 
 	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/output"
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/report/detail"
 	"github.com/whylate/whylate/report/export"
 )
 
 func newExport() *cobra.Command {
-	var to, output, expr string
+	var to, file, expr string
 	var slo time.Duration
 	var slowest int
 	var rec recordFlags
@@ -62,7 +62,7 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 				}
 				request = re
 			}
-			if output == "-" && f.Binary && isTerminal(cmd.OutOrStdout()) {
+			if file == "-" && f.Binary && isTerminal(cmd.OutOrStdout()) {
 				return usageError{fmt.Errorf("%s is nothing for a terminal: -o FILE", f.Name)}
 			}
 			in, err := evidence.Open(a[0], evidence.Options{MaxTrace: diagnose.MaxTrace})
@@ -86,15 +86,15 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 			if len(r.Requests) == 0 {
 				return errors.New("no requests were found in the recording: there is nothing to export\nwhylate diagnose " + report.Quote(a[0]))
 			}
-			if output == "-" {
+			if file == "-" {
 				return f.Write(cmd.OutOrStdout(), r)
 			}
-			return toFile(output, func(w io.Writer) error { return f.Write(w, r) })
+			return output.File(file, func(w io.Writer) error { return f.Write(w, r) })
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&to, "to", "", "the `format`: "+strings.Join(names, ", "))
-	fs.StringVarP(&output, "output", "o", "-", "the `file` to write; - is standard output")
+	fs.StringVarP(&file, "output", "o", "-", "the `file` to write; - is standard output")
 	fs.IntVar(&slowest, "slowest", 20, "of how many of the slowest requests every wait is followed (speedscope, perfetto)")
 	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile, as for diagnose")
 	fs.StringVar(&expr, "request", "", "what a request is, as for diagnose: `func=REGEXP`")
@@ -107,32 +107,4 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// toFile writes a file that is there when it is whole; a device or a pipe is written to.
-func toFile(name string, write func(io.Writer) error) (err error) {
-	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(write(f), f.Close())
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".whylate-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }

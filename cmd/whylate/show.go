@@ -15,11 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/whylate/whylate/diagnose"
+	"github.com/whylate/whylate/internal/output"
 	"github.com/whylate/whylate/report"
 )
 
 func newShow() *cobra.Command {
-	var output, expr string
+	var file, expr string
 	var slo time.Duration
 	var rec recordFlags
 	cmd := &cobra.Command{
@@ -38,7 +39,7 @@ BROWSER, if it is set, is the command that opens it.`,
 				return usageError{fmt.Errorf("%s is no file; show wants a recording: whylate record %s --save FILE.whylate", a[0], a[0])}
 			case slo < 0:
 				return usageError{errors.New("--slo must not be negative")}
-			case output == "-" && isTerminal(cmd.OutOrStdout()):
+			case file == "-" && isTerminal(cmd.OutOrStdout()):
 				return usageError{errors.New("a page is nothing for a terminal: -o FILE.html")}
 			}
 			o := diagnose.AnalyseOptions{SLO: slo, NoHost: rec.noHost, NoKernel: rec.noKernel, Detail: &report.PageDetail}
@@ -54,11 +55,11 @@ BROWSER, if it is set, is the command that opens it.`,
 				return err
 			}
 			write := func(w io.Writer) error { return report.HTML(w, d) }
-			if output == "-" {
+			if file == "-" {
 				return write(cmd.OutOrStdout())
 			}
-			if output != "" {
-				return toFile(output, write)
+			if file != "" {
+				return output.File(file, write)
 			}
 			page, err := pageFile(a[0], write)
 			if err != nil {
@@ -72,7 +73,7 @@ BROWSER, if it is set, is the command that opens it.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&output, "output", "o", "", "write the page to this `file`, - for standard output, and open nothing")
+	fs.StringVarP(&file, "output", "o", "", "write the page to this `file`, - for standard output, and open nothing")
 	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile, as for diagnose")
 	fs.StringVar(&expr, "request", "", "what a request is, as for diagnose: `func=REGEXP`")
 	rec.registerHost(fs)
@@ -91,7 +92,7 @@ func pageFile(of string, write func(io.Writer) error) (string, error) {
 	}
 	name := strings.TrimSuffix(filepath.Base(of), ".whylate")
 	page := filepath.Join(dir, "whylate-"+notInName.ReplaceAllString(name, "_")+".html")
-	if err := toFile(page, write); err != nil {
+	if err := output.File(page, write); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	return page, nil
