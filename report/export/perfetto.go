@@ -13,16 +13,22 @@ import (
 
 // Numbers of fields and values of Perfetto's messages (protos/perfetto/trace: trace.proto,
 // trace_packet.proto, track_event/track_descriptor.proto, track_event/track_event.proto,
-// track_event/debug_annotation.proto, perfetto_trace_config: builtin_clock.proto).
+// track_event/debug_annotation.proto, clock_snapshot.proto, common/builtin_clock.proto).
 const (
 	tracePacket = 1
 
+	packetClocks     = 6
 	packetTimestamp  = 8
 	packetSequence   = 10
 	packetEvent      = 11
 	packetFlags      = 13
 	packetClock      = 58
 	packetDescriptor = 60
+
+	clocksClock   = 1
+	clocksPrimary = 2
+	clockID       = 1
+	clockTime     = 2
 
 	trackUUID   = 1
 	trackName   = 2
@@ -40,7 +46,9 @@ const (
 
 	sliceBegin, sliceEnd = 1, 2
 
+	clockRealtime      = 1
 	clockMonotonic     = 3
+	clockBoottime      = 6
 	incrementalCleared = 1
 	sequence           = 1
 )
@@ -50,6 +58,7 @@ const (
 // the trace's clock, CLOCK_MONOTONIC of the target's machine.
 func perfettoTo(w io.Writer, r *detail.Recording) error {
 	p := &perfetto{w: bufio.NewWriter(w), first: true}
+	p.clocks(r)
 	root := p.track(0, "whylate: the slowest requests")
 	for i := range r.Paths {
 		path := &r.Paths[i]
@@ -90,6 +99,7 @@ type perfetto struct {
 	err    error
 	first  bool
 	tracks uint64
+	stacks int // bytes of frames
 	buf    []byte
 }
 
@@ -102,6 +112,22 @@ func (p *perfetto) packet(b []byte) {
 	if p.err == nil {
 		_, p.err = p.w.Write(p.buf)
 	}
+}
+
+// clocks says what the trace's clock is. Without it readers know no way from that to the clock
+// that they sort by, CLOCK_BOOTTIME, and leave all events out; how far that one is ahead, by
+// the time that the machine slept, is not known and does not matter.
+func (p *perfetto) clocks(r *detail.Recording) {
+	var b []byte
+	at := func(clock uint64, ns int64) {
+		b = message(b, clocksClock, number(number(nil, clockID, clock), clockTime, uint64(ns)))
+	}
+	at(clockMonotonic, r.StartNS)
+	at(clockBoottime, r.StartNS)
+	if !r.Start.IsZero() {
+		at(clockRealtime, r.Start.UnixNano())
+	}
+	p.packet(message(nil, packetClocks, number(b, clocksPrimary, clockMonotonic)))
 }
 
 // track makes one, below another one if parent is not 0.
@@ -133,8 +159,12 @@ func (p *perfetto) event(at int64, e []byte) {
 	p.packet(message(b, packetEvent, e))
 }
 
-// maxStack is how many frames of a stack a slice says.
-const maxStack = 32
+// maxStack is how many frames of a stack a slice says, maxStacks how many bytes of a trace
+// they may be all together: those of further slices are left out.
+const (
+	maxStack  = 32
+	maxStacks = 64 << 20
+)
 
 // about is what stands beside a slice.
 func (p *perfetto) about(r *detail.Recording, s *detail.Step) (list [][]byte) {
@@ -147,11 +177,13 @@ func (p *perfetto) about(r *detail.Recording, s *detail.Step) (list [][]byte) {
 	}
 	for i, f := range slices.Backward(s.Stack) {
 		n := len(s.Stack) - 1 - i
-		if n == maxStack {
+		if n == maxStack || p.stacks > maxStacks {
 			break
 		}
 		x := &r.Frames[f]
-		say(fmt.Sprintf("stack %02d", n), fmt.Sprintf("%s (%s:%d)", text(x.Function), text(x.File), x.Line))
+		at := fmt.Sprintf("%s (%s:%d)", text(x.Function), text(x.File), x.Line)
+		p.stacks += len(at)
+		say(fmt.Sprintf("stack %02d", n), at)
 	}
 	for _, x := range s.Pieces {
 		l := &r.Leaves[x.Leaf]
