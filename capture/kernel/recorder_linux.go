@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -53,6 +55,7 @@ type Recorder struct {
 	err   error
 	// counted is what the reading goroutine adds to it.
 	counted events.After
+	latest  int64 // when the last of the stretches ended that were written
 }
 
 // Start begins to record the threads of a process, with its number in the initial pid
@@ -117,7 +120,11 @@ func (r *Recorder) begin(pid int, o Options) (err error) {
 	}
 	r.all = slices.Clone(r.bursts)
 	r.head = header(pid, sets)
-	r.w, err = events.NewWriter(o.W, r.head, cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes))
+	if r.w, err = events.NewWriter(o.W, r.head, cmp.Or(max(o.MaxBytes, 0), defaultMaxBytes)); err == nil {
+		var cpus int
+		cpus, err = ebpf.PossibleCPU()
+		r.w.Keep(2 * batch * cpus) // one that each sent late, and one that it did not send
+	}
 	return err
 }
 
@@ -266,40 +273,63 @@ func (r *Recorder) run() {
 	}()
 	err := r.readAll()
 	r.detach() // if the file is full, or there was an error; and then what it sets is set
-	r.look(true)
 	var full fullError
 	if errors.As(err, &full) {
 		r.after.Full = true
-		r.after.EndNS, err = r.firstUnwritten(int64(full))
+		r.after.EndNS, err = r.takeOlder(r.latest, full)
 	}
+	r.look(true)
 	r.fail(err)
 	close(end)
 	r.after.CPUNS = <-guards + threadCPU() - from
 	close(r.done)
 }
 
-// firstUnwritten is the instant at which the first stretch ended that is not in the file: to,
-// or that of one in the buffer, where a CPU may have put it late. No program may run any more.
-func (r *Recorder) firstUnwritten(to int64) (int64, error) {
+// takeOlder writes the stretches that ended before an instant and are not written yet: first,
+// and what the CPUs sent late or not at all. It returns that instant, or the one at which the
+// first stretch ended for which there was no room. No program may run any more.
+func (r *Recorder) takeOlder(to int64, first []byte) (int64, error) {
+	r.w.Release()
+	take := func(b []byte) error { // they are in order
+		for ; len(b) >= stretchBytes && decode(b).Out < to; b = b[stretchBytes:] {
+			err := r.take(b[:stretchBytes])
+			var full fullError
+			if errors.As(err, &full) {
+				to = decode(full).Out
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := take(first); err != nil {
+		return to, err
+	}
 	var rec ringbuf.Record
 	r.ring.SetDeadline(time.Now())
 	for {
 		err := r.ring.ReadInto(&rec)
 		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, os.ErrDeadlineExceeded) {
-			return to, nil
+			break
 		}
 		if err != nil {
 			return to, fmt.Errorf("read scheduling events: %w", err)
 		}
-		if len(rec.RawSample) >= stretchBytes { // in order
-			to = min(to, decode(rec.RawSample).Out)
+		if err := take(rec.RawSample); err != nil {
+			return to, err
 		}
 	}
+	list, err := r.probes.unsent()
+	for _, b := range list {
+		if err == nil {
+			err = take(b)
+		}
+	}
+	return to, err
 }
 
-// fullError is the instant in ns at which the first stretch ended for which there was no
-// more room.
-type fullError int64
+// fullError is the stretches, as they were told, for which there was no more room.
+type fullError []byte
 
 func (fullError) Error() string { return "the file reached its bound" }
 
@@ -366,16 +396,17 @@ func (r *Recorder) interim() error {
 func (r *Recorder) take(b []byte) error {
 	for ; len(b) >= stretchBytes; b = b[stretchBytes:] {
 		s := decode(b)
-		if r.o.Each != nil {
-			r.o.Each(&s)
-		}
 		room, err := r.w.Write(&s)
 		if err == nil && !room {
-			err = fullError(s.Out)
+			err = fullError(bytes.Clone(b))
 		}
 		if err != nil {
 			return err
 		}
+		if r.o.Each != nil {
+			r.o.Each(&s)
+		}
+		r.latest = max(r.latest, s.Out)
 	}
 	if len(b) > 0 {
 		return fmt.Errorf("read scheduling events: %d bytes too many, each has %d", len(b), stretchBytes)
@@ -386,28 +417,12 @@ func (r *Recorder) take(b []byte) error {
 // takeRest writes what the CPUs had not sent when the programs were removed. It runs when
 // the reading goroutine has ended.
 func (r *Recorder) takeRest() error {
-	list, err := r.probes.unsent()
-	if err != nil {
-		return err
+	if r.after.Full {
+		return nil // takeOlder has
 	}
-	for _, b := range list {
-		if len(b) > 0 && !r.after.Full {
-			err = r.take(b)
-		}
-		var full fullError
-		if errors.As(err, &full) {
-			r.after.Full, r.after.EndNS, err = true, int64(full), nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, b := range list { // in whatever order they were to be written
-		if len(b) > 0 && r.after.Full {
-			r.after.EndNS = min(r.after.EndNS, decode(b).Out)
-		}
-	}
-	return nil
+	to, err := r.takeOlder(r.after.EndNS, nil)
+	r.after.Full, r.after.EndNS = to < r.after.EndNS, to
+	return err
 }
 
 // stretchBytes is the size of struct stretch in bpf/sched.bpf.c.

@@ -66,65 +66,86 @@ func told(t *testing.T, c *events.Connections, local, remote net.Addr) events.Co
 	return events.Connection{}
 }
 
+// tries is how often a test may find fewer events than TCP counted. On a 6.18 guest the kernel
+// did not run the program for one in some 300 of them, nor count that as missed, while ftrace
+// was told of the same event (docs/probes.md); why is not known.
+const tries = 3
+
 func TestWhatConnectionsSendAgainIsWhatTheyCount(t *testing.T) {
 	needEBPF(t)
 	for name, size := range map[string]int{"tcp4": 1000, "tcp6": 1000, "tcp4, segments together": 100_000} {
-		network := name[:4]
 		t.Run(name, func(t *testing.T) {
-			l := listen(t, network)
-			rec := record(t, os.Getpid(), Options{Sets: []string{events.TCP}})
-			client, err := net.Dial(network, l.Addr().String())
-			fatal(t, err)
-			defer client.Close()
-			server, err := l.Accept()
-			fatal(t, err)
-			defer server.Close()
-			onFD(t, server, func(fd int) { drop(t, fd, 200) })
-			go io.Copy(io.Discard, server)
-			var counted, unacked uint32
-			count := func() {
-				onFD(t, client, func(fd int) {
-					info, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO)
-					fatal(t, err)
-					counted, unacked = info.Total_retrans, info.Unacked
-				})
-			}
-			for count(); counted < 10; count() {
-				_, err := client.Write(make([]byte, size))
-				fatal(t, err)
-				time.Sleep(2 * time.Millisecond)
-			}
-			onFD(t, server, func(fd int) { drop(t, fd, 0) })
-			eventually(t, "all that was lost was sent again", func() bool { count(); return unacked == 0 })
-			got := rec.stop().After.TCP
-			if got == nil {
-				t.Fatal("nothing was counted")
-			}
-			x := told(t, got, client.LocalAddr(), client.RemoteAddr())
-			near(t, "segments sent again", x.Again, int64(counted), 0, 0)
-			if n := len(x.AtNS); n < 1 || n > min(int(counted), events.MaxInstants) || x.AtNS[0] < got.FromNS || x.AtNS[n-1] > got.ToNS || !slices.IsSorted(x.AtNS) {
-				t.Errorf("sent at %d, between %d and %d", x.AtNS, got.FromNS, got.ToNS)
-			}
-			if x.Syns != 0 || x.ResetsGot != 0 || x.ResetsSent != 0 {
-				t.Errorf("%+v", x)
+			for i := 1; sendsAgain(t, name[:4], size); i++ {
+				if i == tries {
+					t.Fatalf("in each of %d recordings something is missing", tries)
+				}
 			}
 		})
 	}
 }
 
-// Once in some fifty runs the kernel does not tell of it; why is not known.
-func TestBeginningsThatAreSentAgain(t *testing.T) {
-	needEBPF(t)
-	for range 3 {
-		if beginsAgain(t) {
-			return
-		}
-		t.Log("nothing was told")
+// sendsAgain tells whether TCP counted more than was told.
+func sendsAgain(t *testing.T, network string, size int) (more bool) {
+	l := listen(t, network)
+	rec := record(t, os.Getpid(), Options{Sets: []string{events.TCP}})
+	client, err := net.Dial(network, l.Addr().String())
+	fatal(t, err)
+	defer client.Close()
+	server, err := l.Accept()
+	fatal(t, err)
+	defer server.Close()
+	onFD(t, server, func(fd int) { drop(t, fd, 200) })
+	go io.Copy(io.Discard, server)
+	var counted, unacked uint32
+	count := func() {
+		onFD(t, client, func(fd int) {
+			info, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO)
+			fatal(t, err)
+			counted, unacked = info.Total_retrans, info.Unacked
+		})
 	}
-	t.Error("nothing was told three times")
+	for count(); counted < 10; count() {
+		if size <= 1000 && unacked > 0 { // each segment by itself
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		_, err := client.Write(make([]byte, size))
+		fatal(t, err)
+		time.Sleep(2 * time.Millisecond)
+	}
+	onFD(t, server, func(fd int) { drop(t, fd, 0) })
+	eventually(t, "all that was lost was sent again", func() bool { count(); return unacked == 0 })
+	got := rec.stop().After.TCP
+	if got == nil {
+		t.Fatal("nothing was counted")
+	}
+	x := told(t, got, client.LocalAddr(), client.RemoteAddr())
+	if x.Again < int64(counted) {
+		t.Logf("%d of %d were told", x.Again, counted)
+		return true
+	}
+	near(t, "segments sent again", x.Again, int64(counted), 0, 0)
+	times := min(int(counted), events.MaxInstants)
+	if n := len(x.AtNS); n > times || n < 1 || size <= 1000 && n != times || x.AtNS[0] < got.FromNS || x.AtNS[n-1] > got.ToNS || !slices.IsSorted(x.AtNS) {
+		t.Errorf("%d segments sent at %d, between %d and %d", counted, x.AtNS, got.FromNS, got.ToNS)
+	}
+	if x.Syns != 0 || x.ResetsGot != 0 || x.ResetsSent != 0 {
+		t.Errorf("%+v", x)
+	}
+	return false
 }
 
-func beginsAgain(t *testing.T) bool {
+func TestBeginningsThatAreSentAgain(t *testing.T) {
+	needEBPF(t)
+	for i := 1; beginsAgain(t); i++ {
+		if i == tries {
+			t.Fatalf("in each of %d recordings something is missing", tries)
+		}
+	}
+}
+
+// beginsAgain tells whether TCP counted more than was told.
+func beginsAgain(t *testing.T) (more bool) {
 	l := listen(t, "tcp4")
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	fatal(t, err)
@@ -143,13 +164,14 @@ func beginsAgain(t *testing.T) bool {
 	eventually(t, "it calls again", func() bool { return again() >= 1 })
 	got := rec.stop().After.TCP
 	if got != nil && len(got.Connections) == 0 && got.Others+got.Lost == 0 {
-		return false
+		t.Log("it was not told")
+		return true
 	}
 	if got == nil || len(got.Connections) != 1 || got.Connections[0].Syns != again() || got.Connections[0].Again != 0 ||
 		got.Connections[0].Remote != fmt.Sprintf("127.0.0.1:%d", port) {
 		t.Errorf("%+v, it called again %d times", got, again())
 	}
-	return true
+	return false
 }
 
 func TestResetsOfConnections(t *testing.T) {

@@ -13,6 +13,7 @@ type Writer struct {
 	w    *bufio.Writer
 	buf  []byte
 	left int64
+	kept int64 // more of it, for Release
 	// calls is how many were written.
 	calls int
 	// Stretches is how many were written.
@@ -43,6 +44,23 @@ func (w *Writer) object(v any) error {
 	_, err = w.w.Write(append(b, '\n'))
 	return err
 }
+
+// Keep keeps room for n stretches, or a quarter of what is left, until Release: those are
+// written last that ended before the file was full and were told later.
+func (w *Writer) Keep(n int) {
+	w.kept = min(int64(n)*stretchBytes, w.left/4)
+	w.left -= w.kept
+}
+
+// Release gives the room back that Keep kept.
+func (w *Writer) Release() {
+	w.left += w.kept
+	w.kept = 0
+}
+
+// stretchBytes is more than a line of a stretch takes: three numbers of nanoseconds of up to
+// ten digits, an instant of up to sixteen (four months), and four short ones.
+const stretchBytes = 80
 
 // Write adds a stretch. It reports false, and writes nothing, when there is no more room.
 func (w *Writer) Write(s *Stretch) (room bool, err error) {
