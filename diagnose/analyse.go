@@ -139,7 +139,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		d.Kernel = counted(watch, int64(t.Start), int64(t.End))
 	}
 	notes(d, t, f, v, len(by.Calls) > 0)
-	noteCalls(d, watch, &o)
+	noteCalls(d, watch, watchErr, &o)
 	stolen(d, hosts)
 	pauses(d, m)
 	lost(d, in, t)

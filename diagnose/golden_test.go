@@ -111,6 +111,7 @@ func TestGoldenIncidentsGetTheirDiagnosis(t *testing.T) {
 	}
 	for _, g := range gs {
 		t.Run(filepath.ToSlash(strings.TrimPrefix(g.path, "../cause/")), func(t *testing.T) {
+			t.Parallel()
 			if why := g.truth(); why != "" {
 				t.Fatalf("%+v: %s", g.want, why)
 			}
@@ -278,20 +279,22 @@ func TestWithoutTheHostNothingWrongIsNamed(t *testing.T) {
 			continue
 		}
 		tested++
-		d, err := Analyse(in, AnalyseOptions{NoHost: true})
-		in.Close()
-		if err != nil {
-			t.Errorf("%s: %v", g.path, err)
-			continue
-		}
-		for _, f := range d.Findings {
-			if f.Cause != g.want.Finding && !slices.Contains(weaker[g.want.Finding], f.Cause) {
-				t.Errorf("%s: %s is named: %s", g.path, f.Cause, d.Sentence)
+		t.Run(filepath.Base(g.path), func(t *testing.T) {
+			t.Parallel()
+			defer in.Close()
+			d, err := Analyse(in, AnalyseOptions{NoHost: true})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if len(d.Findings) == 0 && len(d.ConsistentWith) > 0 && !slices.Contains(d.ConsistentWith[0].Causes, g.want.Finding) {
-			t.Errorf("%s: consistent with %v only", g.path, d.ConsistentWith[0].Causes)
-		}
+			for _, f := range d.Findings {
+				if f.Cause != g.want.Finding && !slices.Contains(weaker[g.want.Finding], f.Cause) {
+					t.Errorf("%s is named: %s", f.Cause, d.Sentence)
+				}
+			}
+			if len(d.Findings) == 0 && len(d.ConsistentWith) > 0 && !slices.Contains(d.ConsistentWith[0].Causes, g.want.Finding) {
+				t.Errorf("consistent with %v only", d.ConsistentWith[0].Causes)
+			}
+		})
 	}
 	if tested < 8 {
 		t.Errorf("only %d golden incidents have the host's evidence", tested)

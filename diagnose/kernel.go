@@ -156,6 +156,15 @@ func kernelCost(a events.After) evidence.KernelCost {
 // thread did in one that is missing is not known, and counts as computing.
 const mostLost = 0.01
 
+// unusable is why the scheduling events of an incident are not looked at, although they can
+// be read; calls are those of functions that were recorded with them, nil without.
+type unusable struct {
+	why   string
+	calls *events.Calls
+}
+
+func (u *unusable) Error() string { return u.why }
+
 // kernelEvents returns the scheduling events of an incident; nil without any, with a
 // reason if there are some that cannot be used.
 func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recording, error) {
@@ -163,13 +172,16 @@ func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recordin
 	if rec == nil || err != nil {
 		return nil, err
 	}
+	no := func(format string, args ...any) (*events.Recording, error) {
+		return nil, &unusable{fmt.Sprintf(format, args...), rec.After.Func}
+	}
 	switch a := rec.After; {
 	case a.Full:
-		return nil, errors.New("they end before the recording does: the bound in bytes was reached")
+		return no("they end before the recording does: the bound in bytes was reached")
 	case float64(a.Lost) > mostLost*float64(a.Stretches):
-		return nil, fmt.Errorf("%d of %d were lost", a.Lost, a.Lost+a.Stretches)
+		return no("%d of %d were lost", a.Lost, a.Lost+a.Stretches)
 	case rec.Header.StartNS > int64(t.Start) || a.EndNS < int64(t.End):
-		return nil, errors.New("they were not taken all the time while the trace ran")
+		return no("they were not taken all the time while the trace ran")
 	}
 	n := 0
 	for _, id := range t.Threads {
@@ -178,7 +190,7 @@ func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recordin
 		}
 	}
 	if float64(n) < sameThreads*float64(len(t.Threads)) {
-		return nil, fmt.Errorf("only %d of the trace's %d threads belong to process %d", n, len(t.Threads), rec.Header.PID)
+		return no("only %d of the trace's %d threads belong to process %d", n, len(t.Threads), rec.Header.PID)
 	}
 	return rec, nil
 }
@@ -247,28 +259,54 @@ func requestOptions(r *events.Recording, o *AnalyseOptions) request.Options {
 	return by
 }
 
+// most is the part of the calls, and of the time, that has to be there for nothing to be late
+// in them to mean something.
+const most = 0.9
+
 // noteCalls says what of the calls is missing.
-func noteCalls(d *report.Diagnosis, r *events.Recording, o *AnalyseOptions) {
+func noteCalls(d *report.Diagnosis, r *events.Recording, unused error, o *AnalyseOptions) {
+	note := func(format string, args ...any) { d.Notes = append(d.Notes, fmt.Sprintf(format, args...)) }
+	names := func(f *events.Calls) string { return strings.Join(f.Functions[:min(len(f.Functions), 3)], ", ") }
+	var no *unusable
+	if errors.As(unused, &no) && no.calls != nil && o.Request == nil {
+		note("The recorded calls of %s cannot be used, for the kernel's scheduling events cannot: requests were found as without.", names(no.calls))
+	}
 	if r == nil || r.After.Func == nil {
 		return
 	}
 	f := r.After.Func
-	names := strings.Join(f.Functions[:min(len(f.Functions), 3)], ", ")
+	seconds := float64(f.ToNS-f.FromNS) / 1e9
+	if o.Request != nil {
+		note("The recorded calls of %s are left out: --request says what a request is.", names(f))
+		return
+	}
+	const share = "then the probes had taken their share of the CPU. Name a function that is called less often (docs/probes.md)."
 	switch {
-	case o.Request != nil:
-		d.Notes = append(d.Notes, fmt.Sprintf("The recorded calls of %s are left out: --request says what a request is.", names))
-	case f.Calls > 0 && d.Requests.Count+d.Requests.InFlight == 0:
-		d.Notes = append(d.Notes, fmt.Sprintf("None of the %d calls of %s lies within the trace: probes in it had taken their share in %.2f s, for it is called too often. Name one that is called less often.", f.Calls, names, float64(f.ToNS-f.FromNS)/1e9))
 	case f.Calls == 0:
-		d.Notes = append(d.Notes, fmt.Sprintf("There were no calls of %s while there were probes in it: requests were found as without.", names))
+		note("There were no calls of %s while there were probes in it: requests were found as without.", names(f))
+	case d.Requests.Count+d.Requests.InFlight == 0 && f.Short:
+		note("None of the %d calls of %s lies within the trace: they are of %.2f s only, %s", f.Calls, names(f), seconds, share)
+	case d.Requests.Count+d.Requests.InFlight == 0:
+		note("None of the %d calls of %s lies within the trace.", f.Calls, names(f))
 	case f.Short:
-		d.Notes = append(d.Notes, fmt.Sprintf("Requests are the calls of %s in the first %.1f s only: then the probes had taken their share of the CPU (docs/probes.md). What was under way then counts as in flight.", names, float64(f.ToNS-f.FromNS)/1e9))
+		note("Requests are the calls of %s in the first %.1f s only: %s What was under way then counts as in flight.", names(f), seconds, share)
 	}
-	if f.Short && o.Request == nil && f.Calls > 0 && d.Verdict == report.VerdictHealthy {
-		d.Verdict, d.Reason = report.VerdictInconclusive, "few-requests"
-		d.Sentence = fmt.Sprintf("There is nothing to explain in the %d calls of %s that were recorded, but these are of %.1f s only: then the probes had taken their share. Name a function that is called less often.", d.Requests.Count, names, float64(f.ToNS-f.FromNS)/1e9)
+	if f.Lost > 0 {
+		note("%d calls of %s were lost: there was no room for them.", f.Lost, names(f))
 	}
-	if f.Lost > 0 && o.Request == nil {
-		d.Notes = append(d.Notes, fmt.Sprintf("%d calls of %s were lost: there was no room for them.", f.Lost, names))
+	switch {
+	case f.Calls == 0 || d.Verdict != report.VerdictHealthy:
+	case f.Short:
+		inconclusive(d, fmt.Sprintf("these are of %.1f s only: %s", seconds, share), names(f))
+	case float64(f.Calls) < most*float64(f.Calls+f.Lost):
+		inconclusive(d, fmt.Sprintf("%d more were lost: there was no room for them.", f.Lost), names(f))
+	case float64(f.ToNS-f.FromNS) < most*float64(d.DurationNS):
+		inconclusive(d, fmt.Sprintf("these are of %.1f s only.", seconds), names(f))
 	}
+}
+
+// inconclusive takes back that nothing is late.
+func inconclusive(d *report.Diagnosis, but, names string) {
+	d.Verdict, d.Reason = report.VerdictInconclusive, "few-requests"
+	d.Sentence = fmt.Sprintf("There is nothing to explain in the %d calls of %s that were recorded, but %s", d.Requests.Count, names, but)
 }

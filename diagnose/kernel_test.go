@@ -156,17 +156,40 @@ func TestHowLongCallsTookIsSaid(t *testing.T) {
 	}
 }
 
-// What a part of a second has shown is no health.
+// What a part of the calls, or of a second, has shown is no health; what shows all is.
 func TestAFewCallsThatWereFineAreNoHealth(t *testing.T) {
-	rec := events.New(events.Header{}, &events.After{Func: &events.Calls{Burst: events.Burst{FromNS: 0, ToNS: 3e8, Short: true}, Functions: []string{"main.handle"}, Calls: 80}}, nil)
-	d := &report.Diagnosis{Verdict: report.VerdictHealthy, Requests: report.Requests{Count: 80}}
-	noteCalls(d, rec, &AnalyseOptions{})
-	if d.Verdict != report.VerdictInconclusive || d.Reason != "few-requests" || !strings.Contains(d.Sentence, "0.3 s") {
-		t.Errorf("%+v", d)
+	for name, c := range map[string]struct {
+		toNS, calls, lost int64
+		short             bool
+		want              string // in the sentence; "" if it stays healthy
+	}{
+		"the probes had taken their share": {3e8, 80, 0, true, "0.3 s only: then the probes"},
+		"most found no room":               {10e9, 80, 1_000_000, false, "1000000 more were lost"},
+		"they end early":                   {3e8, 80, 0, false, "0.3 s only."},
+		"all of them":                      {10e9, 80, 0, false, ""},
+		"almost all of them":               {9.8e9, 80, 2, false, ""},
+	} {
+		rec := events.New(events.Header{}, &events.After{Func: &events.Calls{Burst: events.Burst{ToNS: c.toNS, Short: c.short, Lost: c.lost}, Functions: []string{"main.handle"}, Calls: c.calls}}, nil)
+		d := &report.Diagnosis{Verdict: report.VerdictHealthy, DurationNS: 10e9, Requests: report.Requests{Count: 80}}
+		noteCalls(d, rec, nil, &AnalyseOptions{})
+		if healthy := d.Verdict == report.VerdictHealthy; healthy != (c.want == "") || !healthy && (d.Reason != "few-requests" || !strings.Contains(d.Sentence, c.want)) {
+			t.Errorf("%s: %s (%s): %s", name, d.Verdict, d.Reason, d.Sentence)
+		}
 	}
-	d = &report.Diagnosis{Verdict: report.VerdictInconclusive}
-	noteCalls(d, rec, &AnalyseOptions{})
-	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "called too often") {
+}
+
+func TestCallsOfWhichNoneIsARequestAreSaid(t *testing.T) {
+	for want, short := range map[string]bool{"called less often": true, "lies within the trace.": false} {
+		rec := events.New(events.Header{}, &events.After{Func: &events.Calls{Burst: events.Burst{ToNS: 10e9, Short: short}, Functions: []string{"main.handle"}, Calls: 80}}, nil)
+		d := &report.Diagnosis{Verdict: report.VerdictInconclusive}
+		noteCalls(d, rec, nil, &AnalyseOptions{})
+		if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], want) {
+			t.Errorf("short %v: %q", short, d.Notes)
+		}
+	}
+	d := &report.Diagnosis{}
+	noteCalls(d, nil, &unusable{"the bound", &events.Calls{Functions: []string{"main.handle"}}}, &AnalyseOptions{})
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "main.handle cannot be used") {
 		t.Errorf("%q", d.Notes)
 	}
 }
