@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -92,23 +93,30 @@ func TestAThreadThatDoesNotRunIsWrittenOnce(t *testing.T) {
 	c := start(t, "sleep 3", nil)
 	ids := c.ints()
 	for _, id := range ids {
-		waitFor(t, func() bool { return taskState(c.pid, id) == 'S' })
+		waitFor(t, func() bool { return asleep(c.pid, id) })
 	}
-	// One may still be on its way to sleep.
-	waitFor(t, func() bool {
-		ts := threadsOf(t, c.pid)
-		var first, second Sample
-		ts.look(&ts.quiet, math.MaxInt, math.MaxInt64, &first)
-		ts.look(&ts.quiet, math.MaxInt, math.MaxInt64, &second)
-		for _, id := range ids {
-			is := func(th Thread) bool { return th.TID == id }
-			if !slices.ContainsFunc(first.Threads, is) || slices.ContainsFunc(second.Threads, is) {
-				t.Logf("thread %d is not in the first look alone: %v, %v", id, first.Threads, second.Threads)
-				return false
-			}
+	ts := threadsOf(t, c.pid)
+	var first, second Sample
+	ts.look(&ts.quiet, math.MaxInt, math.MaxInt64, &first)
+	ts.look(&ts.quiet, math.MaxInt, math.MaxInt64, &second)
+	for _, id := range ids {
+		is := func(th Thread) bool { return th.TID == id }
+		if !slices.ContainsFunc(first.Threads, is) || slices.ContainsFunc(second.Threads, is) {
+			t.Errorf("thread %d, which sleeps, is not in the first look alone: %v, %v", id, first.Threads, second.Threads)
 		}
-		return true
-	})
+	}
+}
+
+// asleep tells whether a thread sleeps and has not run for a moment: one that is on its way
+// to sleep may do so several times.
+func asleep(pid, tid int) bool {
+	ran := func() string {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid)) // "" if it ended
+		return string(b)
+	}
+	before := ran()
+	time.Sleep(50 * time.Millisecond)
+	return taskState(pid, tid) == 'S' && before != "" && ran() == before
 }
 
 func taskState(pid, tid int) byte {

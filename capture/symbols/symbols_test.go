@@ -213,6 +213,7 @@ func TestFunctionsOfOlderToolchains(t *testing.T) {
 	needTool(t, "gcc")
 	for _, c := range toolchains {
 		t.Run(c.version, func(t *testing.T) {
+			t.Parallel()
 			env := []string{"GOTOOLCHAIN=" + c.version}
 			if !slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "toolchains") {
 				out, err := exec.Command("go", "env", "GOMODCACHE").Output()
@@ -415,6 +416,7 @@ func TestPlacesForProbes(t *testing.T) {
 	} {
 		flags := c.flags
 		t.Run(fmt.Sprint(c.env, flags), func(t *testing.T) {
+			t.Parallel()
 			file := build(t, true, c.env, flags...)
 			b, err := Open(file)
 			fatal(t, err)

@@ -116,7 +116,8 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 		case isFunc && re != nil:
 			return nil, nil, errors.New("--probes: func= may be given once: func='A|B' matches either")
 		case isFunc && swallowed(expr, known) != "":
-			return nil, nil, fmt.Errorf("--probes: func= takes all that follows it, so %s goes before it: --probes %s,%s", swallowed(expr, known), swallowed(expr, known), strings.TrimSuffix(p, ","+swallowed(expr, known)))
+			sets := swallowed(expr, known)
+			return nil, nil, fmt.Errorf("--probes: func= takes all that follows it, so %s goes before it: --probes %s,%s", sets, sets, strings.TrimSuffix(p, ","+sets))
 		case isFunc && expr == "":
 			return nil, nil, errors.New("--probes: func= needs a regular expression")
 		case isFunc:
@@ -129,13 +130,17 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 	return list, re, nil
 }
 
-// swallowed is the set of probes that somebody who wrote a regular expression meant by its
+// swallowed are the sets of probes that somebody who wrote a regular expression meant by its
 // end, "" if none.
-func swallowed(expr string, known []string) string {
-	if i := strings.LastIndexByte(expr, ','); i >= 0 && (slices.Contains(known, expr[i+1:]) || expr[i+1:] == events.Sched) {
-		return expr[i+1:]
+func swallowed(expr string, known []string) (sets string) {
+	for {
+		i := strings.LastIndexByte(expr, ',')
+		if i < 0 || !slices.Contains(known, expr[i+1:]) && expr[i+1:] != events.Sched {
+			return sets
+		}
+		sets = strings.TrimSuffix(expr[i+1:]+","+sets, ",")
+		expr = expr[:i]
 	}
-	return ""
 }
 
 // splitSets splits what was given to --probes at commas, but not a regular expression: func=

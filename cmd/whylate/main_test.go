@@ -83,6 +83,7 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"diagnose --probes cgo=main " + url,
 		"diagnose --probes  " + url,
 		"diagnose --probes func=main,clock " + url,
+		"diagnose --probes func=main,clock,tcp " + url,
 		"diagnose --json " + url,
 		"diagnose --probes func= " + url,
 		"diagnose --probes func=a --probes func=b " + url,

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -24,8 +25,11 @@ there: whylate.1, whylate-diagnose.1 and so on.
 				return err
 			}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // it has the day of today
-			h := doc.GenManHeader{Title: "WHYLATE", Section: "1", Source: "whylate " + version.String(), Manual: "Why was this Go request late?"}
+			root.DisableAutoGenTag = true // a line with the day of today
+			h := doc.GenManHeader{Section: "1", Source: "whylate " + version.String(), Manual: "Why was this Go request late?"}
+			if t, err := time.Parse(time.RFC3339, version.Info().Time); err == nil { // else they have the month of today
+				h.Date = &t
+			}
 			if err := doc.GenManTree(root, &h, a[0]); err != nil {
 				return fmt.Errorf("write manual pages: %w", err)
 			}

@@ -52,7 +52,7 @@ func TestEachCommandHasAManualPage(t *testing.T) {
 	}
 	for _, c := range newRoot(&bytes.Buffer{}, &bytes.Buffer{}).Commands() {
 		b, err := os.ReadFile(filepath.Join(dir, "whylate-"+c.Name()+".1"))
-		if err != nil || !bytes.Contains(b, []byte(`.TH "WHYLATE"`)) {
+		if err != nil || !bytes.Contains(b, []byte(`.TH "WHYLATE-`+strings.ToUpper(c.Name())+`"`)) {
 			t.Errorf("%s: %v, %.100q", c.Name(), err, b)
 		}
 	}
