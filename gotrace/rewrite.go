@@ -1,0 +1,534 @@
+package gotrace
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Use says what the strings of a trace are there for. One string may have several uses:
+// the runtime writes each text once in a generation.
+type Use uint8
+
+// The uses. A string without any is in the table and nowhere else.
+const (
+	// UseWord is a word of the runtime: why a goroutine waits, why the world stops, what a
+	// worker of the collector is.
+	UseWord Use = 1 << iota
+	// UseFunc and UseFile are of stacks.
+	UseFunc
+	UseFile
+	// UseName is the name of a task or a region, UseLog the category or the text of what the
+	// program wrote with runtime/trace.Log.
+	UseName
+	UseLog
+)
+
+// MaxString is the length in bytes beyond which readers refuse a string of a trace.
+const MaxString = 1 << 10
+
+// Rewritten is what [Rewrite] did.
+type Rewritten struct {
+	// Strings is how many were passed to rename.
+	Strings int64
+	// Dropped are batches of experiments (GODEBUG=traceallocfree): they hold names of types in
+	// formats that change.
+	Dropped int64
+	// Cut is how many bytes stand behind the last whole batch, because the end is missing. It is
+	// missing in what was written, too.
+	Cut int64
+}
+
+// Rewrite copies a trace with other strings. All else stays as it is: events, times, program
+// counters and lines. open is called twice, and must give the same bytes each time: what a
+// string is used for is known when its generation has been read. rename gets each entry of
+// the tables of strings; what it returns is cut to [MaxString].
+//
+// Memory is bounded by the strings of a generation. Nothing is copied that was not understood:
+// a trace that is damaged, or has kinds of events that this version does not know, gives a
+// [*CorruptError], one of another version an error that wraps [ErrFormat].
+func Rewrite(w io.Writer, open func() (io.ReadCloser, error), rename func(Use, string) string) (Rewritten, error) {
+	ahead, err := openBatches(open)
+	if err != nil {
+		return Rewritten{}, err
+	}
+	defer ahead.close.Close()
+	behind, err := openBatches(open)
+	if err != nil {
+		return Rewritten{}, err
+	}
+	defer behind.close.Close()
+	x := rewriter{out: bufio.NewWriterSize(w, 64<<10), rename: rename}
+	x.out.Write(behind.header[:])
+	scan := scanner{in: ahead}
+	gen, begun := uint64(0), false
+	for {
+		b, err := behind.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return x.Rewritten, err
+		}
+		if b.kind != evEndOfGeneration && (!begun || b.gen != gen) {
+			gen, begun = b.gen, true
+			if x.uses, err = scan.generation(); err != nil {
+				return x.Rewritten, err
+			}
+		}
+		if err := x.batch(b); err != nil {
+			return x.Rewritten, err
+		}
+	}
+	return x.Rewritten, x.out.Flush()
+}
+
+// The kinds of events that are looked at. Source: internal/trace/tracev2 of Go 1.26.
+const (
+	evEventBatch        = 1
+	evStacks            = 2
+	evStack             = 3
+	evStrings           = 4
+	evString            = 5
+	evCPUSamples        = 6
+	evCPUSample         = 7
+	evFrequency         = 8
+	evGoStop            = 19
+	evGoBlock           = 20
+	evSTWBegin          = 26
+	evGoLabel           = 39
+	evUserTaskBegin     = 40
+	evUserRegionBegin   = 42
+	evUserRegionEnd     = 43
+	evUserLog           = 44
+	evExperimentalBatch = 49
+	evSync              = 50
+	evClockSnapshot     = 51
+	evEndOfGeneration   = 52
+)
+
+const (
+	maxBatch  = 64 << 10
+	maxInARow = 128 // frames of a stack
+	// maxStrings bounds the strings that events of a generation refer to: a program that writes a
+	// hundred thousand lines a second with trace.Log has as many.
+	maxStrings = 4 << 20
+	// newestMinor is the newest format that is known.
+	newestMinor = 26
+)
+
+// arguments is how many numbers an event has; 0 of those that stand in no batch of events.
+// Source: as above. From 128 on they are the experiment's with allocations.
+var arguments = [256]uint8{
+	9: 3, 10: 3, 11: 1, 12: 4, 13: 3, // processors
+	14: 4, 15: 2, 16: 3, 17: 1, 18: 1, 19: 3, 20: 3, 21: 4, 22: 3, 23: 1, 24: 1, 25: 4, // goroutines
+	26: 3, 27: 1, // stops
+	28: 2, 29: 3, 30: 2, 31: 2, 32: 2, 33: 3, 34: 2, 35: 2, 36: 1, 37: 2, 38: 2, // the collector
+	39: 2, 40: 5, 41: 3, 42: 4, 43: 4, 44: 5, // annotations
+	45: 3, 46: 3, 47: 4, 48: 5,
+	128: 4, 129: 4, 130: 2, 131: 3, 132: 3, 133: 2, 134: 3, 135: 3, 136: 2,
+}
+
+// strung is which of an event's numbers are strings, and for what.
+var strung = map[byte][]struct {
+	at  int
+	use Use
+}{
+	evGoStop: {{1, UseWord}}, evGoBlock: {{1, UseWord}}, evSTWBegin: {{1, UseWord}}, evGoLabel: {{1, UseWord}},
+	evUserTaskBegin: {{3, UseName}}, evUserRegionBegin: {{2, UseName}}, evUserRegionEnd: {{2, UseName}},
+	evUserLog: {{2, UseLog}, {3, UseLog}},
+}
+
+// batch is one as it stands in a trace.
+type batch struct {
+	kind byte
+	gen  uint64
+	// head is all before the size, data all behind it.
+	head, data []byte
+	// cut says that the trace ends within the batch; then head is what there is before the data.
+	cut bool
+}
+
+// batches reads the batches of a trace.
+type batches struct {
+	r      *bufio.Reader
+	close  io.Closer
+	header [headerLen]byte
+	minor  int
+	n      int64
+	head   []byte
+	data   []byte
+	done   bool
+}
+
+func openBatches(open func() (io.ReadCloser, error)) (*batches, error) {
+	c, err := open()
+	if err != nil {
+		return nil, err
+	}
+	b := &batches{r: bufio.NewReaderSize(c, 64<<10), close: c, n: headerLen}
+	if err := b.begin(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *batches) begin() error {
+	if _, err := io.ReadFull(b.r, b.header[:]); err != nil {
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			err = fmt.Errorf("%w: shorter than its header", ErrFormat)
+		}
+		return err
+	}
+	if _, err := fmt.Sscanf(string(b.header[:]), "go 1.%d trace\x00\x00\x00", &b.minor); err != nil {
+		return fmt.Errorf("%w: it begins with %.16q", ErrFormat, b.header[:])
+	}
+	if b.minor < 22 || b.minor > newestMinor {
+		return fmt.Errorf("%w: written by go1.%d; go1.22 to go1.%d are known", ErrFormat, b.minor, newestMinor)
+	}
+	return nil
+}
+
+// errCut: the trace ends within a batch.
+var errCut = errors.New("the end is missing")
+
+// next returns the next batch, valid until the one after it, and io.EOF at the end. A batch
+// that is cut is the last one.
+func (b *batches) next() (*batch, error) {
+	if b.done {
+		return nil, io.EOF
+	}
+	out, err := b.read()
+	switch {
+	case errors.Is(err, errCut):
+		b.done, out.cut = true, true
+		return out, nil
+	case err == io.EOF:
+		b.done = true
+		return nil, io.EOF
+	case err != nil:
+		return nil, err
+	}
+	return out, nil
+}
+
+func (b *batches) read() (*batch, error) {
+	b.head, b.data = b.head[:0], b.data[:0]
+	out := &batch{}
+	kind, err := b.r.ReadByte()
+	if err != nil {
+		return out, err
+	}
+	b.n++
+	b.head = append(b.head, kind)
+	out.kind, out.head = kind, b.head
+	numbers := 3 // generation, thread, time
+	switch kind {
+	case evEndOfGeneration:
+		return out, nil
+	case evExperimentalBatch:
+		c, err := b.r.ReadByte()
+		if err != nil {
+			return out, cutOr(err)
+		}
+		b.n++
+		b.head = append(b.head, c)
+	case evEventBatch:
+	default:
+		return out, b.corrupt("there is no batch but an event of kind %d", kind)
+	}
+	for i := range numbers {
+		v, err := b.uvarint()
+		out.head = b.head
+		if err != nil {
+			return out, err
+		}
+		if i == 0 {
+			out.gen = v
+		}
+	}
+	if out.gen == 0 {
+		return out, b.corrupt("generation 0")
+	}
+	before := len(b.head)
+	size, err := b.uvarint()
+	out.head = b.head
+	if err != nil {
+		return out, err
+	}
+	if size > maxBatch {
+		return out, b.corrupt("a batch of %d bytes, at most %d", size, maxBatch)
+	}
+	if cap(b.data) < int(size) {
+		b.data = make([]byte, size, maxBatch)
+	}
+	n, err := io.ReadFull(b.r, b.data[:size])
+	b.n += int64(n)
+	if err != nil {
+		out.data = b.data[:n] // counted, and not looked at
+		return out, cutOr(err)
+	}
+	out.head, out.data = b.head[:before], b.data[:size]
+	return out, nil
+}
+
+// uvarint reads a number of a batch's head.
+func (b *batches) uvarint() (uint64, error) {
+	var v uint64
+	for i := range binary.MaxVarintLen64 {
+		c, err := b.r.ReadByte()
+		if err != nil {
+			return 0, cutOr(err)
+		}
+		b.n++
+		b.head = append(b.head, c)
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			return v, nil
+		}
+	}
+	return 0, b.corrupt("a number of more than 64 bits")
+}
+
+func cutOr(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errCut
+	}
+	return err
+}
+
+func (b *batches) corrupt(format string, args ...any) error {
+	return &CorruptError{Offset: b.n, Err: fmt.Errorf(format, args...)}
+}
+
+// scanner reads ahead and learns what strings are used for.
+type scanner struct {
+	in   *batches
+	next *batch // of the generation after the last one that was returned
+	uses map[uint64]Use
+	// named are pairs of a function and a file, which frames repeat all the time.
+	named map[[2]uint64]bool
+}
+
+// generation returns the uses of the strings of the next generation.
+func (s *scanner) generation() (map[uint64]Use, error) {
+	s.uses, s.named = map[uint64]Use{}, map[[2]uint64]bool{}
+	gen, begun := uint64(0), false
+	b := s.next
+	for s.next = nil; ; b = nil {
+		if b == nil {
+			var err error
+			if b, err = s.in.next(); err == io.EOF {
+				return s.uses, nil
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if b.kind == evEndOfGeneration {
+			continue
+		}
+		if begun && b.gen != gen {
+			s.next = b
+			return s.uses, nil
+		}
+		gen, begun = b.gen, true
+		if b.cut || b.kind == evExperimentalBatch {
+			continue
+		}
+		if err := s.batch(b.data); err != nil {
+			return nil, s.in.corrupt("%w", err)
+		}
+		if len(s.uses) > maxStrings {
+			return nil, s.in.corrupt("more than %d strings in a generation", maxStrings)
+		}
+	}
+}
+
+// batch reads one batch of events. What begins it says what is in it.
+func (s *scanner) batch(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	switch rest := data[1:]; data[0] {
+	case evStrings:
+		return eachString(rest, func(uint64, []byte) error { return nil })
+	case evStacks:
+		return s.stacks(rest)
+	case evCPUSamples:
+		return numbered(rest, func(kind byte) int { return only(kind, evCPUSample, 5) }, nil)
+	case evSync:
+		return numbered(rest, func(kind byte) int { return only(kind, evFrequency, 1) + only(kind, evClockSnapshot, 4) }, nil)
+	case evFrequency:
+		return numbered(data, func(kind byte) int { return only(kind, evFrequency, 1) }, nil)
+	}
+	return numbered(data, func(kind byte) int { return int(arguments[kind]) }, func(kind byte, args []uint64) {
+		for _, x := range strung[kind] {
+			s.uses[args[x.at]] |= x.use
+		}
+	})
+}
+
+func only(kind, want byte, n int) int {
+	if kind == want {
+		return n
+	}
+	return 0
+}
+
+// stacks reads a batch of stacks.
+func (s *scanner) stacks(data []byte) error {
+	var err error
+	number := func() (v uint64) {
+		if err == nil {
+			v, data, err = uvarint(data)
+		}
+		return v
+	}
+	for len(data) > 0 && err == nil {
+		if data[0] != evStack {
+			return fmt.Errorf("an event of kind %d among stacks", data[0])
+		}
+		data = data[1:]
+		number() // its id
+		frames := number()
+		if err == nil && frames > maxInARow {
+			return fmt.Errorf("a stack of %d frames, at most %d", frames, maxInARow)
+		}
+		for range frames {
+			number() // the program counter
+			fn, file := number(), number()
+			number() // the line
+			if err != nil {
+				return err
+			}
+			if pair := [2]uint64{fn, file}; !s.named[pair] {
+				s.named[pair] = true
+				s.uses[fn] |= UseFunc
+				s.uses[file] |= UseFile
+			}
+		}
+	}
+	return err
+}
+
+// numbered reads events that have nothing but numbers: so many as args says, 0 of kinds that
+// must not be there.
+func numbered(data []byte, args func(kind byte) int, do func(kind byte, args []uint64)) error {
+	var list [8]uint64
+	for len(data) > 0 {
+		kind := data[0]
+		n := args(kind)
+		if n == 0 {
+			return fmt.Errorf("an event of kind %d where there is none", kind)
+		}
+		data = data[1:]
+		for i := range n {
+			var err error
+			if list[i], data, err = uvarint(data); err != nil {
+				return err
+			}
+		}
+		if do != nil {
+			do(kind, list[:n])
+		}
+	}
+	return nil
+}
+
+// eachString reads the entries of a batch of strings.
+func eachString(data []byte, do func(id uint64, s []byte) error) error {
+	for len(data) > 0 {
+		if data[0] != evString {
+			return fmt.Errorf("an event of kind %d among strings", data[0])
+		}
+		id, rest, err := uvarint(data[1:])
+		if err != nil {
+			return err
+		}
+		size, rest, err := uvarint(rest)
+		if err != nil {
+			return err
+		}
+		if size > MaxString || size > uint64(len(rest)) {
+			return fmt.Errorf("a string of %d bytes where %d are left", size, len(rest))
+		}
+		if err := do(id, rest[:size]); err != nil {
+			return err
+		}
+		data = rest[size:]
+	}
+	return nil
+}
+
+func uvarint(data []byte) (v uint64, rest []byte, err error) {
+	v, n := binary.Uvarint(data)
+	if n <= 0 {
+		return 0, nil, errors.New("a number without an end")
+	}
+	return v, data[n:], nil
+}
+
+// rewriter writes batches.
+type rewriter struct {
+	Rewritten
+	out    *bufio.Writer
+	uses   map[uint64]Use
+	rename func(Use, string) string
+	buf    []byte
+}
+
+// batch writes a batch; errors of the writer come with the last one.
+func (x *rewriter) batch(b *batch) error {
+	switch {
+	case b.cut: // without its data: a reader finds the end missing here
+		x.Cut = int64(len(b.head) + len(b.data))
+		_, err := x.out.Write(b.head)
+		return err
+	case b.kind == evEndOfGeneration:
+		return x.out.WriteByte(b.kind)
+	case b.kind == evExperimentalBatch:
+		x.Dropped++
+		return nil
+	case len(b.data) > 0 && b.data[0] == evStrings:
+		return x.strings(b)
+	}
+	return x.put(b.head, b.data)
+}
+
+func (x *rewriter) put(head, data []byte) error {
+	x.out.Write(head)
+	x.out.Write(binary.AppendUvarint(nil, uint64(len(data))))
+	_, err := x.out.Write(data)
+	return err
+}
+
+// strings writes a batch of strings with others in their place, as several batches if they
+// have become too many bytes for one.
+func (x *rewriter) strings(b *batch) error {
+	x.buf = append(x.buf[:0], evStrings)
+	err := eachString(b.data[1:], func(id uint64, old []byte) error {
+		s := x.rename(x.uses[id], string(old))
+		x.Strings++
+		if len(s) > MaxString {
+			s = s[:MaxString]
+		}
+		if len(x.buf)+1+2*binary.MaxVarintLen64+len(s) > maxBatch {
+			if err := x.put(b.head, x.buf); err != nil {
+				return err
+			}
+			x.buf = append(x.buf[:0], evStrings)
+		}
+		x.buf = append(x.buf, evString)
+		x.buf = binary.AppendUvarint(x.buf, id)
+		x.buf = binary.AppendUvarint(x.buf, uint64(len(s)))
+		x.buf = append(x.buf, s...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return x.put(b.head, x.buf)
+}
