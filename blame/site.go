@@ -366,6 +366,16 @@ func OnSocket(frames []gotrace.Frame) bool {
 	})
 }
 
+// Known reports whether the tables of this package name a function.
+func Known(function string) bool {
+	for _, row := range sites {
+		if strings.HasPrefix(function, row.prefix) {
+			return true
+		}
+	}
+	return hasAny(function, answering) || hasAny(function, loggers) || hasAny(function, releasesToAll) || PathCall(function)
+}
+
 // CalledC returns the C function that a system call's stack stands in, "" if it is in none.
 func CalledC(frames []gotrace.Frame) (c string) {
 	for i, f := range frames {

@@ -36,6 +36,19 @@ var clients = map[string][]string{
 	dependency.Postgres: {"github.com/jackc/pgx/", "github.com/jackc/pgconn", "github.com/lib/pq.", "github.com/go-pg/pg/", "github.com/uptrace/bun/driver/pgdriver"},
 }
 
+// CallsDependency reports whether a function belongs to a client of a dependency that can
+// be asked what it did.
+func CallsDependency(function string) bool {
+	for _, prefixes := range clients {
+		for _, p := range prefixes {
+			if strings.HasPrefix(function, p) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Told is what dependencies say about waits for the network.
 type Told struct {
 	// Peer is whom the waits are for: the dependency, if it is known to be it.

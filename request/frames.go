@@ -58,6 +58,24 @@ var standardRoots = set("archive", "arena", "bufio", "bytes", "cmp", "compress",
 	"simd", "slices", "sort", "strconv", "strings", "structs", "sync", "syscall", "testing", "text", "time", "type",
 	"unicode", "unique", "unsafe", "uuid", "vendor", "weak", "cgo", "_cgo", "sigreturn")
 
+// Standard reports whether a function belongs to the standard library, by the first element
+// of its import path.
+func Standard(fn string) bool { return standard(fn) }
+
+// Published reports whether a function belongs to a published library that this package
+// knows by name: to a client, a router, a server or a wrapper. The rules go by such names.
+func Published(fn string) bool {
+	if library(fn) || clientOf(fn) != 0 {
+		return true
+	}
+	for _, d := range dispatchers {
+		if strings.HasPrefix(fn, d) {
+			return true
+		}
+	}
+	return false
+}
+
 // library reports whether a function belongs to a published library whose
 // frames say nothing about the application.
 func library(fn string) bool {
