@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // Use says what the strings of a trace are there for. One string may have several uses:
@@ -44,7 +45,8 @@ type Rewritten struct {
 // Rewrite copies a trace with other strings. All else stays as it is: events, times, program
 // counters and lines. open is called twice, and must give the same bytes each time: what a
 // string is used for is known when its generation has been read. rename gets each entry of
-// the tables of strings; what it returns is cut to [MaxString].
+// the tables of strings; what it returns is cut to [MaxString]. An entry that stacks share
+// with annotations is passed once for each, and becomes two.
 //
 // Memory is bounded by the strings of a generation. Nothing is copied that was not understood:
 // a trace that is damaged, or has kinds of events that this version does not know, gives a
@@ -74,9 +76,10 @@ func Rewrite(w io.Writer, open func() (io.ReadCloser, error), rename func(Use, s
 		}
 		if b.kind != evEndOfGeneration && (!begun || b.gen != gen) {
 			gen, begun = b.gen, true
-			if x.uses, err = scan.generation(); err != nil {
+			if err := scan.generation(); err != nil {
 				return x.Rewritten, err
 			}
+			x.uses, x.framed = scan.uses, scan.framed()
 		}
 		if err := x.batch(b); err != nil {
 			return x.Rewritten, err
@@ -115,6 +118,8 @@ const (
 	// maxStrings bounds the strings that events of a generation refer to: a program that writes a
 	// hundred thousand lines a second with trace.Log has as many.
 	maxStrings = 4 << 20
+	// maxID leaves room behind the numbers of strings.
+	maxID = math.MaxUint64 / 2
 	// newestMinor is the newest format that is known.
 	newestMinor = 26
 )
@@ -307,24 +312,46 @@ func (b *batches) corrupt(format string, args ...any) error {
 // scanner reads ahead and learns what strings are used for.
 type scanner struct {
 	in   *batches
-	next *batch // of the generation after the last one that was returned
+	next *batch // of the generation after the last one
 	uses map[uint64]Use
+	// last is the largest id of a string.
+	last uint64
 	// named are pairs of a function and a file, which frames repeat all the time.
 	named map[[2]uint64]bool
 }
 
-// generation returns the uses of the strings of the next generation.
-func (s *scanner) generation() (map[uint64]Use, error) {
-	s.uses, s.named = map[uint64]Use{}, map[[2]uint64]bool{}
+// framed returns the new ids of the strings that frames of stacks share with events: frames get
+// entries of their own.
+func (s *scanner) framed() map[uint64]uint64 {
+	out := map[uint64]uint64{}
+	for id := range s.uses {
+		if id <= maxID { // what is beyond is in no table
+			s.last = max(s.last, id)
+		}
+	}
+	for id, u := range s.uses {
+		if u&inFrames != 0 && u&^inFrames != 0 {
+			s.last++
+			out[id] = s.last
+		}
+	}
+	return out
+}
+
+const inFrames = UseFunc | UseFile
+
+// generation learns the uses of the strings of the next generation.
+func (s *scanner) generation() error {
+	s.uses, s.named, s.last = map[uint64]Use{}, map[[2]uint64]bool{}, 0
 	gen, begun := uint64(0), false
 	b := s.next
 	for s.next = nil; ; b = nil {
 		if b == nil {
 			var err error
 			if b, err = s.in.next(); err == io.EOF {
-				return s.uses, nil
+				return nil
 			} else if err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if b.kind == evEndOfGeneration {
@@ -332,17 +359,20 @@ func (s *scanner) generation() (map[uint64]Use, error) {
 		}
 		if begun && b.gen != gen {
 			s.next = b
-			return s.uses, nil
+			return nil
 		}
 		gen, begun = b.gen, true
 		if b.cut || b.kind == evExperimentalBatch {
 			continue
 		}
 		if err := s.batch(b.data); err != nil {
-			return nil, s.in.corrupt("%w", err)
+			return s.in.corrupt("%w", err)
 		}
 		if len(s.uses) > maxStrings {
-			return nil, s.in.corrupt("more than %d strings in a generation", maxStrings)
+			return s.in.corrupt("more than %d strings in a generation", maxStrings)
+		}
+		if len(s.named) > maxStrings {
+			clear(s.named)
 		}
 	}
 }
@@ -354,7 +384,7 @@ func (s *scanner) batch(data []byte) error {
 	}
 	switch rest := data[1:]; data[0] {
 	case evStrings:
-		return eachString(rest, func(uint64, []byte) error { return nil })
+		return eachString(rest, func(id uint64, _ []byte) error { return s.seen(id) })
 	case evStacks:
 		return s.stacks(rest)
 	case evCPUSamples:
@@ -376,6 +406,15 @@ func only(kind, want byte, n int) int {
 		return n
 	}
 	return 0
+}
+
+// seen learns an id: there has to be room for others behind it.
+func (s *scanner) seen(id uint64) error {
+	if id > maxID {
+		return fmt.Errorf("a string of number %d", id)
+	}
+	s.last = max(s.last, id)
+	return nil
 }
 
 // stacks reads a batch of stacks.
@@ -405,6 +444,9 @@ func (s *scanner) stacks(data []byte) error {
 				return err
 			}
 			if pair := [2]uint64{fn, file}; !s.named[pair] {
+				if err := errors.Join(s.seen(fn), s.seen(file)); err != nil {
+					return err
+				}
 				s.named[pair] = true
 				s.uses[fn] |= UseFunc
 				s.uses[file] |= UseFile
@@ -476,6 +518,7 @@ type rewriter struct {
 	Rewritten
 	out    *bufio.Writer
 	uses   map[uint64]Use
+	framed map[uint64]uint64
 	rename func(Use, string) string
 	buf    []byte
 }
@@ -494,6 +537,8 @@ func (x *rewriter) batch(b *batch) error {
 		return nil
 	case len(b.data) > 0 && b.data[0] == evStrings:
 		return x.strings(b)
+	case len(b.data) > 0 && b.data[0] == evStacks && len(x.framed) > 0:
+		return x.stacks(b)
 	}
 	return x.put(b.head, b.data)
 }
@@ -505,30 +550,76 @@ func (x *rewriter) put(head, data []byte) error {
 	return err
 }
 
-// strings writes a batch of strings with others in their place, as several batches if they
-// have become too many bytes for one.
+// strings writes a batch of strings with others in their place.
 func (x *rewriter) strings(b *batch) error {
 	x.buf = append(x.buf[:0], evStrings)
 	err := eachString(b.data[1:], func(id uint64, old []byte) error {
-		s := x.rename(x.uses[id], string(old))
-		x.Strings++
-		if len(s) > MaxString {
-			s = s[:MaxString]
-		}
-		if len(x.buf)+1+2*binary.MaxVarintLen64+len(s) > maxBatch {
-			if err := x.put(b.head, x.buf); err != nil {
+		u := x.uses[id]
+		if frame, ok := x.framed[id]; ok {
+			if err := x.string(b, frame, u&inFrames, old); err != nil {
 				return err
 			}
-			x.buf = append(x.buf[:0], evStrings)
+			u &^= inFrames
 		}
-		x.buf = append(x.buf, evString)
-		x.buf = binary.AppendUvarint(x.buf, id)
-		x.buf = binary.AppendUvarint(x.buf, uint64(len(s)))
-		x.buf = append(x.buf, s...)
-		return nil
+		return x.string(b, id, u, old)
 	})
 	if err != nil {
 		return err
+	}
+	return x.put(b.head, x.buf)
+}
+
+func (x *rewriter) string(b *batch, id uint64, u Use, old []byte) error {
+	s := x.rename(u, string(old))
+	x.Strings++
+	if len(s) > MaxString {
+		s = s[:MaxString]
+	}
+	entry := binary.AppendUvarint([]byte{evString}, id)
+	entry = binary.AppendUvarint(entry, uint64(len(s)))
+	return x.add(b, append(entry, s...))
+}
+
+// add appends an entry of a table to the batch that is being written, and begins another one
+// where it would become too long.
+func (x *rewriter) add(b *batch, entry []byte) error {
+	if len(x.buf)+len(entry) > maxBatch {
+		if err := x.put(b.head, x.buf); err != nil {
+			return err
+		}
+		x.buf = append(x.buf[:0], b.data[0])
+	}
+	x.buf = append(x.buf, entry...)
+	return nil
+}
+
+// stacks writes a batch of stacks with the new ids of strings.
+func (x *rewriter) stacks(b *batch) error {
+	x.buf = append(x.buf[:0], evStacks)
+	var entry []byte
+	data := b.data[1:]
+	number := func() uint64 {
+		v, n := binary.Uvarint(data) // the scanner has seen that it is there
+		data = data[n:]
+		return v
+	}
+	for len(data) > 0 {
+		data = data[1:]
+		entry = binary.AppendUvarint(append(entry[:0], evStack), number())
+		frames := number()
+		entry = binary.AppendUvarint(entry, frames)
+		for range frames {
+			for i := range 4 { // program counter, function, file, line
+				v := number()
+				if to, ok := x.framed[v]; ok && (i == 1 || i == 2) {
+					v = to
+				}
+				entry = binary.AppendUvarint(entry, v)
+			}
+		}
+		if err := x.add(b, entry); err != nil {
+			return err
+		}
 	}
 	return x.put(b.head, x.buf)
 }

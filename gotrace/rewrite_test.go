@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	rtrace "runtime/trace"
 	"slices"
 	"strings"
@@ -57,16 +58,30 @@ func TestOnlyStringsOfARewrittenTraceDiffer(t *testing.T) {
 	}
 }
 
+// function is one that runs while a region of its name does.
+const function = "runtime.GC"
+
 // What a string is used for decides about it, so each use has to be seen.
 func TestUsesOfStringsAreKnown(t *testing.T) {
 	data := record(t, func() {
 		ctx, task := rtrace.NewTask(context.Background(), "my task")
+		rtrace.WithRegion(ctx, function, func() { runtime.GC() })
 		rtrace.WithRegion(ctx, "sync", func() { rtrace.Log(ctx, "my category", "my text") }) // "sync" is also why goroutines wait
 		activity()
 		task.End()
 	})
 	uses := map[string]Use{}
-	if _, _, err := rewrite(data, func(u Use, s string) string { uses[s] |= u; return s }); err != nil {
+	shared := map[Use]int{}
+	if _, _, err := rewrite(data, func(u Use, s string) string {
+		if s == function {
+			shared[u]++
+		} else if u&inFrames == 0 || u&^inFrames == 0 {
+			uses[s] |= u
+		} else {
+			t.Errorf("%q: %b", s, u)
+		}
+		return s
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for s, want := range map[string]Use{
@@ -77,28 +92,47 @@ func TestUsesOfStringsAreKnown(t *testing.T) {
 			t.Errorf("%q: %b, want %b", s, got, want)
 		}
 	}
+	if shared[UseFunc] == 0 || shared[UseName] == 0 || len(shared) != 2 {
+		t.Errorf("a function and a region of one name: %v", shared)
+	}
 	marked, _, err := rewrite(data, func(u Use, s string) string {
-		if u&UseLog != 0 {
+		switch u {
+		case UseLog:
 			return "L"
+		case UseName:
+			return "N"
 		}
 		return s
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs := 0
+	logs, regions, stacks := 0, 0, 0
 	r, err := trace.NewReader(bytes.NewReader(marked))
 	for err == nil {
 		var e trace.Event
-		if e, err = r.ReadEvent(); err == nil && e.Kind() == trace.EventLog {
+		if e, err = r.ReadEvent(); err != nil {
+			break
+		}
+		switch e.Kind() {
+		case trace.EventLog:
 			if l := e.Log(); l.Category != "L" || l.Message != "L" {
 				t.Errorf("%+v", l)
 			}
 			logs++
+		case trace.EventRegionBegin:
+			if e.Region().Type == "N" {
+				regions++
+			}
+		}
+		for f := range e.Stack().Frames() {
+			if f.Func == function {
+				stacks++
+			}
 		}
 	}
-	if err != io.EOF || logs != 1 {
-		t.Errorf("%d logs, %v", logs, err)
+	if err != io.EOF || logs != 1 || regions < 2 || stacks == 0 {
+		t.Errorf("%d logs, %d regions, %d stacks, %v", logs, regions, stacks, err)
 	}
 }
 

@@ -106,18 +106,22 @@ func (n *names) hashed(s string, make func(try int) string) string {
 	return out
 }
 
-// maxSeen bounds the strings of which is known that they were counted.
-const maxSeen = 500_000
+// maxSeen bounds the strings of which is known that they were counted, and maxCached how long
+// they are in bytes; longer ones count each time.
+const maxSeen, maxCached = 200_000, 256
 
 // keep counts a string that stays.
 func (n *names) keep(s string) string {
 	if s == "" || n.seen[s] == n.round {
 		return s
 	}
+	n.kept++
+	if len(s) > maxCached {
+		return s
+	}
 	if len(n.seen) >= maxSeen {
 		clear(n.seen)
 	}
 	n.seen[strings.Clone(s)] = n.round
-	n.kept++
 	return s
 }

@@ -206,12 +206,13 @@ func (r *redactor) trace(w *evidence.Writer) (size int64, err error) {
 }
 
 // traced gives the strings of the trace by what they are for; without a use they are none.
-// A word of the runtime stays even if it is the name of a task, too.
+// A word of the runtime stays even if it is the name of a task, and does so in each generation:
+// else the task would have two names.
 func (r *redactor) traced(u gotrace.Use, s string) string {
 	switch {
 	case u == 0:
 		return ""
-	case u&gotrace.UseWord != 0 && isWord(s):
+	case u&gotrace.UseWord != 0 && isWord(s), runtimeWords[s]:
 		return r.keep(s)
 	case u&gotrace.UseFunc != 0:
 		return r.bounded(r.symbol(s), s)

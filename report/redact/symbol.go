@@ -36,8 +36,8 @@ func (r *redactor) symbol(s string) string {
 		return r.keep(s)
 	}
 	out := r.renamed(s)
-	if !ok {
-		if len(r.stays) >= maxSymbols {
+	if !ok && len(s) <= maxCached {
+		if len(r.stays) >= maxSeen {
 			clear(r.stays)
 		}
 		r.stays[strings.Clone(s)] = out == s
@@ -47,9 +47,6 @@ func (r *redactor) symbol(s string) string {
 	}
 	return out
 }
-
-// maxSymbols bounds the cache of names of functions.
-const maxSymbols = 200_000
 
 // compilers are prefixes of functions that the compiler makes for a type.
 var compilers = []string{"type:.eq.", "type:.hash.", "type..eq.", "type..hash."}
