@@ -34,6 +34,8 @@ func TestShellsTakeTheCompletions(t *testing.T) {
 func TestWhatIsCompleted(t *testing.T) {
 	for line, want := range map[string]string{
 		"export a.whylate --to ": "parquet",
+		"redac":                  "redact\t",
+		"redact ":                ":0", // files
 		"causes gc-":             "gc-assist\t",
 		"demo tcp":               "tcp-loss",
 		"":                       "diagnose\t",
