@@ -185,17 +185,25 @@ async function picture(page) {
   if (name === 'quota-too-low') await page.locator('#tracks').screenshot(save('over-time'))
 }
 
-for (const file of readdirSync(folder).filter(f => f.endsWith('.html')).sort()) {
-  name = file.slice(0, -5)
-  const d = JSON.parse(readFileSync(join(folder, name + '.json'), 'utf8'))
-  const dark = pictures ? name === 'quota-too-low' : paints.length % 2 === 1
-  const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, colorScheme: dark ? 'dark' : 'light' })
-  const page = await context.newPage()
-  const url = pathToFileURL(join(folder, file)).href
+// open makes a tab for whoever prefers a theme.
+let url = ''
+async function open(colorScheme) {
+  const page = await (await browser.newContext({ colorScheme })).newPage()
   page.on('request', r => check(r.url() === url, `it asks for ${r.url()}`))
   page.on('console', m => check(false, `the console says ${m.text()}`))
   page.on('pageerror', e => check(false, `an error: ${e.stack}`))
   page.on('dialog', async x => { check(false, `a dialog: ${x.message()}`); await x.dismiss() })
+  return page
+}
+const tabs = { light: await open('light'), dark: await open('dark') }
+
+for (const file of readdirSync(folder).filter(f => f.endsWith('.html')).sort()) {
+  name = file.slice(0, -5)
+  const d = JSON.parse(readFileSync(join(folder, name + '.json'), 'utf8'))
+  const dark = pictures ? name === 'quota-too-low' : paints.length % 2 === 1
+  const page = dark ? tabs.dark : tabs.light
+  url = pathToFileURL(join(folder, file)).href
+  await page.setViewportSize({ width: 1200, height: 900 })
   await page.goto(url)
   await page.waitForSelector('#sentence', { timeout: 10_000 }).catch(() => check(false, 'there is no report'))
   paints.push(await page.evaluate(() => new Promise(done => {
@@ -218,7 +226,6 @@ for (const file of readdirSync(folder).filter(f => f.endsWith('.html')).sort()) 
   const wide = await page.evaluate(() => document.documentElement.scrollWidth)
   check(wide <= 375, `on a phone of 375 columns it is ${wide} wide`)
   if (screenshots) await page.screenshot({ path: join(screenshots, `${name}-phone.png`) })
-  await context.close()
 }
 await browser.close()
 paints.sort((a, b) => a - b)
