@@ -14,6 +14,7 @@ type Writer struct {
 	buf  []byte
 	left int64
 	kept int64 // more of it, for Release
+	full bool  // something had no room
 	// calls is how many were written.
 	calls int
 	// Stretches is how many were written.
@@ -78,9 +79,10 @@ func (w *Writer) Write(s *Stretch) (room bool, err error) {
 	return room, err
 }
 
-// WriteCall adds a call, as Write does a stretch; there is room for a million.
+// WriteCall adds a call, as Write does a stretch; there is room for a million. When there was
+// none for something, calls have none any more: those that are there are the first ones.
 func (w *Writer) WriteCall(c *Call) (room bool, err error) {
-	if w.calls >= maxCalls {
+	if w.full || w.calls >= maxCalls {
 		return false, nil
 	}
 	to := c.To
@@ -97,7 +99,7 @@ func (w *Writer) WriteCall(c *Call) (room bool, err error) {
 // line writes the buffer, if there is room.
 func (w *Writer) line() (room bool, err error) {
 	if w.left -= int64(len(w.buf)); w.left < 0 {
-		w.left = 0
+		w.left, w.full = 0, true
 		return false, nil
 	}
 	if _, err = w.w.Write(w.buf); err != nil {
