@@ -98,6 +98,12 @@ type Target struct {
 	// functions occur in a profile.
 	Modules     []Module `json:"modules,omitempty"`
 	ModulesFrom string   `json:"modules_from,omitempty"`
+	// MainVersion is the version of the main module, "(devel)" if it was not installed as one.
+	MainVersion string `json:"main_version,omitempty"`
+	// Settings are those of the build that change how a program runs, or say of what it was
+	// made: -tags, CGO_ENABLED, vcs.revision and so on; no flags of the linker, which may hold
+	// anything.
+	Settings map[string]string `json:"settings,omitempty"`
 	// DefaultGODEBUG is the setting that the target was built with.
 	DefaultGODEBUG string `json:"default_godebug,omitempty"`
 	// Env holds GOMAXPROCS, GOGC, GOMEMLIMIT and GODEBUG if they are set in the

@@ -183,9 +183,15 @@ func settings(environ string) map[string]string {
 	return env
 }
 
+// buildSettings are those that Target.Settings has (see runtime/debug.BuildSetting).
+var buildSettings = []string{
+	"-buildmode", "-compiler", "-gcflags", "-race", "-msan", "-asan", "-tags", "-pgo", "CGO_ENABLED",
+	"GOARCH", "GOOS", "GOAMD64", "GOARM64", "GOEXPERIMENT", "vcs.revision", "vcs.time", "vcs.modified",
+}
+
 func build(info *debug.BuildInfo, t *evidence.Target) {
 	t.Go = info.GoVersion
-	t.Main = info.Main.Path
+	t.Main, t.MainVersion = info.Main.Path, info.Main.Version
 	t.ModulesFrom = "build info"
 	for _, m := range info.Deps {
 		if m.Replace != nil {
@@ -194,8 +200,14 @@ func build(info *debug.BuildInfo, t *evidence.Target) {
 		t.Modules = append(t.Modules, evidence.Module{Path: m.Path, Version: m.Version})
 	}
 	for _, s := range info.Settings {
-		if s.Key == "DefaultGODEBUG" {
+		switch {
+		case s.Key == "DefaultGODEBUG":
 			t.DefaultGODEBUG = s.Value
+		case slices.Contains(buildSettings, s.Key):
+			if t.Settings == nil {
+				t.Settings = make(map[string]string)
+			}
+			t.Settings[s.Key] = s.Value
 		}
 	}
 }

@@ -31,6 +31,13 @@ var debugSettings = set(`adaptivestackstart asyncpreemptoff asynctimerchan cgoch
 	tlsrsakex tlssecpmlkem tlssha1 tlsunsafeekm urlmaxqueryparams urlstrictcolons winreadlinkvolume winsymlink x509keypairleaf
 	x509negativeserial x509rsacrt x509sha1 x509sha256skid x509usefallbackroots x509usepolicies zipinsecurepath`)
 
+// buildSettings are those whose values say nothing of whose program it is, buildValue is what
+// these look like.
+var (
+	buildSettings = set(`-buildmode -compiler -race -msan -asan CGO_ENABLED GOARCH GOOS GOAMD64 GOARM64 vcs.modified`)
+	buildValue    = regexp.MustCompile(`^(true|false|[01]|v[0-9.]{1,6}(,[a-z0-9]{1,10})*|gc|gccgo|exe|pie|default|c-shared|plugin|linux|darwin|windows|freebsd|amd64|arm64|386|arm|riscv64|ppc64le|s390x)$`)
+)
+
 // Note is what a copy's manifest says of itself.
 const Note = "Names in this incident are hashes: whylate redact wrote it."
 
@@ -92,6 +99,19 @@ func (r *redactor) target(from *evidence.Target) evidence.Target {
 	// In the order of the names it would show how these begin.
 	slices.SortFunc(t.Modules, func(a, b evidence.Module) int { return strings.Compare(a.Path, b.Path) })
 	t.ModulesFrom = r.text(t.ModulesFrom)
+	if t.MainVersion != "(devel)" {
+		t.MainVersion = r.name(t.MainVersion)
+	}
+	t.Settings = nil
+	for key, value := range from.Settings {
+		if t.Settings == nil {
+			t.Settings = map[string]string{}
+		}
+		if !buildSettings[key] || !buildValue.MatchString(value) {
+			key, value = r.name(key), r.name(value)
+		}
+		t.Settings[key] = value
+	}
 	t.DefaultGODEBUG = r.debug(t.DefaultGODEBUG)
 	t.Env = map[string]string{}
 	for name, value := range from.Env {
