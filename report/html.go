@@ -61,7 +61,7 @@ func HTML(w io.Writer, d *Diagnosis) error {
 		Data                    template.JS
 	}{
 		quote(d.Verdict, maxName), sentence, text.String(), hashOf(pageScript), hashOf(pageStyle),
-		template.CSS(pageStyle), template.JS(pageScript), template.JS(escapeInvisible(b)),
+		template.CSS(pageStyle), template.JS(pageScript), template.JS(EscapeInvisible(b)),
 	})
 }
 

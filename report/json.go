@@ -25,7 +25,7 @@ func JSON(w io.Writer, d *Diagnosis) error {
 	if err := e.Encode(complete(d)); err != nil {
 		return fmt.Errorf("writing the diagnosis as JSON: %w", err)
 	}
-	_, err := w.Write(escapeInvisible(b.Bytes()))
+	_, err := w.Write(EscapeInvisible(b.Bytes()))
 	return err
 }
 
@@ -59,10 +59,10 @@ func list[T any](s []T) []T {
 	return s
 }
 
-// escapeInvisible rewrites the characters that quote would write out. In a JSON
+// EscapeInvisible rewrites the characters that quote would write out. In a JSON
 // document they can only stand inside strings (the document's own line ends
 // excepted), where an escape means the same.
-func escapeInvisible(doc []byte) []byte {
+func EscapeInvisible(doc []byte) []byte {
 	out := make([]byte, 0, len(doc))
 	for len(doc) > 0 {
 		r, size := utf8.DecodeRune(doc)

@@ -25,6 +25,9 @@ func duration(ns int64) string {
 	return digits(v/1e9) + " s"
 }
 
+// Duration writes nanoseconds as the reports do: 41.2 ms.
+func Duration(ns int64) string { return duration(ns) }
+
 func digits(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 99.95:

@@ -223,12 +223,11 @@ func (b *byteSize) Set(s string) error {
 }
 
 func newDiagnose() *cobra.Command {
-	var rec recordFlags
-	var slo time.Duration
-	var baseline, expr, output, save string
+	var flags analyseFlags
+	var baseline, output, save string
 	var check bool
 	live := pflag.NewFlagSet("live", pflag.ContinueOnError) // the flags that only a live target has a use for
-	rec.register(live)
+	flags.rec.register(live)
 	live.StringVar(&save, "save", "", "keep the recording in this `file`")
 	cmd := &cobra.Command{
 		Use:   "diagnose TARGET",
@@ -257,33 +256,28 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				return err
 			}
 			p := newProgress(cmd.ErrOrStderr())
-			record, err := rec.options(p)
+			record, err := flags.rec.options(p)
 			if err != nil {
 				return err
 			}
 			if err := checkOutput(output, "text", "json", "html"); err != nil {
 				return err
 			}
-			if slo < 0 {
-				return usageError{fmt.Errorf("--slo must not be negative")}
+			analyse, err := flags.options()
+			if err != nil {
+				return err
 			}
+			analyse.Check = check
 			if output == "html" && isTerminal(cmd.OutOrStdout()) {
 				return usageError{errors.New("a page is nothing for a terminal: -o html > FILE.html, or whylate show FILE.whylate")}
 			}
 			o := diagnose.Options{
 				RecordOptions: record, Save: save, Fixed: cmd.Flags().Changed("for"),
 				Analysing: func() { p.say("analysing") },
-				Analyse:   diagnose.AnalyseOptions{SLO: slo, Check: check, NoHost: rec.noHost, NoKernel: rec.noKernel},
+				Analyse:   analyse,
 			}
 			if output == "html" {
 				o.Analyse.Detail = &report.PageDetail
-			}
-			if expr != "" {
-				re, err := requestFunc(expr)
-				if err != nil {
-					return usageError{err}
-				}
-				o.Analyse.Request = re
 			}
 			if baseline != "" {
 				in, err := evidence.Open(baseline, evidence.Options{MaxTrace: diagnose.MaxTrace})
@@ -309,10 +303,8 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 	}
 	fs := cmd.Flags()
 	fs.AddFlagSet(live)
-	rec.registerHost(fs)
-	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile")
+	flags.register(fs, "")
 	fs.StringVar(&baseline, "baseline", "", "recording (`file`) of the same service when it was fine")
-	fs.StringVar(&expr, "request", "", "what a request is: `func=REGEXP`, the intervals in which such a function is on the stack")
 	fs.StringVarP(&output, "output", "o", "text", "text, json or html")
 	fs.BoolVar(&check, "check", false, "verify that the leaves of every request add up to its duration")
 	return cmd

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -21,10 +19,9 @@ import (
 )
 
 func newExport() *cobra.Command {
-	var to, file, expr string
-	var slo time.Duration
+	var to, file string
 	var slowest int
-	var rec recordFlags
+	var flags analyseFlags
 	var names, about []string
 	for _, f := range export.Formats() {
 		names = append(names, f.Name)
@@ -51,17 +48,12 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 				return usageError{fmt.Errorf("%s is no file; export wants a recording: whylate record %s --save FILE.whylate", a[0], a[0])}
 			case slowest < 1 || slowest > detail.MaxPaths:
 				return usageError{fmt.Errorf("--slowest must lie between 1 and %d, not %d", detail.MaxPaths, slowest)}
-			case slo < 0:
-				return usageError{errors.New("--slo must not be negative")}
 			}
-			var request *regexp.Regexp
-			if expr != "" {
-				re, err := requestFunc(expr)
-				if err != nil {
-					return usageError{err}
-				}
-				request = re
+			o, err := flags.options()
+			if err != nil {
+				return err
 			}
+			o.Detail = &detail.Options{Paths: slowest}
 			if file == "-" && f.Binary && isTerminal(cmd.OutOrStdout()) {
 				return usageError{fmt.Errorf("%s is nothing for a terminal: -o FILE", f.Name)}
 			}
@@ -70,9 +62,7 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 				return err
 			}
 			defer in.Close()
-			d, err := diagnose.Analyse(in, diagnose.AnalyseOptions{
-				SLO: slo, Request: request, NoHost: rec.noHost, NoKernel: rec.noKernel, Detail: &detail.Options{Paths: slowest},
-			})
+			d, err := diagnose.Analyse(in, o)
 			if err != nil {
 				return err
 			}
@@ -96,9 +86,7 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 	fs.StringVar(&to, "to", "", "the `format`: "+strings.Join(names, ", "))
 	fs.StringVarP(&file, "output", "o", "-", "the `file` to write; - is standard output")
 	fs.IntVar(&slowest, "slowest", 20, "of how many of the slowest requests every wait is followed (speedscope, perfetto)")
-	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile, as for diagnose")
-	fs.StringVar(&expr, "request", "", "what a request is, as for diagnose: `func=REGEXP`")
-	rec.registerHost(fs)
+	flags.register(fs, asForDiagnose)
 	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }

@@ -124,7 +124,7 @@ Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconc
 		}
 		return cmd.Help()
 	}
-	root.AddCommand(newDiagnose(), newRecord(), newShow(), newExport(), newRedact(), newCauses(), newDoctor(), newTop(), newDemo(), newVersion(), newMan())
+	root.AddCommand(newDiagnose(), newRecord(), newShow(), newExport(), newCompare(), newRedact(), newCauses(), newDoctor(), newTop(), newDemo(), newVersion(), newMan())
 	return root
 }
 

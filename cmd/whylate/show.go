@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +19,8 @@ import (
 )
 
 func newShow() *cobra.Command {
-	var file, expr string
-	var slo time.Duration
-	var rec recordFlags
+	var file string
+	var flags analyseFlags
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Open the report of a recording in a browser",
@@ -37,19 +35,14 @@ BROWSER, if it is set, is the command that opens it.`,
 			switch {
 			case !diagnose.IsFile(a[0]):
 				return usageError{fmt.Errorf("%s is no file; show wants a recording: whylate record %s --save FILE.whylate", a[0], a[0])}
-			case slo < 0:
-				return usageError{errors.New("--slo must not be negative")}
 			case file == "-" && isTerminal(cmd.OutOrStdout()):
 				return usageError{errors.New("a page is nothing for a terminal: -o FILE.html")}
 			}
-			o := diagnose.AnalyseOptions{SLO: slo, NoHost: rec.noHost, NoKernel: rec.noKernel, Detail: &report.PageDetail}
-			if expr != "" {
-				re, err := requestFunc(expr)
-				if err != nil {
-					return usageError{err}
-				}
-				o.Request = re
+			o, err := flags.options()
+			if err != nil {
+				return err
 			}
+			o.Detail = &report.PageDetail
 			d, err := diagnose.Run(cmd.Context(), a[0], diagnose.Options{Analyse: o})
 			if err != nil {
 				return err
@@ -74,9 +67,7 @@ BROWSER, if it is set, is the command that opens it.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&file, "output", "o", "", "write the page to this `file`, - for standard output, and open nothing")
-	fs.DurationVar(&slo, "slo", 0, "latency objective of the 99th percentile, as for diagnose")
-	fs.StringVar(&expr, "request", "", "what a request is, as for diagnose: `func=REGEXP`")
-	rec.registerHost(fs)
+	flags.register(fs, asForDiagnose)
 	return cmd
 }
 
