@@ -225,6 +225,8 @@ for (const file of readdirSync(folder).filter(f => f.endsWith('.html')).sort()) 
   await page.setViewportSize({ width: 375, height: 700 })
   const wide = await page.evaluate(() => document.documentElement.scrollWidth)
   check(wide <= 375, `on a phone of 375 columns it is ${wide} wide`)
+  await page.waitForFunction(() => [...document.querySelectorAll('canvas')].every(c => c.getBoundingClientRect().width <= 375), null, { timeout: 10_000 })
+    .catch(() => check(false, 'its charts do not become as narrow as a phone'))
   if (screenshots) await page.screenshot({ path: join(screenshots, `${name}-phone.png`) })
 }
 await browser.close()
