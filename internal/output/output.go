@@ -68,8 +68,15 @@ func File(path string, write func(io.Writer) error) (err error) {
 func temporary(beside string) (*os.File, error) {
 	for i := 0; ; i++ {
 		f, err := os.OpenFile(filepath.Join(filepath.Dir(beside), fmt.Sprintf(".whylate-%d-%d", os.Getpid(), i)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-		if i == 1000 || !errors.Is(err, fs.ErrExist) {
-			return f, err
+		var path *fs.PathError
+		switch {
+		case err == nil:
+			return f, nil
+		case i < 1000 && errors.Is(err, fs.ErrExist):
+			continue
+		case errors.As(err, &path): // with a name that nobody asked for
+			path.Path = beside
 		}
+		return nil, err
 	}
 }
