@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -420,8 +421,10 @@ func (r *Recorder) takeRest() error {
 	if r.after.Full {
 		return nil // takeOlder has
 	}
-	to, err := r.takeOlder(r.after.EndNS, nil)
-	r.after.Full, r.after.EndNS = to < r.after.EndNS, to
+	to, err := r.takeOlder(math.MaxInt64, nil) // one that ended after EndNS may have begun before
+	if to != math.MaxInt64 {
+		r.after.Full, r.after.EndNS = true, min(r.after.EndNS, to)
+	}
 	return err
 }
 
