@@ -212,6 +212,9 @@ func lacks(id string, d *report.Diagnosis, other *Part, name, became string) (st
 	if d.Requests.Count >= cause.MinRequests && other.LowNS > int64(grown*float64(max(d.ExcessNS, 0))) && other.Contrast == cause.TailContrast && d.Reason != "level" {
 		return became, fmt.Sprintf("in %s slow requests take only %s longer altogether", name, report.Duration(d.ExcessNS))
 	}
+	if why := hidden[d.Reason]; why != "" {
+		return Unclear, fmt.Sprintf("%s is inconclusive: %s", name, why)
+	}
 	for _, r := range d.RuledOut {
 		switch {
 		case r.Cause != id:
@@ -227,6 +230,16 @@ func lacks(id string, d *report.Diagnosis, other *Part, name, became string) (st
 		return became, name + " is healthy"
 	}
 	return Unclear, name + " cannot say: what decides was not recorded, or there are too few requests"
+}
+
+// hidden are the reasons of an inconclusive verdict for which a cause may be there although
+// nothing of it is in the tail, and why.
+var hidden = map[string]string{
+	"level":        "every request waits alike; --slo says whether that is too long",
+	"unresolved":   "too much of the excess could not be followed to anyone",
+	"few-requests": "there are too few requests",
+	"no-requests":  "no request was found",
+	"no-trace":     "no execution trace was recorded",
 }
 
 // judge sums up the changes.

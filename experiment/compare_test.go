@@ -69,7 +69,10 @@ func TestWhatBecameOfACause(t *testing.T) {
 		"A rules it out": {with(incident(report.VerdictCause, 38*ms), func(d *report.Diagnosis) {
 			d.RuledOut = []cause.RuledOut{{Cause: "lock-held-across-wait", Because: "nobody held one"}}
 		}), lock, Appeared, VerdictWorse, "nobody held one"},
-		"A could not know":                             {incident(report.VerdictInconclusive, 38*ms), lock, Unclear, VerdictUnclear, "cannot say"},
+		"A could not know": {incident(report.VerdictInconclusive, 38*ms), lock, Unclear, VerdictUnclear, "cannot say"},
+		"in B every request waits alike, and nothing is in the tail": {lock, with(incident(report.VerdictInconclusive, 38*ms), func(d *report.Diagnosis) {
+			d.Reason, d.RuledOut = "level", []cause.RuledOut{{Cause: "lock-held-across-wait", Absent: true}}
+		}), Unclear, VerdictUnclear, "--slo"},
 		"A has too few requests":                       {with(healthy, func(d *report.Diagnosis) { d.Requests.Count = 12 }), lock, Unclear, VerdictUnclear, ""},
 		"A has no requests, and B would seem to be it": {with(healthy, func(d *report.Diagnosis) { d.Requests.Count, d.ExcessNS, d.Verdict = 0, 0, report.VerdictInconclusive }), lock, Unclear, VerdictUnclear, "cannot say"},
 	} {
