@@ -12,6 +12,7 @@ require (
 	github.com/spf13/pflag v1.0.10
 	golang.org/x/arch v0.22.0
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa
+	golang.org/x/mod v0.33.0
 	golang.org/x/sys v0.43.0
 	golang.org/x/term v0.31.0
 	google.golang.org/protobuf v1.36.10

@@ -59,6 +59,7 @@ func get(t *testing.T, url string) string {
 func TestEveryScenarioServesItsLoadAndItsProfiles(t *testing.T) {
 	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel() // each takes three seconds, most of them waiting
 			if s.Quota > 0 { // the race detector makes requests several times as costly
 				s.Quota = max(s.Quota, 0.5)
 			}
