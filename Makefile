@@ -14,9 +14,15 @@ GO          ?= go
 MODULES     := . sdk incidents ui
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Systems that the tests do not run on, but every package has to compile for.
-CROSS       := darwin/arm64 windows/arm64 linux/arm64
+CROSS       := darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: help build page screenshots demo test fmt vet lint cross unit e2e
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.12.0
+# A program that builds container images, and what else it is told.
+BUILDER     ?= $(shell command -v podman || command -v docker || command -v buildah)
+BUILDFLAGS  ?=
+IMAGE       ?= whylate
+
+.PHONY: help build page screenshots demo test fmt vet lint cross unit e2e dist release image
 
 help:
 	@echo 'make build   bin/whylate, without cgo'
@@ -24,6 +30,9 @@ help:
 	@echo 'make demo    build it and let it diagnose a planted fault'
 	@echo 'make test    gofmt, vet, staticcheck, other systems, tests under the race detector'
 	@echo 'make e2e     diagnose third-party programs (incidents/e2e.sh)'
+	@echo 'make image   a container image (podman, docker, buildah), see Containerfile'
+	@echo 'make dist    what a release has, into dist/; the commit needs a tag'
+	@echo 'make release make dist, and publish it (GITHUB_TOKEN)'
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/whylate ./cmd/whylate
@@ -51,6 +60,10 @@ demo: build
 
 test: fmt vet lint cross unit
 
+# What is compiled to be looked at is what is built: flags are those of `make build`.
+vet lint cross: export GOFLAGS := $(GOFLAGS) -trimpath
+vet lint cross: export CGO_ENABLED := 0
+
 fmt:
 	@echo '== gofmt'
 	@$(STRICT) gofmt="$$($(GO) env GOROOT)/bin/gofmt"; \
@@ -65,7 +78,7 @@ lint:
 
 cross:
 	@$(STRICT) for s in $(CROSS); do for m in $(MODULES); do echo "== go vet for $$s ($$m)"; \
-		CGO_ENABLED=0 GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) -C $$m vet ./...; done; done
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) -C $$m vet ./...; done; done
 
 # The seeds and committed corpora of the fuzz tests run here like any other test.
 # Packages whose tests record live processes run one after the other: beside other
@@ -85,3 +98,13 @@ unit:
 
 e2e:
 	./incidents/e2e.sh
+
+dist:
+	$(GO) run $(GORELEASER) release --clean --skip=publish,announce
+
+release:
+	$(GO) run $(GORELEASER) release --clean
+
+image:
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -o bin/linux/whylate ./cmd/whylate
+	$(BUILDER) build $(BUILDFLAGS) -f Containerfile -t $(IMAGE) .

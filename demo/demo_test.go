@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 func TestMain(m *testing.M) {
@@ -22,7 +24,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, s Scenario, o RunOptions) *Running {
 	t.Helper()
 	r, err := Run(t.Context(), s, o)
-	if errors.Is(err, ErrNotPossible) && !required("demo-"+s.Name) {
+	if errors.Is(err, ErrNotPossible) && !need.Required("demo-"+s.Name) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -34,12 +36,6 @@ func start(t *testing.T, s Scenario, o RunOptions) *Running {
 		}
 	})
 	return r
-}
-
-// required tells whether WHYLATE_REQUIRE, a list with commas, says that this
-// machine has a feature.
-func required(feature string) bool {
-	return slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), feature)
 }
 
 func get(t *testing.T, url string) string {
@@ -59,7 +55,7 @@ func get(t *testing.T, url string) string {
 func TestEveryScenarioServesItsLoadAndItsProfiles(t *testing.T) {
 	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel() // each takes three seconds, most of them waiting
+			t.Parallel()     // each takes three seconds, most of them waiting
 			if s.Quota > 0 { // the race detector makes requests several times as costly
 				s.Quota = max(s.Quota, 0.5)
 			}

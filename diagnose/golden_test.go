@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/whylate/whylate/cause"
@@ -115,7 +116,7 @@ func TestGoldenIncidentsGetTheirDiagnosis(t *testing.T) {
 			if why := g.truth(); why != "" {
 				t.Fatalf("%+v: %s", g.want, why)
 			}
-			d := diagnoseFile(t, g.path)
+			d := diagnosed(t, g.path)
 			compare(t, d, g.want)
 			if d.Check.WorstNS != 0 || d.Check.Requests == 0 {
 				t.Errorf("closure: %+v", d.Check)
@@ -130,18 +131,36 @@ func TestGoldenIncidentsGetTheirDiagnosis(t *testing.T) {
 	}
 }
 
-func diagnoseFile(t *testing.T, path string) *report.Diagnosis {
+// diagnoses are those of golden incidents, made once for all tests that only read them.
+var diagnoses sync.Map // by path: func() (*report.Diagnosis, error)
+
+// diagnosed returns the diagnosis of a golden incident, which other tests read, too.
+func diagnosed(t *testing.T, path string) *report.Diagnosis {
 	t.Helper()
-	in, err := evidence.Open(path, evidence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	d, err := Analyse(in, AnalyseOptions{Check: true})
+	once, _ := diagnoses.LoadOrStore(path, sync.OnceValues(func() (*report.Diagnosis, error) { return analyseFile(path) }))
+	d, err := once.(func() (*report.Diagnosis, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
+}
+
+func diagnoseFile(t *testing.T, path string) *report.Diagnosis {
+	t.Helper()
+	d, err := analyseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func analyseFile(path string) (*report.Diagnosis, error) {
+	in, err := evidence.Open(path, evidence.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return Analyse(in, AnalyseOptions{Check: true})
 }
 
 // compare checks a diagnosis against what it must be.

@@ -96,7 +96,7 @@ func TestACopyWithoutNamesGetsTheSameDiagnosis(t *testing.T) {
 		t.Run(filepath.Base(g.path), func(t *testing.T) {
 			t.Parallel()
 			path, r := copied(t, g.path)
-			before, after := diagnoseFile(t, g.path), diagnoseFile(t, path)
+			before, after := diagnosed(t, g.path), diagnoseFile(t, path)
 			want, n := unnamed(t, before)
 			got, _ := unnamed(t, after)
 			if a, b := fmt.Sprint(want), fmt.Sprint(got); a != b || n < 50 {

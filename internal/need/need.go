@@ -15,10 +15,15 @@ func Feature(t testing.TB, name string, err error) {
 	t.Helper()
 	switch {
 	case err == nil:
-	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), name):
+	case Required(name):
 		t.Fatalf("WHYLATE_REQUIRE lists %s: %v", name, err)
 	default:
 		fmt.Fprintf(os.Stderr, "SKIPPED-%s %s: %v\n", strings.ToUpper(name), t.Name(), err)
 		t.Skip(err)
 	}
+}
+
+// Required tells whether WHYLATE_REQUIRE lists a name.
+func Required(name string) bool {
+	return slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), name)
 }
