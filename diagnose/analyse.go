@@ -144,6 +144,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	pauses(d, m)
 	lost(d, in, t)
 	mostlyLost(d, m)
+	onlyHealthChecks(d, f)
 	if o.Check {
 		c := a.Check()
 		d.Check = &report.Check{Requests: c.Requests, WorstNS: c.WorstNS, MaxDepth: a.Depth}
@@ -344,6 +345,7 @@ func lost(d *report.Diagnosis, in *evidence.Incident, t *timeline.Timeline) {
 	d.Lost.Bytes = max(size, t.Lost.Offset) - t.Lost.Good
 	if d.Lost.Detail == "" {
 		d.Lost.Detail = t.Lost.Error()
+		d.Lost.Advice = "sha256sum FILE    # is it the same where it was recorded? If not, copy it again"
 	}
 }
 

@@ -96,7 +96,8 @@ func enough(d *report.Diagnosis, asked time.Duration) time.Duration {
 }
 
 func record(ctx context.Context, target, path string, o Options) (*report.Diagnosis, error) {
-	if _, err := Record(ctx, target, path, o.RecordOptions); err != nil {
+	result, err := Record(ctx, target, path, o.RecordOptions)
+	if err != nil {
 		return nil, err
 	}
 	if o.Analysing != nil {
@@ -110,6 +111,9 @@ func record(ctx context.Context, target, path string, o Options) (*report.Diagno
 	d, err := Analyse(in, o.Analyse)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("interrupted too early: a trace can be read from about a second on (%w)", err)
+	}
+	if d != nil && result != nil {
+		d.Lost.Advice = result.Advice
 	}
 	return d, err
 }

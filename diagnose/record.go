@@ -138,6 +138,8 @@ func hostCommand(err error, pid int) string {
 		return ""
 	case errors.Is(err, host.ErrUnsupported), errors.Is(err, host.ErrNotLocal), errors.Is(err, errRemote):
 		return "run whylate on the machine of the process: whylate diagnose PID"
+	case errors.Is(err, host.ErrOtherProcess):
+		return "whylate diagnose PID    # where the process itself runs"
 	case errors.Is(err, os.ErrPermission) && pid > 0 && os.Geteuid() != 0:
 		return fmt.Sprintf("sudo whylate diagnose %d; whylate doctor %d says what may be recorded", pid, pid)
 	case errors.Is(err, os.ErrPermission), errors.Is(err, host.ErrNoProcess):
@@ -197,10 +199,13 @@ func endpoint(ctx context.Context, pid int) (string, error) {
 		}
 	}
 	if d.NotGo {
-		return "", fmt.Errorf("process %d (%s) is no Go program, or one without build information, and does not serve net/http/pprof", pid, d.Target.Program)
+		return "", fmt.Errorf("process %d (%s): %w, and does not serve net/http/pprof", pid, d.Target.Program, ErrNotGo)
 	}
 	return "", nil
 }
+
+// ErrNotGo reports a target that is a process and no Go program.
+var ErrNotGo = errors.New("is no Go program, or one without build information")
 
 var errRemote = errors.New("where the target runs is not known")
 

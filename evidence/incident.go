@@ -40,6 +40,8 @@ var (
 	ErrCut = fmt.Errorf("%w, cut short", ErrMalformed)
 	// ErrVersion: the file has a format that this version does not read.
 	ErrVersion = errors.New("unsupported version")
+	// ErrOld: an ErrVersion of something too old; others are newer than this whylate.
+	ErrOld = fmt.Errorf("%w, too old", ErrVersion)
 )
 
 // Incident is an opened incident file. Its methods may be called concurrently,
@@ -69,7 +71,7 @@ func Open(path string, options Options) (*Incident, error) {
 		return nil, err // names the operation and the path
 	}
 	if !info.Mode().IsRegular() { // opening a pipe would block
-		return nil, fmt.Errorf("open %s: it is not a regular file: %w", path, ErrNotIncident)
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it is not a regular file: %w", ErrNotIncident)}
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,7 +80,7 @@ func Open(path string, options Options) (*Incident, error) {
 	in, err := Read(f, info.Size(), options)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	in.closer = f
 	if in.Kind != KindIncident {
@@ -173,7 +175,7 @@ const (
 // without a comment: then the record it checks is the one that the zip package
 // will use.
 func checkEnd(r io.ReaderAt, size int64) error {
-	cut := fmt.Errorf("%w: the end of the zip is missing; copy the file again and compare the sizes", ErrCut)
+	cut := fmt.Errorf("%w: the end of the zip is missing; copy the file again", ErrCut)
 	if size < endLen {
 		return cut
 	}

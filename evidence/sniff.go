@@ -43,7 +43,7 @@ const (
 
 // TraceFormat reads the 16-byte header of a Go execution trace,
 // "go 1.NN trace\0\0\0", and returns its version such as "go1.26". The error is
-// ErrNotIncident if b does not begin with such a header, and ErrVersion if the
+// ErrNotIncident if b does not begin with such a header, and ErrOld if the
 // format is that of Go 1.21 or older.
 func TraceFormat(b []byte) (string, error) {
 	if len(b) < TraceHeaderLen {
@@ -56,7 +56,7 @@ func TraceFormat(b []byte) (string, error) {
 		return "", fmt.Errorf("not a Go execution trace: %w", ErrNotIncident)
 	}
 	if minor < firstTraceMinor {
-		return "", fmt.Errorf("%w: the trace was written by Go 1.%d, whylate reads traces of Go 1.%d and newer: build the target with a newer Go", ErrVersion, minor, firstTraceMinor)
+		return "", fmt.Errorf("%w: the trace was written by Go 1.%d, whylate reads traces of Go 1.%d and newer: build the target with a newer Go", ErrOld, minor, firstTraceMinor)
 	}
 	return fmt.Sprintf("go1.%d", minor), nil
 }

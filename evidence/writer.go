@@ -48,14 +48,14 @@ type Writer struct {
 func Create(path string) (*Writer, error) {
 	path, special, err := output.Resolve(path)
 	if err != nil {
-		return nil, fmt.Errorf("create incident: %w", err)
+		return nil, err // names the operation and the path
 	}
 	if special { // it would be replaced
 		return nil, fmt.Errorf("create incident %s: it is there, and no regular file", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
 	if err != nil {
-		return nil, fmt.Errorf("create incident %s: %w", path, nameless(err))
+		return nil, &fs.PathError{Op: "create", Path: path, Err: nameless(err)}
 	}
 	w := &Writer{
 		path:    path,
@@ -200,7 +200,9 @@ func (w *Writer) Close() error {
 	}
 	if err != nil {
 		w.discard()
-		w.err = fmt.Errorf("write incident %s: %w", w.path, nameless(err))
+		if w.err == nil { // else it is what finish returned
+			w.err = &fs.PathError{Op: "write", Path: w.path, Err: nameless(err)}
+		}
 		return w.err
 	}
 	w.done = true
@@ -331,7 +333,7 @@ func (w *Writer) fail(member string, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
-		w.err = fmt.Errorf("write member %s of %s: %w", member, w.path, nameless(err))
+		w.err = &fs.PathError{Op: "write member " + member + " of", Path: w.path, Err: nameless(err)}
 	}
 	return w.err
 }

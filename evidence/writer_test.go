@@ -248,12 +248,20 @@ func TestErrorsNameTheIncidentAndNotItsTemporaryFile(t *testing.T) {
 			return err
 		},
 		"a folder in its place": func(t *testing.T) error {
-			path := filepath.Join(dir, "x.whylate")
-			if err := os.Mkdir(path, 0o700); err != nil {
+			path := filepath.Join(dir, "folder", "x.whylate")
+			if err := os.MkdirAll(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
+			_, err := Create(path)
+			return err
+		},
+		"a folder that came": func(t *testing.T) error {
+			path := filepath.Join(t.TempDir(), "x.whylate")
 			w, err := Create(path)
 			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
 			return w.Close()

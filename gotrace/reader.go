@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"golang.org/x/exp/trace"
 )
@@ -13,6 +14,9 @@ import (
 // ErrFormat reports that the input is not a Go execution trace that can be read:
 // something else, older than go1.22, or newer than this decoder.
 var ErrFormat = errors.New("not a readable Go execution trace")
+
+// ErrNewer is an ErrFormat: the trace was written by a Go newer than this decoder.
+var ErrNewer = fmt.Errorf("%w, use a newer whylate", ErrFormat)
 
 // A CorruptError ends the reading of a damaged or truncated trace. What was
 // returned before it is good.
@@ -27,7 +31,9 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("trace damaged or cut within its first %d bytes: %v", e.Offset, e.Err)
+	// Behind that the decoder prints its state: kilobytes.
+	why, _, _ := strings.Cut(fmt.Sprint(e.Err), ": frontier:")
+	return fmt.Sprintf("trace damaged or cut within its first %d bytes: %s", e.Offset, why)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
@@ -63,7 +69,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	tr, err := newExpReader(in)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+		return nil, fmt.Errorf("%w: written by go1.%d: %v", ErrNewer, minor, err)
 	}
 	return &Reader{r: tr, in: in, stacks: NewStacks(), cache: map[trace.Stack]StackID{}, header: fmt.Sprintf("go1.%d", minor)}, nil
 }

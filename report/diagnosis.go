@@ -97,6 +97,8 @@ type Requests struct {
 	Classes []Class `json:"classes"`
 	// Excluded counts what looked like a request and is none.
 	Excluded []Class `json:"excluded"`
+	// HealthChecks says that the requests are health checks, by the names of their functions.
+	HealthChecks bool `json:"health_checks,omitempty"`
 }
 
 // Band is a set of requests at one height of the latency distribution.
@@ -145,6 +147,9 @@ type NotRecorded struct {
 type Lost struct {
 	Bytes  int64  `json:"bytes"`
 	Detail string `json:"detail,omitempty"`
+	// Advice is what makes the next recording whole: flags of the command that recorded, or a
+	// line to paste. Empty where nothing is known that would.
+	Advice string `json:"advice,omitempty"`
 }
 
 // Cost is what the diagnosis cost.

@@ -20,6 +20,8 @@ type TerminalOptions struct {
 	// Color turns on ANSI colours. The caller decides: standard output is a
 	// terminal and NO_COLOR is unset.
 	Color bool
+	// Next, if not empty, is the command to run next.
+	Next string
 }
 
 const (
@@ -47,7 +49,7 @@ const (
 // colours asked for leaves as a control character, whatever d contains. d is not
 // changed; the error is w's.
 func Terminal(w io.Writer, d *Diagnosis, opts TerminalOptions) error {
-	p := &page{width: defaultWidth, color: opts.Color}
+	p := &page{width: defaultWidth, color: opts.Color, next: opts.Next}
 	if opts.Width > 0 {
 		p.width = min(max(opts.Width, minWidth), maxWidth)
 	}
@@ -85,6 +87,7 @@ type page struct {
 	b     strings.Builder
 	width int
 	color bool
+	next  string // command
 }
 
 // A style is an SGR parameter (ECMA-48, 8.3.117). Only the eight base colours:
@@ -223,6 +226,9 @@ func (p *page) recording(d *Diagnosis) {
 		}
 	}
 	p.field("verdict", verdict)
+	if p.next != "" {
+		p.line("  next" + strings.Repeat(" ", fieldColumn-len("  next")) + "$ " + quote(p.next, maxCommand)) // whole, to be pasted
+	}
 	r := d.Requests
 	if r.Count == 0 {
 		p.field("requests", "none found")

@@ -33,7 +33,7 @@ func Same(pid int, cmdline string, threads []int) error {
 	}
 	// Empty arguments at the end look like the separator at the end of one.
 	if own == "" || strings.TrimRight(own, "\x00") != strings.TrimRight(cmdline, "\x00") {
-		return fmt.Errorf("process %d has another command line than the target: %w", pid, ErrOtherProcess)
+		return fmt.Errorf("process %d, which listens there, has another command line than the target (it forwards the port?): %w", pid, ErrOtherProcess)
 	}
 	return sameTasks(pid, threads)
 }

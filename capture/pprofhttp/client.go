@@ -204,7 +204,7 @@ func (c *Client) checkTrace(head []byte) error {
 	case errors.Is(err, evidence.ErrVersion):
 		return &Error{
 			Cause:  "the target was built with a Go older than 1.22, whose traces have another format",
-			Advice: "build the target with Go 1.22 or newer",
+			Advice: "GOTOOLCHAIN=go1.26.0 go build ./...    # build the target with Go 1.22 or newer",
 			Err:    ErrOldGo,
 		}
 	}

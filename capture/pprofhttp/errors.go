@@ -2,6 +2,7 @@ package pprofhttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -45,18 +46,21 @@ var (
 type Error struct {
 	// Cause is one line.
 	Cause string
-	// Advice is what to paste: most often one line.
+	// Advice is what to paste: most often one line. If it begins with "--" it is what to
+	// add to the command that failed.
 	Advice string
+	// Target, if not empty, is the target to give instead.
+	Target string
 	// Err is what happened, or nil.
 	Err error
 }
 
 // Error returns the cause and the advice on lines of their own.
 func (e *Error) Error() string {
-	if e.Advice == "" {
-		return e.Cause
+	if advice := cmp.Or(e.Advice, e.Target); advice != "" {
+		return e.Cause + "\n" + advice
 	}
-	return e.Cause + "\n" + e.Advice
+	return e.Cause
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -92,11 +96,11 @@ func unreachable(err error, u *url.URL, waited time.Duration) error {
 		e.Cause, e.Advice = "there is no host named "+u.Hostname(), "getent hosts "+u.Hostname()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		e.Cause = fmt.Sprintf("no answer from %s within %s", u.Host, waited.Round(time.Millisecond))
-		e.Advice = "curl -m 5 " + shell(evidence.CleanURL(u.String())+"/cmdline")
+		e.Advice = "curl -m 5 " + Shell(evidence.CleanURL(u.String())+"/cmdline")
 	case lostConnection(err):
-		e.Cause, e.Advice = u.Host+" closed the connection without an answer", "curl -m 5 "+shell(evidence.CleanURL(u.String())+"/cmdline")
+		e.Cause, e.Advice = u.Host+" closed the connection without an answer", "curl -m 5 "+Shell(evidence.CleanURL(u.String())+"/cmdline")
 	default:
-		e.Cause, e.Advice = fmt.Sprintf("no answer from %s: %s", u.Host, plain(err)), "curl -m 5 "+shell(evidence.CleanURL(u.String())+"/cmdline")
+		e.Cause, e.Advice = fmt.Sprintf("no answer from %s: %s", u.Host, plain(err)), "curl -m 5 "+Shell(evidence.CleanURL(u.String())+"/cmdline")
 	}
 	return e
 }
@@ -108,9 +112,9 @@ func tlsFailure(err error, u *url.URL) *Error {
 	var authority x509.UnknownAuthorityError
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return &Error{Cause: u.Host + " speaks plain HTTP, the target says https", Advice: withScheme(u, "http")}
+		return &Error{Cause: u.Host + " speaks plain HTTP, the target says https", Target: withScheme(u, "http")}
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS alert
-		return &Error{Cause: u.Host + " speaks HTTPS, the target says http", Advice: withScheme(u, "https")}
+		return &Error{Cause: u.Host + " speaks HTTPS, the target says http", Target: withScheme(u, "https")}
 	case errors.As(err, &verify), errors.As(err, &authority):
 		return &Error{
 			Cause:  fmt.Sprintf("the certificate of %s is not trusted: %s", u.Host, plain(err)),
@@ -153,16 +157,15 @@ func refused(resp *http.Response, name string) error {
 		return errProfiling
 	case strings.Contains(said, "Could not enable tracing"):
 		return &Error{
-			Cause:  "somebody else is recording an execution trace of this process; only one can run at a time",
-			Advice: "run the command again when that trace has ended (a continuous profiler, another whylate, go tool trace?)",
-			Err:    ErrTracing,
+			Cause: "somebody else is recording an execution trace of this process (a continuous profiler, another whylate?), and only one can run at a time: try again when that has ended",
+			Err:   ErrTracing,
 		}
 	case strings.Contains(said, "HTTP request to an HTTPS server"), strings.Contains(said, "HTTP request was sent to HTTPS port"):
 		asked := *resp.Request.URL
 		asked.Path = strings.TrimSuffix(asked.Path, "/"+name)
 		return &Error{
 			Cause:  host + " speaks HTTPS, the target says http",
-			Advice: withScheme(&asked, "https"),
+			Target: withScheme(&asked, "https"),
 			Err:    ErrUnreachable,
 		}
 	}
@@ -186,7 +189,7 @@ func refused(resp *http.Response, name string) error {
 	}
 	return &Error{
 		Cause:  cause,
-		Advice: "curl -m 5 " + shell(evidence.CleanURL(resp.Request.URL.String())),
+		Advice: "curl -m 5 " + Shell(evidence.CleanURL(resp.Request.URL.String())),
 		Err:    ErrNoEndpoint,
 	}
 }
@@ -239,8 +242,8 @@ func firstLine(b []byte) string {
 	}, line)
 }
 
-// shell quotes a word for a POSIX shell.
-func shell(s string) string {
+// Shell quotes a word for a POSIX shell.
+func Shell(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/._-%") == "" {
 		return s
 	}

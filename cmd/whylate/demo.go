@@ -177,7 +177,7 @@ func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
 	if err != nil {
 		return err
 	}
-	if err := print(d.out, diag, d.output); err != nil {
+	if err := print(d.out, diag, d.output, ""); err != nil {
 		return err
 	}
 	ok, why := judge(s, diag)

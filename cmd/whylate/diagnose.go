@@ -293,9 +293,9 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				return err
 			}
 			if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "whylate: a part of the recording is lost: %s\n", report.Quote(d.Lost.Detail))
+				complain(cmd.ErrOrStderr(), lost(cmd, d))
 			}
-			if err := print(cmd.OutOrStdout(), d, output); err != nil {
+			if err := print(cmd.OutOrStdout(), d, output, next(cmd, d)); err != nil {
 				return err
 			}
 			return verdictExit(d)
@@ -334,14 +334,17 @@ func requestFunc(s string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-func print(w io.Writer, d *report.Diagnosis, output string) error {
+// print writes a diagnosis; next is the command to run next, or "".
+func print(w io.Writer, d *report.Diagnosis, output, next string) error {
 	switch output {
 	case "json":
 		return report.JSON(w, d)
 	case "html":
 		return report.HTML(w, d)
 	}
-	return report.Terminal(w, d, terminalOptions(w))
+	o := terminalOptions(w)
+	o.Next = next
+	return report.Terminal(w, d, o)
 }
 
 func newRecord() *cobra.Command {
@@ -384,7 +387,7 @@ Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command li
 				r = &pprofhttp.Result{Took: record.Capture.For}
 			}
 			if r.Lost != "" {
-				complain(cmd.ErrOrStderr(), strings.TrimSuffix(r.Lost+"\n"+r.Advice, "\n"))
+				complain(cmd.ErrOrStderr(), strings.TrimSuffix(r.Lost+"\n"+addition(cmd, r.Advice), "\n"))
 			}
 			size := int64(0)
 			if st, err := os.Stat(save); err == nil {

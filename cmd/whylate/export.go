@@ -67,7 +67,7 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 				return err
 			}
 			if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
-				complain(cmd.ErrOrStderr(), "a part of the recording is lost: "+d.Lost.Detail)
+				complain(cmd.ErrOrStderr(), lost(cmd, d))
 			}
 			r := d.Detail
 			if r == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,10 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/demo"
-	"github.com/whylate/whylate/diagnose"
-	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/internal/version"
 	"github.com/whylate/whylate/report"
 )
@@ -55,7 +51,7 @@ func (e usageError) Unwrap() error { return e.error }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	var code exitError
 	var usage usageError
 	switch {
@@ -67,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		complain(stderr, usage.Error()+"\nSee whylate --help.")
 		return exitUsage
 	}
-	complain(stderr, message(err))
+	complain(stderr, failure(cmd, err))
 	return exitFailure
 }
 
@@ -78,24 +74,6 @@ func complain(w io.Writer, text string) {
 		fmt.Fprintf(w, "%s%s\n", prefix, report.Quote(line))
 		prefix = ""
 	}
-}
-
-// message is the text of an error for a person: one line of cause and, where
-// there is one, a line to paste.
-func message(err error) string {
-	var e *pprofhttp.Error
-	if errors.As(err, &e) {
-		return e.Error()
-	}
-	var file *fs.PathError
-	switch {
-	case errors.Is(err, evidence.ErrVersion), errors.Is(err, evidence.ErrCut): // say themselves what to do
-		return err.Error()
-	case errors.As(err, &file) && file.Op == "stat", errors.Is(err, evidence.ErrNotIncident), errors.Is(err, evidence.ErrMalformed),
-		errors.Is(err, diagnose.ErrNoTrace):
-		return err.Error() + "\nwhylate record http://HOST:PORT --save FILE.whylate"
-	}
-	return err.Error()
 }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(demo.VictimEnv); name != "" {
 		os.Exit(demo.Victim(name, os.Args[1:]))
 	}
+	if to := os.Getenv(relayEnv); to != "" {
+		os.Exit(relay(to))
+	}
 	os.Exit(m.Run())
 }
 
@@ -212,60 +215,6 @@ func TestErrorsArePrintedLineByLine(t *testing.T) {
 	complain(&b, "it failed\x1b[2J\nrun this\nor\u202ethat\n")
 	if want := "whylate: it failed\\x1b[2J\nrun this\nor\\u202ethat\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
-	}
-}
-
-// A failure says in one line what happened and in another what to paste. Where
-// there is more than one thing to do, more lines follow.
-func TestFailuresExitWith1AndSayWhatToDo(t *testing.T) {
-	closed := httptest.NewServer(nil)
-	closed.Close()
-	missing := httptest.NewServer(http.NotFoundHandler())
-	defer missing.Close()
-	dir := t.TempDir()
-	file := func(name, content string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	for _, c := range []struct {
-		name  string
-		args  []string
-		cause string
-		paste string
-	}{
-		{"nobody listens", []string{"diagnose", closed.URL}, "nothing listens on", "ss -ltnp"},
-		{"nobody listens for a recording", []string{"record", closed.URL, "--save", filepath.Join(dir, "new.whylate")}, "nothing listens on", "ss -ltnp"},
-		{"no pprof there", []string{"diagnose", missing.URL}, "has no", `import _ "net/http/pprof"`},
-		{"no such file", []string{"diagnose", filepath.Join(dir, "none.whylate")}, "no such file", "whylate record"},
-		{"no such trace", []string{"diagnose", "./none.gz"}, "no such file", "whylate record"},
-		{"no such baseline", []string{"diagnose", healthyTrace, "--baseline", filepath.Join(dir, "none")}, "no such file", "whylate record"},
-		{"not a trace", []string{"diagnose", file("notes.trace", "it was slow")}, "want an incident", "whylate record"},
-		{"an empty file", []string{"diagnose", file("empty.trace", "")}, "empty", "whylate record"},
-		{"a directory", []string{"diagnose", dir}, "not a regular file", "whylate record"},
-		{"an incident that was cut", []string{"diagnose", file("cut.whylate", "PK\x03\x04")}, "cut short: the end of the zip is missing; copy the file again", ""},
-		{"a baseline without a trace", []string{"diagnose", healthyTrace, "--baseline", emptyIncident(t)}, "no execution trace", "whylate record"},
-		{"an old trace", []string{"diagnose", file("old.trace", "go 1.21 trace\x00\x00\x00")}, "newer Go", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			code, stdout, stderr := whylate(t, c.args...)
-			if code != exitFailure || stdout != "" {
-				t.Errorf("exit %d, stdout %q", code, stdout)
-			}
-			_, said, ok := strings.Cut(stderr, "whylate: ")
-			lines := strings.Split(strings.TrimSpace(said), "\n")
-			if !ok || !strings.Contains(lines[0], c.cause) {
-				t.Fatalf("stderr %q", stderr)
-			}
-			if c.paste == "" && len(lines) != 1 || c.paste != "" && (len(lines) < 2 || !strings.Contains(strings.Join(lines[1:], "\n"), c.paste)) {
-				t.Errorf("to paste: %q, want %q", lines[1:], c.paste)
-			}
-		})
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*new.whylate*")); left != nil {
-		t.Errorf("a failed recording left %q", left)
 	}
 }
 

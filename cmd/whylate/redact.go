@@ -114,9 +114,9 @@ func writeRedacted(in *evidence.Incident, output, table string, o redact.Options
 	if err != nil {
 		var file *fs.PathError // it has a name that nobody asked for
 		if errors.As(err, &file) {
-			err = file.Err
+			file.Op, file.Path = "create", table
 		}
-		return nil, fmt.Errorf("write %s: %w", table, err)
+		return nil, err
 	}
 	defer os.Remove(f.Name()) // it has another name by then, if all went well
 	e := json.NewEncoder(f)

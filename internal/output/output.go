@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Resolve returns the name of the file behind links, which whoever renames another file to it
 // replaces; and whether there is something that must not be replaced, such as a device or a
-// pipe. The name may be that of no file yet.
+// pipe. The name may be that of no file yet. A folder is an error, syscall.EISDIR.
 func Resolve(path string) (name string, special bool, err error) {
 	st, err := os.Stat(path)
 	switch {
@@ -23,7 +24,9 @@ func Resolve(path string) (name string, special bool, err error) {
 		return path, false, nil
 	case err != nil:
 		return "", false, err
-	case !st.Mode().IsRegular() && !st.IsDir(): // nobody replaces a folder by renaming
+	case st.IsDir():
+		return "", false, &fs.PathError{Op: "create", Path: path, Err: syscall.EISDIR}
+	case !st.Mode().IsRegular():
 		return path, true, nil
 	}
 	name, err = filepath.EvalSymlinks(path)
@@ -75,7 +78,7 @@ func temporary(beside string) (*os.File, error) {
 		case i < 1000 && errors.Is(err, fs.ErrExist):
 			continue
 		case errors.As(err, &path): // with a name that nobody asked for
-			path.Path = beside
+			path.Op, path.Path = "create", beside
 		}
 		return nil, err
 	}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/pprofhttp"
+	"github.com/whylate/whylate/diagnose"
+	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/report"
+)
+
+// How to get a recording, and a whylate that reads newer ones.
+const (
+	recordOne = "whylate record http://HOST:PORT --save FILE.whylate"
+	getNewer  = "go install github.com/whylate/whylate/cmd/whylate@latest"
+)
+
+// failure is the text of an error of a command for a person: one line of cause and, where
+// something can be done about it, a line to paste; most often one, never more than three.
+func failure(cmd *cobra.Command, err error) string {
+	if advice := remedy(cmd, err); advice != "" {
+		return happened(err) + "\n" + advice
+	}
+	return happened(err)
+}
+
+// happened is the first line of an error.
+func happened(err error) string {
+	var e *pprofhttp.Error
+	if errors.As(err, &e) {
+		return e.Cause
+	}
+	return err.Error()
+}
+
+func remedy(cmd *cobra.Command, err error) string {
+	var e *pprofhttp.Error
+	var damaged *gotrace.CorruptError
+	var at *fs.PathError
+	path := ""
+	if errors.As(err, &at) {
+		path = at.Path
+	}
+	switch {
+	case errors.Is(err, pprofhttp.ErrTracing):
+		return again(cmd, "", "")
+	case errors.As(err, &e) && e.Target != "":
+		return again(cmd, e.Target, "")
+	case errors.As(err, &e):
+		return addition(cmd, e.Advice)
+
+	case errors.Is(err, context.Canceled):
+		return again(cmd, "", "")
+	case errors.Is(err, host.ErrNoProcess):
+		return "pgrep -a NAME    # the ids of the processes of a program"
+	case errors.Is(err, diagnose.ErrNotGo):
+		return "pgrep -a -P " + cmd.Flags().Arg(0) + "    # its children: is the service one of them?"
+
+	case errors.Is(err, evidence.ErrOld):
+		return "GOTOOLCHAIN=go1.26.0 go build ./...    # build the target with Go 1.22 or newer"
+	case errors.Is(err, evidence.ErrVersion), errors.Is(err, gotrace.ErrNewer):
+		return getNewer
+	case errors.Is(err, evidence.ErrMalformed):
+		return "sha256sum " + pprofhttp.Shell(path) + "    # is it the same where it was recorded? If not, copy it again"
+	case errors.Is(err, evidence.ErrNotIncident), errors.Is(err, diagnose.ErrNoTrace), errors.Is(err, gotrace.ErrFormat), errors.As(err, &damaged):
+		return recordOne
+
+	case at != nil && at.Op == "stat" && errors.Is(err, fs.ErrNotExist):
+		return recordOne
+	case at != nil && at.Op == "create" && errors.Is(err, fs.ErrNotExist):
+		return "mkdir -p " + pprofhttp.Shell(filepath.Dir(path))
+	case errors.Is(err, syscall.EISDIR):
+		flag := "--save"
+		if cmd.Flags().Lookup("save") == nil {
+			flag = "--output"
+		}
+		return again(cmd, "", flag+" "+pprofhttp.Shell(filepath.Join(path, "FILE")))
+	case errors.Is(err, syscall.ENOSPC) && path != "":
+		return "df -h " + pprofhttp.Shell(filepath.Dir(path)) + "    # and write elsewhere"
+	case errors.Is(err, fs.ErrPermission) && path != "":
+		return "ls -ld " + pprofhttp.Shell(filepath.Dir(path)) + " " + pprofhttp.Shell(path)
+	}
+	return ""
+}
+
+// addition is the line to paste of an advice: one that begins with -- is added to the command.
+func addition(cmd *cobra.Command, advice string) string {
+	if strings.HasPrefix(advice, "--") {
+		return again(cmd, "", advice)
+	}
+	return advice
+}
+
+// lost says what of a recording is lost, and what to do about it.
+func lost(cmd *cobra.Command, d *report.Diagnosis) string {
+	return strings.TrimSuffix("a part of the recording is lost: "+d.Lost.Detail+"\n"+addition(cmd, d.Lost.Advice), "\n")
+}
+
+// next is the command that answers where this diagnosis did not, "" if it is not one, or stands
+// with what was not recorded and with the causes that look alike.
+func next(cmd *cobra.Command, d *report.Diagnosis) string {
+	switch {
+	case d.Requests.HealthChecks && !diagnose.IsFile(cmd.Flags().Arg(0)):
+		return again(cmd, "", "--for 60s")
+	case d.Requests.HealthChecks:
+		return strings.Replace(recordOne, " --save", " --for 60s --save", 1)
+	case d.Verdict != report.VerdictInconclusive:
+	case d.Reason == "few-requests" && diagnose.IsFile(cmd.Flags().Arg(0)):
+		return strings.Replace(recordOne, " --save", " --for 60s --save", 1)
+	case d.Reason == "few-requests":
+		return again(cmd, "", "--for 60s")
+	case d.Reason == "no-requests":
+		return again(cmd, "", "--request 'func=REGEXP'")
+	case d.Reason == "level":
+		return again(cmd, "", "--slo 10ms")
+	}
+	return ""
+}
+
+// secret are the flags whose values are not repeated: terminals and logs keep what is printed.
+var secret = []string{"header", "postgres", "redis"}
+
+// again is the command once more, with another target unless it is "", and with flags added,
+// which replace those that were given.
+func again(cmd *cobra.Command, target, flags string) string {
+	if target == "" {
+		target = cmd.Flags().Arg(0)
+	}
+	words := []string{cmd.CommandPath(), pprofhttp.Shell(target)}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains(secret, f.Name) || strings.HasPrefix(flags, "--"+f.Name+" ") {
+			return
+		}
+		if values, ok := f.Value.(pflag.SliceValue); ok {
+			for _, v := range values.GetSlice() {
+				words = append(words, "--"+f.Name, pprofhttp.Shell(v))
+			}
+			return
+		}
+		words = append(words, "--"+f.Name+"="+pprofhttp.Shell(f.Value.String()))
+	})
+	if flags != "" {
+		words = append(words, flags)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,398 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/pprof"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// relayEnv makes the test binary forward connections to an address, as kubectl port-forward
+// and ssh -L do: it prints where it listens.
+const relayEnv = "WHYLATE_TEST_RELAY"
+
+func relay(to string) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(l.Addr())
+	go func() { io.Copy(io.Discard, os.Stdin); os.Exit(0) }() // ends with its parent
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return 1
+		}
+		go func() {
+			defer c.Close()
+			d, err := net.Dial("tcp", to)
+			if err != nil {
+				return
+			}
+			defer d.Close()
+			go io.Copy(d, c)
+			io.Copy(c, d)
+		}()
+	}
+}
+
+// A scene is what a first failure needs: files, and servers that misbehave.
+type scene struct {
+	*testing.T
+	dir string
+}
+
+// file writes a file and returns its path.
+func (s scene) file(name string, content []byte) string {
+	s.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		s.Fatal(err)
+	}
+	return path
+}
+
+// content reads a file, unpacked if it is packed.
+func (s scene) content(path string) []byte {
+	s.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil && strings.HasSuffix(path, ".gz") {
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(b)); err == nil {
+			b, err = io.ReadAll(z)
+		}
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return b
+}
+
+// service is a server with net/http/pprof and a health check.
+func (s scene) service() *httptest.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/healthz", healthz)
+	return s.serve(httptest.NewServer(mux))
+}
+
+func healthz(http.ResponseWriter, *http.Request) { time.Sleep(time.Millisecond) }
+
+func (s scene) serve(server *httptest.Server) *httptest.Server {
+	s.Cleanup(server.Close)
+	s.Cleanup(server.CloseClientConnections) // before it
+	return server
+}
+
+// answers is the URL of a server that has one answer.
+func (s scene) answers(status int, body string) string {
+	return s.serve(httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}))).URL
+}
+
+// cut is the URL of a proxy of a service that ends each connection after a time.
+func (s scene) cut(after time.Duration) string {
+	s.Helper()
+	to := strings.TrimPrefix(s.service().URL, "http://")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			d, err := net.Dial("tcp", to)
+			if err != nil {
+				c.Close()
+				return
+			}
+			time.AfterFunc(after, func() { d.Close(); c.Close() })
+			go io.Copy(d, c)
+			go io.Copy(c, d)
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// ask sends requests to a path of a service until the test ends.
+func (s scene) ask(url string, every time.Duration) {
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			if err != nil {
+				return
+			}
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	s.Cleanup(func() { cancel(); <-done })
+}
+
+// forwarded is the URL of another process, which forwards to a service.
+func (s scene) forwarded(to *url.URL) string {
+	s.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), relayEnv+"="+to.Host)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { in.Close(); cmd.Wait() })
+	var addr string
+	if _, err := fmt.Fscanln(out, &addr); err != nil {
+		s.Fatal(err)
+	}
+	return "http://" + addr
+}
+
+// other is the id of a process that is no Go program.
+func (s scene) other() string {
+	s.Helper()
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return strconv.Itoa(cmd.Process.Pid)
+}
+
+// What goes wrong first, for everybody: one line that says what happened, and one to paste.
+// A line to paste that calls whylate is understood by whylate.
+func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
+	const short = "--for=1s"
+	const anyVerdict = -1 // it depends on what else the machine does
+	for _, c := range []struct {
+		name  string
+		args  func(scene) []string
+		code  int
+		cause string
+		paste string // beginning of a line behind it
+	}{
+		{"a file that is not there", func(s scene) []string { return []string{"diagnose", s.dir + "/none.whylate"} },
+			exitFailure, "no such file", "whylate record "},
+		{"a baseline that is not there", func(s scene) []string {
+			return []string{"diagnose", healthyTrace, "--baseline", s.dir + "/none"}
+		}, exitFailure, "no such file", "whylate record "},
+		{"a baseline without a trace", func(s scene) []string {
+			return []string{"diagnose", healthyTrace, "--baseline", emptyIncident(s.T)}
+		}, exitFailure, "no execution trace", "whylate record "},
+		{"not a trace", func(s scene) []string { return []string{"diagnose", s.file("a.trace", []byte("it was slow"))} },
+			exitFailure, "want an incident", "whylate record "},
+		{"an empty file", func(s scene) []string { return []string{"show", s.file("a.trace", nil)} },
+			exitFailure, "the file is empty", "whylate record "},
+		{"a folder", func(s scene) []string { return []string{"export", s.dir, "--to", "csv"} },
+			exitFailure, "not a regular file", "whylate record "},
+		{"a trace from before Go 1.22", func(s scene) []string {
+			return []string{"diagnose", s.file("a.trace", []byte("go 1.21 trace\x00\x00\x00"))}
+		}, exitFailure, "written by Go 1.21", "GOTOOLCHAIN=go1.26.0 go build "},
+		{"a trace of a Go that is not known yet", func(s scene) []string {
+			return []string{"diagnose", s.file("a.trace", []byte("go 1.99 trace\x00\x00\x00"))}
+		}, exitFailure, "written by go1.99", "go install github.com/whylate/whylate/cmd/whylate@"},
+		{"a recording that was cut", func(s scene) []string {
+			b := s.content(lockIncident)
+			return []string{"diagnose", s.file("a.whylate", b[:len(b)/2])}
+		}, exitFailure, "cut short", "sha256sum "},
+		{"a recording with flipped bits", func(s scene) []string {
+			b := s.content(lockIncident)
+			for i := range 3 {
+				b[len(b)/3+i] ^= 0xff
+			}
+			return []string{"diagnose", s.file("a.whylate", b)}
+		}, exitCause, "a part of the recording is lost: trace damaged or cut", "sha256sum "},
+		{"a trace that was cut", func(s scene) []string {
+			return []string{"compare", lockIncident, s.file("a.trace", s.content(fewTrace)[:300])}
+		}, exitFailure, "trace damaged or cut", "whylate record "},
+		{"a trace with flipped bits", func(s scene) []string {
+			b := s.content(healthyTrace)
+			b[len(b)/2] ^= 0xff
+			return []string{"diagnose", s.file("a.trace", b)}
+		}, exitInconclusive, "a part of the recording is lost: trace damaged or cut", "sha256sum "},
+
+		{"nobody listens", func(s scene) []string {
+			closed := httptest.NewServer(nil)
+			closed.Close()
+			return []string{"diagnose", closed.URL, short}
+		}, exitFailure, "nothing listens on", "ss -ltnp"},
+		{"no such host", func(s scene) []string { return []string{"diagnose", "http://no-such-host.invalid:6060", short} },
+			exitFailure, "there is no host named", "getent hosts no-such-host.invalid"},
+		{"404", func(s scene) []string { return []string{"diagnose", s.answers(404, ""), short} },
+			exitFailure, "has no /debug/pprof/trace (404 Not Found)", `in the program: import _ "net/http/pprof"`},
+		{"401", func(s scene) []string {
+			return []string{"record", s.answers(401, ""), short, "--save=" + s.dir + "/a.whylate"}
+		}, exitFailure, "does not let us in (401", "whylate record http://127.0.0.1:"},
+		{"503", func(s scene) []string { return []string{"diagnose", s.answers(503, "later"), short} },
+			exitFailure, "answered 503 Service Unavailable: later", "curl "},
+		{"a page", func(s scene) []string { return []string{"diagnose", s.answers(200, "<!doctype html>"), short} },
+			exitFailure, "is not a pprof endpoint: it answers with an HTML page", "in the program:"},
+		{"a certificate that is not known", func(s scene) []string {
+			return []string{"diagnose", s.serve(httptest.NewTLSServer(nil)).URL, short}
+		}, exitFailure, "is not trusted", "whylate diagnose https://127.0.0.1:"},
+		{"https where http is", func(s scene) []string {
+			return []string{"diagnose", strings.Replace(s.service().URL, "http:", "https:", 1), short}
+		}, exitFailure, "speaks plain HTTP", "whylate diagnose http://127.0.0.1:"},
+		{"http where https is", func(s scene) []string {
+			return []string{"diagnose", strings.Replace(s.serve(httptest.NewTLSServer(nil)).URL, "https:", "http:", 1), short}
+		}, exitFailure, "speaks HTTPS", "whylate diagnose https://127.0.0.1:"},
+		{"a proxy that cuts long answers", func(s scene) []string {
+			return []string{"diagnose", s.cut(1500 * time.Millisecond), "--for=3s"}
+		}, exitInconclusive, "a part of the recording is lost: the connection broke after 1.5s of 3s", "whylate diagnose http://127.0.0.1:"},
+		{"two recorders", func(s scene) []string {
+			live := s.service()
+			resp, err := http.Get(live.URL + "/debug/pprof/trace?seconds=60") // its header comes when the trace runs
+			if err != nil {
+				s.Fatal(err)
+			}
+			s.Cleanup(func() { resp.Body.Close() })
+			return []string{"diagnose", live.URL, short}
+		}, exitFailure, "somebody else is recording an execution trace", "whylate diagnose http://127.0.0.1:"},
+
+		{"no requests", func(s scene) []string { return []string{"diagnose", s.service().URL, short} },
+			exitInconclusive, "No requests were found", "whylate diagnose http://127.0.0.1:"},
+		{"few requests", func(s scene) []string {
+			live := s.service()
+			s.ask(live.URL+"/healthz", 100*time.Millisecond)
+			return []string{"diagnose", live.URL, short}
+		}, exitInconclusive, " requests were found; 50 are needed.", "whylate diagnose http://127.0.0.1:"},
+		{"nothing but health checks", func(s scene) []string {
+			live := s.service()
+			s.ask(live.URL+"/healthz", 8*time.Millisecond)
+			return []string{"diagnose", live.URL, short}
+		}, anyVerdict, "health checks, by the name of", "whylate diagnose http://127.0.0.1:"},
+		{"few requests in a file", func(s scene) []string { return []string{"diagnose", fewTrace} },
+			exitInconclusive, "Only 6 requests were found; 50 are needed.", "whylate record http://HOST:PORT --for 60s "},
+
+		{"no such process", func(s scene) []string { return []string{"diagnose", "999999", short} },
+			exitFailure, "no such process", "pgrep -a "},
+		{"a process that is no Go program", func(s scene) []string { return []string{"diagnose", s.other(), short} },
+			exitFailure, "is no Go program", "pgrep -a -P "},
+		{"a forwarded port", func(s scene) []string {
+			u, err := url.Parse(s.service().URL)
+			if err != nil {
+				s.Fatal(err)
+			}
+			return []string{"diagnose", s.forwarded(u), short}
+		}, exitInconclusive, "(it forwards the port?)", "whylate diagnose PID"},
+
+		{"a folder to write to that is not there", func(s scene) []string {
+			return []string{"diagnose", s.service().URL, short, "--save", s.dir + "/none/a.whylate"}
+		}, exitFailure, "no such file or directory", "mkdir -p "},
+		{"a page in a folder that is not there", func(s scene) []string {
+			return []string{"show", lockIncident, "-o", s.dir + "/none/a.html"}
+		}, exitFailure, "no such file or directory", "mkdir -p "},
+		{"a copy in a folder that is not there", func(s scene) []string {
+			return []string{"redact", lockIncident, "-o", s.dir + "/none/a.whylate"}
+		}, exitFailure, "no such file or directory", "mkdir -p "},
+		{"a table in a folder that is not there", func(s scene) []string {
+			return []string{"redact", lockIncident, "-o", s.dir + "/a.whylate", "--map", s.dir + "/none/names.json"}
+		}, exitFailure, "no such file or directory", "mkdir -p "},
+		{"a folder where the file should be", func(s scene) []string { return []string{"record", s.service().URL, short, "--save", s.dir} },
+			exitFailure, "is a directory", "whylate record http://127.0.0.1:"},
+		{"a folder where a page should be", func(s scene) []string { return []string{"show", lockIncident, "-o", s.dir} },
+			exitFailure, "is a directory", "whylate show " + lockIncident + " --output "},
+		{"a full disk", func(s scene) []string {
+			dir := full(s)
+			return []string{"record", s.service().URL, short, "--save", dir + "/a.whylate"}
+		}, exitFailure, "no space left on device", "df -h "},
+		{"a full disk for a table", func(s scene) []string {
+			if _, err := os.Stat("/dev/full"); err != nil {
+				s.Skip("no /dev/full here")
+			}
+			return []string{"export", lockIncident, "--to", "csv", "-o", "/dev/full"}
+		}, exitFailure, "no space left on device", "df -h "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if runtime.GOOS != "linux" && (strings.Contains(c.name, "process") || c.name == "a forwarded port") {
+				t.Skip("only on Linux a process is looked at")
+			}
+			args := c.args(scene{t, t.TempDir()})
+			code, stdout, stderr := whylate(t, args...)
+			if code != c.code && c.code != anyVerdict {
+				t.Errorf("exit %d, want %d", code, c.code)
+			}
+			// An error is said on standard error, a diagnosis that is not one on standard output.
+			cause, paste := false, ""
+			for line := range strings.Lines(stderr + stdout) {
+				line = strings.TrimPrefix(strings.TrimSpace(line), "next        ")
+				line = strings.TrimPrefix(line, "$ ")
+				switch {
+				case strings.Contains(line, c.cause):
+					cause = true
+				case cause && paste == "" && strings.HasPrefix(line, c.paste):
+					paste = line
+				}
+			}
+			if !cause || paste == "" {
+				t.Fatalf("it does not say %q and behind it %q:\n%s%.3000s", c.cause, c.paste, stderr, stdout)
+			}
+			understood(t, paste)
+			if left, _ := filepath.Glob(filepath.Join(filepath.Dir(args[len(args)-1]), ".*.part")); left != nil {
+				t.Errorf("it left %q", left)
+			}
+		})
+	}
+}
+
+// understood asks that a line to paste is a command that whylate knows, if it is whylate's.
+func understood(t *testing.T, line string) {
+	t.Helper()
+	rest, ok := strings.CutPrefix(line, "whylate ")
+	if !ok {
+		return
+	}
+	rest, _, _ = strings.Cut(rest, " #")
+	args := strings.Fields(strings.NewReplacer("'", "", "Authorization: Bearer TOKEN", "Authorization:TOKEN").Replace(rest))
+	cmd, args, err := newRoot(io.Discard, io.Discard).Find(args)
+	if err == nil {
+		err = cmd.ParseFlags(args)
+	}
+	if err == nil && cmd.Flags().NArg() != 1 {
+		err = errors.New("one target is wanted")
+	}
+	if err != nil {
+		t.Errorf("%q is not understood: %v", line, err)
+	}
+}
