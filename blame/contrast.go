@@ -2,6 +2,7 @@ package blame
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/timeline"
@@ -94,7 +95,83 @@ func (a *Attribution) population(role int, of func(endpoint int) bool) *Populati
 			delete(p.byEndpoint, e)
 		}
 	}
+	p.dropConditional()
 	return p
+}
+
+// alwaysShown is the part of an endpoint's requests that must show the same thing, for the
+// endpoint to show itself always.
+const alwaysShown = 0.8
+
+// dropConditional removes endpoints of which only those requests are known that waited. Nothing
+// is seen of a handler that neither waits nor calls the system. So where more requests were not
+// seen than are an endpoint's, and its own have nothing in common that each of them does, it
+// was seen because it was late, what is usual for it is unknown, and to compare its late
+// requests with the others of it would take what made them late for usual. What each of them
+// does is a wait of their own at one place, or to compute for most of their time; a wait behind
+// others is none, for it depends on the others.
+func (p *Population) dropConditional() {
+	type shown struct {
+		kind LeafKind
+		site SiteID
+	}
+	if !slices.ContainsFunc(p.rows, func(r row) bool { return p.a.f.Requests[p.a.Requests[r.req].Request].Unseen }) {
+		return
+	}
+	var unseen float64
+	all := map[shown]float64{} // of those that were not seen: what the library itself does
+	seen := map[int]float64{}
+	guess := map[int]bool{}
+	by := map[int]map[shown]float64{}
+	for _, row := range p.rows {
+		r := &p.a.Requests[row.req]
+		mine := map[shown]bool{}
+		var cpu int64
+		for _, x := range r.Pieces {
+			k := p.a.Keys[x.Key]
+			switch {
+			case x.NS <= 0 || k.Flags&Self == 0:
+			case k.Kind == CPU:
+				cpu += x.NS
+			case k.Kind == Network || k.Kind == Timer || k.Kind == Syscall || k.Kind == Cgo:
+				mine[shown{k.Kind, k.Site}] = true
+			}
+		}
+		if 2*cpu >= row.d {
+			mine[shown{kind: CPU}] = true
+		}
+		if p.a.f.Requests[r.Request].Unseen {
+			unseen += row.weight
+			guess[row.endpoint] = true
+			for s := range mine {
+				if s.kind != CPU {
+					all[s] += row.weight
+				}
+			}
+			continue
+		}
+		seen[row.endpoint] += row.weight
+		if by[row.endpoint] == nil {
+			by[row.endpoint] = map[shown]float64{}
+		}
+		for s := range mine {
+			by[row.endpoint][s] += row.weight
+		}
+	}
+	for e := range p.byEndpoint {
+		if guess[e] || unseen <= seen[e] {
+			continue
+		}
+		most := 0.0
+		for s, n := range by[e] {
+			if all[s] < unseen/2 {
+				most = max(most, n)
+			}
+		}
+		if most < alwaysShown*seen[e] {
+			delete(p.byEndpoint, e)
+		}
+	}
 }
 
 // dropYoung removes requests in flight that are not older than the p99 of those

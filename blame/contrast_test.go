@@ -43,6 +43,7 @@ func population(span timeline.Time, gs []given) (*Population, Columns) {
 		}
 		a.Weight = append(a.Weight, w)
 	}
+	a.Keys = make([]Key, len(cols))
 	return a.Population(0), cols
 }
 
@@ -360,5 +361,73 @@ func TestOldRequestsInFlightBelongToTheTail(t *testing.T) {
 	exact(t, c)
 	if c.Columns[1].Share < 0.99 {
 		t.Errorf("%+v", c.Columns)
+	}
+}
+
+// An endpoint that was seen only where it was late is not slow by design; one of which each
+// request does the same may be.
+func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
+	const fast = 100_000
+	keys := []Key{
+		{Kind: CPU, Flags: Self},              // 0
+		{Kind: Timer, Flags: Self, Site: 1},   // 1: its own pause
+		{Kind: Timer, Site: 1},                // 2: behind one that makes it
+		{Kind: Network, Flags: Self, Site: 2}, // 3: a call that each makes
+		{Kind: Syscall, Flags: Self, Site: 3}, // 4: what the library does for everybody
+	}
+	type one struct {
+		key KeyID
+		ns  int64
+	}
+	for _, c := range []struct {
+		name   string
+		unseen int
+		late   func(i int) []one
+		mix    bool // its being another endpoint explains that it is slow
+	}{
+		{"some pause, others wait behind them", 1000, func(i int) []one {
+			if i%3 == 0 {
+				return []one{{1, 40e6}}
+			}
+			return []one{{2, 35e6}}
+		}, false},
+		{"all wait behind others", 1000, func(int) []one { return []one{{2, 35e6}} }, false},
+		{"all pause", 1000, func(int) []one { return []one{{1, 40e6}} }, true},
+		{"all call, and some wait behind others", 1000, func(i int) []one {
+			return []one{{3, 20e6}, {2, int64(i%3) * 10e6}}
+		}, true},
+		{"all compute", 1000, func(int) []one { return []one{{0, 40e6}, {1, 5e6}} }, true},
+		{"all do what everybody does, and wait behind others", 1000, func(int) []one { return []one{{4, 1e6}, {2, 35e6}} }, false},
+		{"fewer were not seen than it has", 10, func(int) []one { return []one{{2, 35e6}} }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys}
+			add := func(endpoint int, unseen bool, pieces []one) {
+				n := len(a.Requests)
+				r := Attributed{Request: n}
+				for _, x := range pieces {
+					r.D += x.ns
+					r.Pieces = append(r.Pieces, Piece{x.key, x.ns})
+				}
+				at := timeline.Time(n) * 10e6
+				a.f.Requests = append(a.f.Requests, request.Request{Parts: []request.Part{{Start: at, End: at + timeline.Time(r.D)}}, Endpoint: endpoint, Unseen: unseen})
+				a.Requests, a.Weight = append(a.Requests, r), append(a.Weight, 1)
+			}
+			for range c.unseen {
+				add(0, true, []one{{0, fast}, {4, fast}})
+			}
+			for i := c.unseen; i < 1000; i++ {
+				add(0, false, []one{{0, fast}, {4, fast}})
+			}
+			for i := range 24 {
+				add(1, false, c.late(i))
+			}
+			p := a.Population(0)
+			cols := Columns{0, 1, 2, 3, 4}
+			x := p.TailContrast(cols, len(cols))
+			if got := x.Mix.Share > 0.3; got != c.mix {
+				t.Errorf("the mix is %.2f of %.1f ms", x.Mix.Share, x.Excess/1e6)
+			}
+		})
 	}
 }

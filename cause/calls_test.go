@@ -173,7 +173,7 @@ func TestTheCallsOfARoleAreJudgedIfItHasNoAnswer(t *testing.T) {
 				}
 				return 0
 			},
-		}, 1, "cause", ""},
+		}, 0, "cause", ""},
 		{"most cannot be resolved, and much is a lock of the calls",
 			gateway{requests: 400, serves: ms, calls: all, locked: locked(10 * ms), rest: awaits(25 * ms)}, 1, "cause", ""},
 		{"nearly all cannot be resolved, and little is a lock of the calls",

@@ -347,6 +347,9 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		if w := v.withoutMix(a, s); w != nil {
 			return w
 		}
+		if w := v.within(a, s); w != nil {
+			return w
+		}
 	}
 	if v.Verdict == "healthy" {
 		v.before(newCase(a, p, TailContrast), s)
@@ -378,6 +381,21 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	}
 	w.Only, w.Slower = largest, v.MixEndpoint
 	w.Sentence = fmt.Sprintf("The slowest requests are another endpoint (%s), but %s is late too: %s", v.endpoint(a), shortName(a.Found().Endpoints[largest]), w.Sentence)
+	return w
+}
+
+// within judges the endpoint that a tail consists of by itself: some of its requests may be
+// late. It returns nil unless that has a cause; that all of them are slow is no reason to ask.
+func (v *Verdict) within(a *blame.Attribution, s Settings) *Verdict {
+	if v.MixEndpoint < 0 {
+		return nil
+	}
+	w := judgeRole(a, a.PopulationOf(v.Role.Role, v.MixEndpoint), s)
+	if w.Verdict != "cause" || w.Whole || w.leading().Contrast != TailContrast {
+		return nil
+	}
+	w.Only, w.Slower = v.MixEndpoint, v.MixEndpoint
+	w.Sentence = fmt.Sprintf("The slowest requests are one endpoint (%s), and of these some are late: %s", v.endpoint(a), w.Sentence)
 	return w
 }
 

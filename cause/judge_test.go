@@ -820,8 +820,8 @@ func TestAnotherEndpointIsNoCause(t *testing.T) {
 	}
 }
 
-// A slow endpoint does not hide that the others wait for a lock; without such a
-// fault the mixture is healthy.
+// A slow endpoint does not hide that the others wait for a lock, nor that some of its own
+// requests do; without such a fault the mixture is healthy.
 func TestAnEndpointBesideASlowOneHasItsOwnTail(t *testing.T) {
 	report := func(p *play) {
 		p.leaves(serving, 0, "network", reply...)
@@ -830,25 +830,31 @@ func TestAnEndpointBesideASlowOneHasItsOwnTail(t *testing.T) {
 		p.runs(serving, 0)
 	}
 	locked := behindHelper("sync", mutex, unlock, naps(12*ms, "main.refresh", "main.loop"))
-	for _, fault := range []bool{false, true} {
+	longer := behindHelper("sync", mutex, unlock, naps(100*ms, "main.refresh", "main.loop"))
+	for _, fault := range []string{"", "other", "same"} {
 		v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
-			switch {
-			case i%10 == 9:
+			if i%4 == 3 {
 				report(p)
-			case fault && i%20 == 3:
+			}
+			switch {
+			case fault == "same" && i%40 == 39:
+				longer(p)
+			case fault == "other" && i%20 == 4:
 				locked(p)
 			}
 		}, task: func(i int) string {
-			if i%10 == 9 {
+			if i%4 == 3 {
 				return "report"
 			}
 			return "item"
 		}}), cause.Settings{})
 		switch {
-		case !fault && (v.Verdict != "healthy" || v.Only >= 0):
+		case fault == "" && (v.Verdict != "healthy" || v.Only >= 0):
 			t.Errorf("without a fault: %s, %s", v.Verdict, v.Sentence)
-		case fault && (v.Verdict != "cause" || v.Only < 0 || len(v.Findings) == 0 || v.Findings[0].Cause != "lock-held-across-wait"):
-			t.Errorf("with a fault: %s, %+v: %s", v.Verdict, v.Findings, v.Sentence)
+		case fault == "same" && !strings.Contains(v.Sentence, "and of these some are late: "):
+			t.Errorf("it does not say where: %s", v.Sentence)
+		case fault != "" && (v.Verdict != "cause" || v.Only < 0 || (v.Only == v.Slower) != (fault == "same") || len(v.Findings) == 0 || v.Findings[0].Cause != "lock-held-across-wait"):
+			t.Errorf("a fault of the %s endpoint: %s, %+v: %s", fault, v.Verdict, v.Findings, v.Sentence)
 		}
 	}
 }

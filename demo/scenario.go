@@ -122,6 +122,7 @@ const twoPs = "GOMAXPROCS=2"
 // scenarios is the table of all scenarios; the first is the default.
 var scenarios = []Scenario{
 	lockHeldAcrossWait,    // catalogue.go
+	lockInPassing,         // menus.go
 	lockHeldAcrossWork,    // search.go
 	lockConvoy,            // inventory.go
 	rwmutexWriter,         // fares.go

@@ -262,7 +262,10 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	if v.Role != nil && v.Role.Role < len(f.Roles) && f.Roles[v.Role.Role].Shape == request.Function && !calls {
 		d.Notes = append(d.Notes, "Of the function's calls only those count in which something was recorded (a wait, a system call, a preemption): fast ones are missing, so percentiles are too high.")
 	}
-	if v.Only >= 0 {
+	switch {
+	case v.Only >= 0 && v.Only == v.Slower:
+		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone, to which the slowest requests belong.", f.Endpoints[v.Only]))
+	case v.Only >= 0:
 		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Only], f.Endpoints[v.Slower]))
 	}
 	switch {

@@ -87,6 +87,18 @@ func goldens(t *testing.T) []golden {
 	return out
 }
 
+// some returns golden incidents to diagnose: all, but under the race detector, with which an
+// analysis takes twenty times as long, a quarter and the controls. `make test` does both.
+func some(t *testing.T) (out []golden) {
+	t.Helper()
+	for i, g := range goldens(t) {
+		if !raced || i%4 == 0 || g.id == "" {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
 // truth says why a golden incident's want cannot be right, or "".
 func (g *golden) truth() string {
 	w := g.want
@@ -106,7 +118,7 @@ func (g *golden) truth() string {
 }
 
 func TestGoldenIncidentsGetTheirDiagnosis(t *testing.T) {
-	gs := goldens(t)
+	gs := some(t)
 	if len(gs) == 0 {
 		t.Fatal("there are no golden incidents")
 	}
@@ -288,7 +300,7 @@ func TestGoldenIncidentsLieWithACauseOrTheControls(t *testing.T) {
 // instead: the truth is among what looks alike, or nothing is said.
 func TestWithoutTheHostNothingWrongIsNamed(t *testing.T) {
 	tested := 0
-	for _, g := range goldens(t) {
+	for _, g := range some(t) {
 		in, err := evidence.Open(g.path, evidence.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -315,7 +327,7 @@ func TestWithoutTheHostNothingWrongIsNamed(t *testing.T) {
 			}
 		})
 	}
-	if tested < 8 {
+	if tested < 8 && !raced {
 		t.Errorf("only %d golden incidents have the host's evidence", tested)
 	}
 }

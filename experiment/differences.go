@@ -157,7 +157,7 @@ func (l *differing) load(a, b *Incident) {
 func (l *differing) endpoints(a, b *Incident) {
 	x, n := endpoints(a)
 	y, m := endpoints(b)
-	if n == 0 || m == 0 {
+	if n.all == 0 || m.all == 0 {
 		return
 	}
 	both := maps.Clone(x)
@@ -169,10 +169,8 @@ func (l *differing) endpoints(a, b *Incident) {
 	var rows []row
 	for name := range both {
 		p, q := x[name], y[name]
-		if p/n-q/m < -least || p/n-q/m > least { // of all requests
-			if rateDiffers(p, q, n, m) {
-				rows = append(rows, row{name, p / n, q / m})
-			}
+		if max(n.least(p)-m.most(q), m.least(q)-n.most(p)) > least && rateDiffers(p.count, q.count, n.all, m.all) {
+			rows = append(rows, row{name, p.count / n.all, q.count / m.all})
 		}
 	}
 	sort.Slice(rows, func(i, j int) bool {
@@ -180,21 +178,41 @@ func (l *differing) endpoints(a, b *Incident) {
 		return d(rows[i]) > d(rows[j]) || d(rows[i]) == d(rows[j]) && rows[i].name < rows[j].name
 	})
 	for _, r := range rows[:min(len(rows), maxEndpoints)] {
-		part := func(v float64) string { return fmt.Sprintf("%.3g %% of the requests", 100*v) }
-		l.add("endpoint "+r.name, part(r.a), part(r.b))
+		said := func(v float64) string { return fmt.Sprintf("%.3g %% of the requests", 100*v) }
+		l.add("endpoint "+r.name, said(r.a), said(r.b))
 	}
 }
 
 // least is the part of all requests by which an endpoint's has to differ: half of the tail.
 const least = 0.0075
 
+// shared is how many requests an endpoint has: count are those that are said to be its own, seen
+// those of them that were seen in its handler.
+type shared struct{ count, seen float64 }
+
+// whole are all requests, and those that were not seen in a handler.
+type whole struct{ all, unseen float64 }
+
+// least and most bound the part of the requests that an endpoint has: any of those that were
+// not seen may be its own.
+func (w whole) least(p shared) float64 { return p.seen / w.all }
+func (w whole) most(p shared) float64  { return (p.seen + w.unseen) / w.all }
+
 // endpoints counts the requests of each.
-func endpoints(in *Incident) (map[string]float64, float64) {
-	by, all := map[string]float64{}, 0.
+func endpoints(in *Incident) (map[string]shared, whole) {
+	by, all := map[string]shared{}, whole{}
 	if d := in.Diagnosis.Detail; d != nil {
 		for i := range d.Requests {
-			by[d.Requests[i].Endpoint] += d.Requests[i].Weight
-			all += d.Requests[i].Weight
+			r := &d.Requests[i]
+			x := by[r.Endpoint]
+			x.count += r.Weight
+			all.all += r.Weight
+			if r.Unseen {
+				all.unseen += r.Weight
+			} else {
+				x.seen += r.Weight
+			}
+			by[r.Endpoint] = x
 		}
 	}
 	return by, all

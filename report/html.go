@@ -160,6 +160,7 @@ type docPath struct {
 	TookNS    int64     `json:"took"`
 	Band      string    `json:"band"`
 	InFlight  bool      `json:"open,omitempty"`
+	Unseen    bool      `json:"unseen,omitempty"`
 	Pieces    [][2]int  `json:"pieces"` // leaf, or -1 for the rest, and ns; the largest first
 	Steps     []docStep `json:"steps"`
 }
@@ -394,7 +395,7 @@ func (p *pager) stack(frames []int) int {
 
 func (p *pager) path(x detail.Path) docPath {
 	q := &p.r.Requests[x.Request]
-	out := docPath{ID: q.ID, Endpoint: clipped(q.Endpoint), Goroutine: q.Goroutine, StartNS: q.StartNS, TookNS: q.DurationNS, Band: q.Band, InFlight: q.InFlight, Steps: []docStep{}}
+	out := docPath{ID: q.ID, Endpoint: clipped(q.Endpoint), Goroutine: q.Goroutine, StartNS: q.StartNS, TookNS: q.DurationNS, Band: q.Band, InFlight: q.InFlight, Unseen: q.Unseen, Steps: []docStep{}}
 	out.Pieces = p.pieces(q.Pieces)
 	for _, s := range shortened(x.Steps, q.DurationNS) {
 		out.Steps = append(out.Steps, docStep{

@@ -388,8 +388,8 @@ func (d *finder) unseen(below []map[int32]int32) {
 		votes[r.Role][below[r.Role][r.node]]++
 	}
 	for i := range d.list {
-		if r := &d.list[i]; r.node == 0 && r.endpoint == "" && below[r.Role][0] != 0 && votes[r.Role] == nil {
-			r.Guessed = true
+		if r := &d.list[i]; r.node == 0 && r.endpoint == "" && below[r.Role][0] != 0 {
+			r.Unseen, r.Guessed = true, votes[r.Role] == nil
 		}
 	}
 	for i, v := range votes {

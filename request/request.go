@@ -31,6 +31,9 @@ type Request struct {
 	// ByNetwork says that the request began with a wake-up by the network
 	// poller: some of its lateness may lie before its start.
 	ByNetwork bool
+	// Unseen marks a request of which nothing was seen in its handler: its endpoint is that
+	// of most requests as fast, as far as any of those was seen, and may be another one.
+	Unseen bool
 	// Guessed marks a request of which nothing was seen in its handler, nor of
 	// any other as fast: that it has the endpoint of those that were seen, which
 	// are slower, is a guess.

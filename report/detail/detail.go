@@ -37,7 +37,8 @@ type Recording struct {
 	Leaves []Leaf
 	Frames []Frame
 	// Paths are the ways of the slowest requests, the slowest first; Usual that of one
-	// typical request of each of their endpoints that has one, if they were asked for.
+	// typical request of each of their endpoints that has one, and of one that was not seen in
+	// its handler if one of their endpoints has none. If they were asked for.
 	Paths, Usual []Path
 	// STW are the stops of the world, GC the mark phases of the collector, Silences the
 	// times in which the operating system had stopped the process.
@@ -51,6 +52,8 @@ type Request struct {
 	// ID is how findings call it in their examples.
 	ID       string
 	Endpoint string
+	// Unseen says that nothing was seen of its handler, so that the endpoint may be another one.
+	Unseen bool
 	// Goroutine is the one that carried the end of it.
 	Goroutine           int64
 	StartNS, DurationNS int64
@@ -213,7 +216,7 @@ func (c *collector) requests(p *blame.Population) {
 	for _, i := range all {
 		f, at := c.found(i), &c.a.Requests[i]
 		c.r.Requests = append(c.r.Requests, Request{
-			ID: id(at.Request), Endpoint: c.endpoint(f.Endpoint), Goroutine: c.goid(f.Parts[len(f.Parts)-1].G),
+			ID: id(at.Request), Endpoint: c.endpoint(f.Endpoint), Unseen: f.Unseen, Goroutine: c.goid(f.Parts[len(f.Parts)-1].G),
 			StartNS: int64(f.Start() - c.t.Start), DurationNS: at.D, Band: band[i], InFlight: f.InFlight, Weight: c.a.Weight[i],
 			Pieces: c.pieces(at.Pieces, f.Endpoint),
 		})
@@ -351,17 +354,30 @@ func (c *collector) paths(p *blame.Population, n int) {
 // median of its typical ones.
 func (c *collector) usual(p *blame.Population) {
 	by := map[string][]int{}
+	var unseen []int
 	for _, i := range p.Requests(p.Typical()) {
 		e := c.endpoint(c.found(i).Endpoint)
 		by[e] = append(by[e], i)
+		if c.found(i).Unseen {
+			unseen = append(unseen, i)
+		}
 	}
+	median := func(list []int) {
+		slices.SortStableFunc(list, func(x, y int) int { return cmp.Compare(c.a.Requests[x].D, c.a.Requests[y].D) })
+		c.r.Usual = append(c.r.Usual, c.path(list[len(list)/2]))
+	}
+	done := map[string]bool{}
 	for _, x := range c.r.Paths {
 		e := c.r.Requests[x.Request].Endpoint
-		if list := by[e]; len(list) > 0 {
-			slices.SortStableFunc(list, func(x, y int) int { return cmp.Compare(c.a.Requests[x].D, c.a.Requests[y].D) })
-			c.r.Usual = append(c.r.Usual, c.path(list[len(list)/2]))
-			delete(by, e)
+		switch list := by[e]; {
+		case done[e]:
+		case len(list) > 0:
+			median(list)
+		case len(unseen) > 0:
+			median(unseen)
+			unseen = nil
 		}
+		done[e] = true
 	}
 }
 

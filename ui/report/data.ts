@@ -45,7 +45,7 @@ export interface Step {
   stack: number; where?: string; call?: string; waker?: number; pieces?: [number, number][]; several?: number
 }
 export interface Path {
-  id: string; endpoint: string; g: number; start: number; took: number; band: string; open?: boolean
+  id: string; endpoint: string; g: number; start: number; took: number; band: string; open?: boolean; unseen?: boolean
   pieces: [number, number][]; steps: Step[]
 }
 export interface Spans { name: string; from: number[]; to: number[]; what?: string[]; cut?: number }

@@ -138,7 +138,7 @@ export function Requests({ doc, selected, select }: { doc: Document; selected: n
   const [more, setMore] = useState(false)
   const path = doc.slowest[selected]
   if (!path) return null
-  const usual = doc.usual.find(u => u.endpoint === path.endpoint)
+  const same = doc.usual.find(u => u.endpoint === path.endpoint), usual = same ?? doc.usual.find(u => u.unseen)
   const first = 8, shown = more || selected >= first ? doc.slowest : doc.slowest.slice(0, first)
   return <section id="requests">
     <h2>The slowest requests</h2>
@@ -156,7 +156,7 @@ export function Requests({ doc, selected, select }: { doc: Document; selected: n
     <Waterfall key={path.id} doc={doc} path={path} scale={Math.max(path.took, 1)} name={path.endpoint || 'A slow request'} />
     {usual ? <>
       <p class="scale"><label><input type="checkbox" checked={own} onChange={e => setOwn((e.target as HTMLInputElement).checked)} /> draw the typical request on a scale of its own</label></p>
-      <Waterfall key={'usual' + usual.id} doc={doc} path={usual} scale={Math.max(own ? usual.took : Math.max(path.took, usual.took), 1)} name="A typical one of the same endpoint" />
+      <Waterfall key={'usual' + usual.id} doc={doc} path={usual} scale={Math.max(own ? usual.took : Math.max(path.took, usual.took), 1)} name={same ? 'A typical one of the same endpoint' : 'A typical one that was too fast to be seen in a handler: it may be of this endpoint or of another'} />
     </> : <p class="faint">No request of this endpoint is typical: there is none to compare it with.</p>}
   </section>
 }
