@@ -130,7 +130,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "dependencies", Why: saidErr.Error()})
 	}
 	if hostErr != nil {
-		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "host evidence", Why: hostErr.Error()})
+		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: HostEvidence, Why: hostErr.Error()})
 	}
 	if watchErr != nil {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: kernelWord, Why: watchErr.Error()})

@@ -109,9 +109,9 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	case err != nil && o.Func != nil:
 		return nil, noCalls(err)
 	case err != nil:
-		notRecorded(w, "host evidence", err.Error(), hostCommand(err, pid))
-		notRecorded(w, kernelWord, "neither: "+err.Error(), "")
-		notProbed(w, &o, "neither: "+err.Error())
+		notRecorded(w, HostEvidence, err.Error(), hostCommand(err, pid))
+		notRecorded(w, kernelWord, sameReason, "")
+		notProbed(w, &o, sameReason)
 	case o.NoKernel:
 		notRecorded(w, kernelWord, "not asked for (--no-kernel)", "")
 	default:
@@ -128,6 +128,13 @@ func recordInto(ctx context.Context, w *evidence.Writer, target string, o Record
 	return result, err
 }
 
+// HostEvidence is what a manifest calls what the machine knows of the process, if it could not
+// be recorded.
+const HostEvidence = "host evidence"
+
+// sameReason is why there are no events of the kernel where there is no host evidence.
+const sameReason = "for the reason for which there is no host evidence"
+
 // errNotAsked is why there is no host evidence if the user does not want it.
 var errNotAsked = errors.New("not asked for (--no-host)")
 
@@ -138,6 +145,8 @@ func hostCommand(err error, pid int) string {
 		return ""
 	case errors.Is(err, host.ErrUnsupported), errors.Is(err, host.ErrNotLocal), errors.Is(err, errRemote):
 		return "run whylate on the machine of the process: whylate diagnose PID"
+	case errors.Is(err, errNoCommandLine):
+		return `mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)`
 	case errors.Is(err, host.ErrOtherProcess):
 		return "whylate diagnose PID    # where the process itself runs"
 	case errors.Is(err, os.ErrPermission) && pid > 0 && os.Geteuid() != 0:
@@ -207,6 +216,9 @@ func endpoint(ctx context.Context, pid int) (string, error) {
 // ErrNotGo reports a target that is a process and no Go program.
 var ErrNotGo = errors.New("is no Go program, or one without build information")
 
+// errNoCommandLine: a mux of its own need not have all of net/http/pprof.
+var errNoCommandLine = errors.New("the endpoint does not serve its command line: whether the local process that listens there is the target is unknown")
+
 var errRemote = errors.New("where the target runs is not known")
 
 // localPID returns the process behind an endpoint on this machine, if it is the
@@ -235,7 +247,7 @@ func localPID(ctx context.Context, c *pprofhttp.Client) (int, error) {
 			return 0, err
 		}
 		if len(c.Cmdline) == 0 {
-			return 0, errors.New("the endpoint does not serve its command line: whether the local process that listens there is the target is unknown")
+			return 0, errNoCommandLine
 		}
 		return pid, host.Same(pid, strings.Join(c.Cmdline, "\x00"), nil)
 	}
@@ -275,7 +287,7 @@ func (h *hostRecording) stop() {
 	}
 	after, err := h.rec.Stop()
 	if err = errors.Join(err, h.mem.Close()); err != nil {
-		notRecorded(h.w, "host evidence", err.Error(), "")
+		notRecorded(h.w, HostEvidence, err.Error(), "")
 	}
 	h.w.Edit(func(m *evidence.Manifest) {
 		describe(m, h.desc)

@@ -208,8 +208,8 @@ var reasons = map[string]string{
 	"no-trace":     "no execution trace was recorded; what to add to the program stands below",
 	"level":        "every request waits alike; say whether that is too long: --slo 10ms, or --baseline FILE of a good time",
 	"look-alikes":  "several causes fit; what to record to separate them stands below",
-	"unexplained":  "the causes that hold explain too little of the excess",
-	"unresolved":   "too much of the excess could not be followed to anyone",
+	"unexplained":  "the causes that hold explain too little of the excess; look at the slowest requests (whylate show)",
+	"unresolved":   "too much of the excess could not be followed to anyone; look at the slowest requests (whylate show)",
 }
 
 // recording says what was recorded, how requests were found and how long they took.

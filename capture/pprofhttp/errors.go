@@ -67,7 +67,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 const (
 	adviceRegister = `in the program:  import _ "net/http/pprof"` + "\n" +
-		`with a mux of its own:  mux.HandleFunc("/debug/pprof/", pprof.Index); mux.HandleFunc("/debug/pprof/profile", pprof.Profile); mux.HandleFunc("/debug/pprof/trace", pprof.Trace)`
+		`with a mux of its own:  mux.HandleFunc("/debug/pprof/", pprof.Index); mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline); mux.HandleFunc("/debug/pprof/profile", pprof.Profile); mux.HandleFunc("/debug/pprof/trace", pprof.Trace)`
 	adviceHeader = "--header 'Authorization: Bearer TOKEN'"
 	adviceListen = "ss -ltnp    # which ports listen here; in Kubernetes: kubectl port-forward pod/NAME 6060"
 )

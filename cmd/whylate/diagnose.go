@@ -347,6 +347,30 @@ func print(w io.Writer, d *report.Diagnosis, output, next string) error {
 	return report.Terminal(w, d, o)
 }
 
+// missed is what a recording that was just made lacks of what this machine could have told of
+// the process, and what would help: who records should hear of it before the process is gone.
+func missed(file string) (list []evidence.NotRecorded) {
+	in, err := evidence.Open(file, evidence.Options{})
+	if err != nil {
+		return nil // whoever reads it will say so
+	}
+	defer in.Close()
+	for _, x := range in.Manifest.NotRecorded {
+		if x.What == diagnose.HostEvidence && x.Command != "" {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// fileSize is a number of bytes for a person.
+func fileSize(n int64) string {
+	if n < 1e6 {
+		return fmt.Sprintf("%.0f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
+
 func newRecord() *cobra.Command {
 	var rec recordFlags
 	var save string
@@ -389,11 +413,14 @@ Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command li
 			if r.Lost != "" {
 				complain(cmd.ErrOrStderr(), strings.TrimSuffix(r.Lost+"\n"+addition(cmd, r.Advice), "\n"))
 			}
+			for _, x := range missed(save) {
+				complain(cmd.ErrOrStderr(), strings.TrimSuffix("not recorded: "+x.What+": "+x.Why+"\n"+x.Command, "\n"))
+			}
 			size := int64(0)
 			if st, err := os.Stat(save); err == nil {
 				size = st.Size()
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %.1f s, %.1f MB\nwhylate diagnose %s\n", save, r.Took.Seconds(), float64(size)/1e6, save)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %.1f s, %s\nwhylate diagnose %s\n", save, r.Took.Seconds(), fileSize(size), save)
 			return nil
 		},
 	}

@@ -77,7 +77,7 @@ func remedy(cmd *cobra.Command, err error) string {
 		return recordOne
 
 	case at != nil && at.Op == "stat" && errors.Is(err, fs.ErrNotExist):
-		return recordOne
+		return "ls *.whylate    # or make one: " + recordOne
 	case at != nil && at.Op == "create" && errors.Is(err, fs.ErrNotExist):
 		return "mkdir -p " + pprofhttp.Shell(filepath.Dir(path))
 	case errors.Is(err, syscall.EISDIR):
@@ -122,6 +122,10 @@ func next(cmd *cobra.Command, d *report.Diagnosis) string {
 		return again(cmd, "", "--for 60s")
 	case d.Reason == "no-requests":
 		return again(cmd, "", "--request 'func=REGEXP'")
+	case d.Reason == "unexplained" && diagnose.IsFile(cmd.Flags().Arg(0)), d.Reason == "unresolved" && diagnose.IsFile(cmd.Flags().Arg(0)):
+		return "whylate show " + pprofhttp.Shell(cmd.Flags().Arg(0))
+	case d.Reason == "unexplained", d.Reason == "unresolved":
+		return again(cmd, "", "--save FILE.whylate") + " && whylate show FILE.whylate"
 	case d.Reason == "level":
 		return again(cmd, "", "--slo 10ms")
 	}

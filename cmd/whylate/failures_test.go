@@ -213,10 +213,10 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		paste string // beginning of a line behind it
 	}{
 		{"a file that is not there", func(s scene) []string { return []string{"diagnose", s.dir + "/none.whylate"} },
-			exitFailure, "no such file", "whylate record "},
+			exitFailure, "no such file", "ls *.whylate "},
 		{"a baseline that is not there", func(s scene) []string {
 			return []string{"diagnose", healthyTrace, "--baseline", s.dir + "/none"}
-		}, exitFailure, "no such file", "whylate record "},
+		}, exitFailure, "no such file", "ls *.whylate "},
 		{"a baseline without a trace", func(s scene) []string {
 			return []string{"diagnose", healthyTrace, "--baseline", emptyIncident(s.T)}
 		}, exitFailure, "no execution trace", "whylate record "},
@@ -316,6 +316,13 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 			}
 			return []string{"diagnose", s.forwarded(u), short}
 		}, exitInconclusive, "(it forwards the port?)", "whylate diagnose PID"},
+
+		{"a mux without the command line", func(s scene) []string {
+			mux := http.NewServeMux()
+			mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+			live := s.serve(httptest.NewServer(mux))
+			return []string{"record", live.URL, short, "--save=" + s.dir + "/a.whylate"}
+		}, exitOK, "host evidence: the endpoint does not serve its command line", `mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)`},
 
 		{"a folder to write to that is not there", func(s scene) []string {
 			return []string{"diagnose", s.service().URL, short, "--save", s.dir + "/none/a.whylate"}

@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &usage):
-		complain(stderr, usage.Error()+"\nSee whylate --help.")
+		complain(stderr, usage.Error()+"\nSee "+cmd.CommandPath()+" --help.")
 		return exitUsage
 	}
 	complain(stderr, failure(cmd, err))
@@ -109,6 +109,10 @@ Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconc
 // flagError adds to the mistake of an unknown flag which one may have been meant.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && strings.Contains(err.Error(), "missing unit in duration") {
+		return fmt.Errorf("%w; %[2]ss are %[2]s seconds", err, invalid.GetValue())
+	}
 	if !errors.As(err, &unknown) {
 		return err
 	}

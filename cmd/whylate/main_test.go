@@ -135,7 +135,7 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 			if code != exitUsage || stdout != "" {
 				t.Errorf("exit %d, stdout %q", code, stdout)
 			}
-			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) < 2 || !strings.HasPrefix(lines[0], "whylate: ") || lines[len(lines)-1] != "See whylate --help." || strings.Contains(stderr, "hunter") {
+			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) < 2 || !strings.HasPrefix(lines[0], "whylate: ") || !strings.HasPrefix(lines[len(lines)-1], "See whylate ") || !strings.HasSuffix(lines[len(lines)-1], "--help.") || strings.Contains(stderr, "hunter") {
 				t.Errorf("stderr %q", stderr)
 			}
 		})
