@@ -108,8 +108,8 @@ const alwaysShown = 0.8
 // seen than are an endpoint's, and its own have nothing in common that each of them does, it
 // was seen because it was late, what is usual for it is unknown, and to compare its late
 // requests with the others of it would take what made them late for usual. What each of them
-// does is a wait of their own at one place, or to compute for most of their time; a wait behind
-// others is none, for it depends on the others.
+// does is a wait at one place, for a peer, for time, for a child or for a reply, or to compute
+// for a good part of their time; a wait in a queue is none, for it depends on the others in it.
 func (p *Population) dropConditional() {
 	type shown struct {
 		kind LeafKind
@@ -130,14 +130,19 @@ func (p *Population) dropConditional() {
 		for _, x := range r.Pieces {
 			k := p.a.Keys[x.Key]
 			switch {
-			case x.NS <= 0 || k.Flags&Self == 0:
+			case x.NS <= 0:
+			case k.First.Site != 0:
+				if k.First.Site != k.Queue.Site { // for its own children, or for a reply
+					mine[shown{leafKinds, k.First.Site}] = true
+				}
+			case k.Flags&Self == 0 || k.Kind == UnknownHolder:
 			case k.Kind == CPU:
 				cpu += x.NS
-			case k.Kind == Network || k.Kind == Timer || k.Kind == Syscall || k.Kind == Cgo:
+			case k.Site != 0:
 				mine[shown{k.Kind, k.Site}] = true
 			}
 		}
-		if 2*cpu >= row.d {
+		if 4*cpu >= row.d { // the rest may be waiting for a CPU
 			mine[shown{kind: CPU}] = true
 		}
 		if p.a.f.Requests[r.Request].Unseen {

@@ -369,11 +369,15 @@ func TestOldRequestsInFlightBelongToTheTail(t *testing.T) {
 func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 	const fast = 100_000
 	keys := []Key{
-		{Kind: CPU, Flags: Self},              // 0
-		{Kind: Timer, Flags: Self, Site: 1},   // 1: its own pause
-		{Kind: Timer, Site: 1},                // 2: behind one that makes it
-		{Kind: Network, Flags: Self, Site: 2}, // 3: a call that each makes
-		{Kind: Syscall, Flags: Self, Site: 3}, // 4: what the library does for everybody
+		{Kind: CPU, Flags: Self},                                         // 0
+		{Kind: Timer, Flags: Self, Site: 1},                              // 1: its own pause
+		{Kind: Timer, Site: 1, First: Hop{Site: 9}, Queue: Hop{Site: 9}}, // 2: behind one that makes it
+		{Kind: Network, Flags: Self, Site: 2},                            // 3: a call that each makes
+		{Kind: Syscall, Flags: Self, Site: 3},                            // 4: what the library does for everybody
+		{Kind: Network, Site: 2, First: Hop{Site: 8}},                    // 5: a child's call
+		{Kind: Timer, Site: 1, First: Hop{Site: 8}, Queue: Hop{Site: 7}}, // 6: a child in a queue
+		{Kind: UnknownHolder, Flags: Self, Site: 9},                      // 7: a lock that somebody has
+		{Kind: Behind}, // 8: ready to run
 	}
 	type one struct {
 		key KeyID
@@ -396,7 +400,12 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{"all call, and some wait behind others", 1000, func(i int) []one {
 			return []one{{3, 20e6}, {2, int64(i%3) * 10e6}}
 		}, true},
+		{"all wait for a child's call", 1000, func(int) []one { return []one{{5, 35e6}} }, true},
+		{"all wait for a child, which waits in a queue", 1000, func(int) []one { return []one{{6, 35e6}} }, true},
+		{"all wait for a lock that somebody has", 1000, func(int) []one { return []one{{7, 35e6}} }, false},
 		{"all compute", 1000, func(int) []one { return []one{{0, 40e6}, {1, 5e6}} }, true},
+		{"all compute, and wait for a CPU", 1000, func(int) []one { return []one{{0, 15e6}, {8, 25e6}} }, true},
+		{"all wait for a CPU", 1000, func(int) []one { return []one{{0, 1e6}, {8, 35e6}} }, false},
 		{"all do what everybody does, and wait behind others", 1000, func(int) []one { return []one{{4, 1e6}, {2, 35e6}} }, false},
 		{"fewer were not seen than it has", 10, func(int) []one { return []one{{2, 35e6}} }, true},
 	} {
@@ -423,7 +432,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 				add(1, false, c.late(i))
 			}
 			p := a.Population(0)
-			cols := Columns{0, 1, 2, 3, 4}
+			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8}
 			x := p.TailContrast(cols, len(cols))
 			if got := x.Mix.Share > 0.3; got != c.mix {
 				t.Errorf("the mix is %.2f of %.1f ms", x.Mix.Share, x.Excess/1e6)
