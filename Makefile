@@ -90,7 +90,7 @@ FILES := /capture/(symbols|kernel/events)$$
 # Packages in which nothing is concurrent, not in their tests either: a test in internal/house
 # sees to it. The race detector would find nothing there, and make them twenty times as slow.
 # So it does with the diagnoses of the golden incidents: under it are some of them, without it all.
-PLAIN := whylate/(cause|experiment|report/export|capture/kernel/events)$$
+PLAIN := whylate/(cause|experiment|report|report/export|capture/kernel/events)$$
 GOLDEN := Golden|Copy|WithoutTheHost|DetailsAddUp
 unit:
 	@echo '== go test, with -race but where nothing is concurrent ($(MODULES))'

@@ -278,8 +278,8 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 			return []string{"diagnose", strings.Replace(s.serve(httptest.NewTLSServer(nil)).URL, "https:", "http:", 1), short}
 		}, exitFailure, "speaks HTTPS", "whylate diagnose https://127.0.0.1:"},
 		{"a proxy that cuts long answers", func(s scene) []string {
-			return []string{"diagnose", s.cut(1500 * time.Millisecond), "--for=3s"}
-		}, exitInconclusive, "a part of the recording is lost: the connection broke after 1.5s of 3s", "whylate diagnose http://127.0.0.1:"},
+			return []string{"diagnose", s.cut(2500 * time.Millisecond), "--for=4s"}
+		}, exitInconclusive, "a part of the recording is lost: the connection broke after 2.5s of 4s", "whylate diagnose http://127.0.0.1:"},
 		{"two recorders", func(s scene) []string {
 			live := s.service()
 			resp, err := http.Get(live.URL + "/debug/pprof/trace?seconds=60") // its header comes when the trace runs
