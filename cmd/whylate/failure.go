@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -136,10 +137,13 @@ func next(cmd *cobra.Command, d *report.Diagnosis) string {
 var secret = []string{"header", "postgres", "redis"}
 
 // again is the command once more, with another target unless it is "", and with flags added,
-// which replace those that were given.
+// which replace those that were given. It holds no credentials.
 func again(cmd *cobra.Command, target, flags string) string {
 	if target == "" {
 		target = cmd.Flags().Arg(0)
+		if strings.ContainsAny(target, "@?") && !diagnose.IsFile(target) { // a password, or a token
+			target = cmp.Or(evidence.CleanURL(target), "URL")
+		}
 	}
 	words := []string{cmd.CommandPath(), pprofhttp.Shell(target)}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

@@ -403,3 +403,16 @@ func understood(t *testing.T, line string) {
 		t.Errorf("%q is not understood: %v", line, err)
 	}
 }
+
+// What is printed to be pasted stays in terminals and logs.
+func TestALineToPasteHoldsNoCredentials(t *testing.T) {
+	s := scene{t, t.TempDir()}
+	at := strings.TrimPrefix(s.answers(401, ""), "http://")
+	for _, target := range []string{"http://me:hunter2@" + at, "http://" + at + "/?token=hunter2", "me:hunter2@" + at} {
+		code, stdout, stderr := whylate(t, "record", target, "--for=1s", "--header=X-Token: hunter2",
+			"--redis=redis://:hunter2@127.0.0.1:1", "--postgres=postgres://me:hunter2@127.0.0.1:1/x", "--save="+s.dir+"/a.whylate")
+		if code != exitFailure || strings.Contains(stdout+stderr, "hunter2") || !strings.Contains(stderr, "--for=1s") {
+			t.Errorf("exit %d, %q, %q", code, stdout, stderr)
+		}
+	}
+}
