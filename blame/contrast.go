@@ -123,9 +123,10 @@ func (p *Population) dropConditional() {
 	seen := map[int]float64{}
 	guess := map[int]bool{}
 	by := map[int]map[shown]float64{}
+	mine := map[shown]bool{} // what one request shows
 	for _, row := range p.rows {
 		r := &p.a.Requests[row.req]
-		mine := map[shown]bool{}
+		clear(mine)
 		var cpu int64
 		for _, x := range r.Pieces {
 			k := p.a.Keys[x.Key]
