@@ -212,7 +212,7 @@ func TestAddressesStayAddresses(t *testing.T) {
 		if _, err := netip.ParseAddrPort(got); err != nil && strings.Contains(s, "]") {
 			t.Errorf("%s: %s", s, got)
 		}
-		if strings.Contains(got, "10.0.0") || strings.Contains(got, "db8") || strings.Contains(got, "168") || strings.Contains(got, "eth0") || r.address(s) != got {
+		if strings.Contains(got, "10.0.0") || strings.Contains(got, "2001:db8") || strings.Contains(got, "192.168") || strings.Contains(got, "eth0") || r.address(s) != got {
 			t.Errorf("%s: %s", s, got)
 		}
 	}
