@@ -1,13 +1,9 @@
 package diagnose
 
 import (
-	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +16,7 @@ import (
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/report/redact"
 	"github.com/whylate/whylate/request"
@@ -225,27 +222,9 @@ func functions(t *testing.T, path string, do func(fn, file string)) {
 // members are those of an incident, unpacked to the last.
 func members(t *testing.T, path string) map[string][]byte {
 	t.Helper()
-	z, err := zip.OpenReader(path)
+	out, err := unpack.Zip(path)
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer z.Close()
-	out := map[string][]byte{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var from io.Reader = r
-		if strings.HasSuffix(f.Name, ".gz") {
-			if from, err = gzip.NewReader(r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if out[f.Name], err = io.ReadAll(io.LimitReader(from, math.MaxInt32)); err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
 	}
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +70,7 @@ func serve(t *testing.T, proxy, path, root, revision, folder string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As proxy.golang.org does it: of `git archive`, without nested modules.
+	// As module proxies do it: of git archive, without nested modules.
 	if err := modzip.CreateFromVCS(f, modmodule.Version{Path: path, Version: released}, root, revision, folder); err != nil {
 		t.Fatal(err)
 	}
@@ -122,9 +121,6 @@ func serve(t *testing.T, proxy, path, root, revision, folder string) []string {
 // embedded is in the module, nothing that belongs to other modules is, and no directive of
 // go.mod stands in the way.
 func TestGoInstallOfThisCommitDiagnoses(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("file: URLs of module proxies are written otherwise there")
-	}
 	root, revision := commit(t)
 	proxy := t.TempDir()
 	names := serve(t, proxy, module, root, revision, "")
@@ -191,9 +187,14 @@ func proxied(t *testing.T, proxy string) []string {
 	}
 	cache, others, _ := strings.Cut(strings.TrimSpace(out), "\n")
 	return []string{
-		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," + others,
+		"GOPROXY=" + fileURL(proxy) + "," + fileURL(filepath.Join(cache, "cache", "download")) + "," + others,
 		"GONOSUMDB=" + module, "GOMODCACHE=" + t.TempDir(), "GOWORK=off",
 		// -trimpath: what is compiled does not depend on that folder.
 		"GOFLAGS=-trimpath -modcacherw",
 	}
+}
+
+// fileURL is the URL of a folder; on Windows its path begins with a drive.
+func fileURL(dir string) string {
+	return "file:///" + strings.TrimPrefix(filepath.ToSlash(dir), "/")
 }

@@ -1,26 +1,22 @@
 package house
 
 import (
-	"archive/tar"
-	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/internal/need"
+	"github.com/whylate/whylate/internal/unpack"
 )
 
 // archives are what a release has, by the system they are for.
@@ -49,11 +45,19 @@ func TestAReleaseIsWhole(t *testing.T) {
 		t.Run(system, func(t *testing.T) {
 			program := "whylate"
 			var files map[string][]byte
+			var err error
 			if strings.HasPrefix(system, "windows/") {
 				program = "whylate.exe"
-				files = unzip(t, filepath.Join(dist, name+".zip"))
+				files, err = unpack.Zip(filepath.Join(dist, name+".zip"))
 			} else {
-				files = untar(t, filepath.Join(dist, name+".tar.gz"))
+				var f *os.File
+				if f, err = os.Open(filepath.Join(dist, name+".tar.gz")); err == nil {
+					files, err = unpack.TarGz(f)
+					f.Close()
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
 			}
 			for _, f := range []string{program, "LICENSE", "README.md", "docs/start.md", "completions/whylate.bash", "completions/whylate.zsh", "completions/whylate.fish", "man/whylate.1", "man/whylate-diagnose.1"} {
 				if len(files[name+"/"+f]) == 0 {
@@ -182,58 +186,6 @@ func runsAlone(t *testing.T, program []byte, version string) {
 	}
 }
 
-func untar(t *testing.T, file string) map[string][]byte {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return untarred(t, z)
-}
-
-func untarred(t *testing.T, r io.Reader) map[string][]byte {
-	t.Helper()
-	out := map[string][]byte{}
-	for tr := tar.NewReader(r); ; {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out[path.Clean(h.Name)], err = io.ReadAll(tr); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func unzip(t *testing.T, file string) map[string][]byte {
-	t.Helper()
-	z, err := zip.OpenReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	out := map[string][]byte{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out[f.Name], err = io.ReadAll(r); err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
-	}
-	return out
-}
-
 // The container image, on nothing: the program in it needs no file of a base.
 func TestAnImageHoldsTheProgram(t *testing.T) {
 	_, err := exec.LookPath("buildah")
@@ -278,9 +230,9 @@ func TestAnImageHoldsTheProgram(t *testing.T) {
 	if err := json.Unmarshal(blob(manifest.Config.Digest), &config); err != nil || !slices.Equal(config.Config.Entrypoint, []string{"/usr/bin/whylate"}) {
 		t.Fatalf("%v, config %+v", err, config)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0].Digest)))
+	files, err := unpack.TarGz(bytes.NewReader(blob(manifest.Layers[0].Digest)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	runsAlone(t, untarred(t, z)["usr/bin/whylate"], "")
+	runsAlone(t, files["usr/bin/whylate"], "")
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/unpack"
 )
 
 // secret stands in every text of the incident that tests make.
@@ -186,27 +187,9 @@ func redacted(t testing.TB, path string, o Options) (*Result, string, error) {
 // contents are the members of an incident as bytes, unpacked to the last.
 func contents(t testing.TB, path string) map[string][]byte {
 	t.Helper()
-	z, err := zip.OpenReader(path)
+	out, err := unpack.Zip(path)
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer z.Close()
-	out := map[string][]byte{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var from io.Reader = r
-		if strings.HasSuffix(f.Name, ".gz") {
-			if from, err = gzip.NewReader(r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if out[f.Name], err = io.ReadAll(from); err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
 	}
 	return out
 }
