@@ -29,10 +29,10 @@ func TestOnlyHealthChecksAreSaid(t *testing.T) {
 			for _, e := range c.requests {
 				f.Requests = append(f.Requests, request.Request{Endpoint: e})
 			}
-			d := &report.Diagnosis{Sentence: "Nothing to explain."}
+			d := &report.Diagnosis{}
 			onlyHealthChecks(d, f)
-			if d.Requests.HealthChecks != (c.want != "") || c.want != "" && !strings.Contains(d.Sentence, "health checks, by the name of ") || !strings.Contains(d.Sentence, c.want) {
-				t.Errorf("%v, %q", d.Requests.HealthChecks, d.Sentence)
+			if d.Requests.HealthChecks != (c.want != "") || (len(d.Notes) == 1) != (c.want != "") || !strings.Contains(strings.Join(d.Notes, ""), c.want) {
+				t.Errorf("%v, %q", d.Requests.HealthChecks, d.Notes)
 			}
 		})
 	}

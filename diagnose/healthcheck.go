@@ -14,7 +14,7 @@ var healthCheck = regexp.MustCompile(`(?i)^(\w*(health|liveness|readiness|heartb
 
 // onlyHealthChecks says it if every request whose function is known is a health check by that
 // function's name, as are most requests: what is said of them says nothing of others. The name
-// only adds to a diagnosis, it decides nothing.
+// adds a note, it decides nothing.
 func onlyHealthChecks(d *report.Diagnosis, f *request.Found) {
 	counts := make([]int, len(f.Endpoints))
 	known, largest := 0, 0
@@ -35,7 +35,7 @@ func onlyHealthChecks(d *report.Diagnosis, f *request.Found) {
 		return
 	}
 	d.Requests.HealthChecks = true
-	d.Sentence += fmt.Sprintf(" The requests are health checks, by the name of %s: record while others come.", f.Endpoints[largest])
+	d.Notes = append([]string{fmt.Sprintf("The requests are health checks, by the name of %s: this says nothing of others, record while they come.", f.Endpoints[largest])}, d.Notes...)
 }
 
 // function is the last part of a function's name, without what stands for literals in it.
