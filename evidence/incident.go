@@ -40,6 +40,8 @@ var (
 	ErrCut = fmt.Errorf("%w, cut short", ErrMalformed)
 	// ErrVersion: the file has a format that this version does not read.
 	ErrVersion = errors.New("unsupported version")
+	// ErrSpecial: an incident cannot replace what is there, such as a device or a pipe.
+	ErrSpecial = errors.New("it is there, and no regular file")
 	// ErrOld: an ErrVersion of something too old; others are newer than this whylate.
 	ErrOld = fmt.Errorf("%w, too old", ErrVersion)
 )

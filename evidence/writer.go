@@ -51,7 +51,7 @@ func Create(path string) (*Writer, error) {
 		return nil, err // names the operation and the path
 	}
 	if special { // it would be replaced
-		return nil, fmt.Errorf("create incident %s: it is there, and no regular file", path)
+		return nil, &fs.PathError{Op: "create", Path: path, Err: ErrSpecial}
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
 	if err != nil {

@@ -160,6 +160,7 @@ func (r *recording) explain(ctx context.Context) {
 		} else {
 			r.gone = true
 			r.result.Lost += "; the target does not answer any more"
+			r.result.Advice = adviceListen
 		}
 	}
 	r.note("the trace is not complete: %s", r.result.Lost)

@@ -21,11 +21,13 @@ import (
 	"github.com/whylate/whylate/report"
 )
 
-// How to get a recording, and a whylate that reads newer ones.
-const (
-	recordOne = "whylate record http://HOST:PORT --save FILE.whylate"
-	getNewer  = "go install github.com/whylate/whylate/cmd/whylate@latest"
-)
+// getNewer is how to get a whylate that reads newer recordings.
+const getNewer = "go install github.com/whylate/whylate/cmd/whylate@latest"
+
+// recordOne is how to get a recording of a target whose URL is known, or "".
+func recordOne(url, flags string) string {
+	return "whylate record " + cmp.Or(url, "http://HOST:PORT") + flags + " --save FILE.whylate"
+}
 
 // failure is the text of an error of a command for a person: one line of cause and, where
 // something can be done about it, a line to paste; most often one, never more than three.
@@ -75,24 +77,33 @@ func remedy(cmd *cobra.Command, err error) string {
 	case errors.Is(err, evidence.ErrMalformed):
 		return "sha256sum " + pprofhttp.Shell(path) + "    # is it the same where it was recorded? If not, copy it again"
 	case errors.Is(err, evidence.ErrNotIncident), errors.Is(err, diagnose.ErrNoTrace), errors.Is(err, gotrace.ErrFormat), errors.As(err, &damaged):
-		return recordOne
+		return recordOne("", "")
 
 	case at != nil && at.Op == "stat" && errors.Is(err, fs.ErrNotExist):
-		return "ls *.whylate    # or make one: " + recordOne
+		return "ls *.whylate    # or make one: " + recordOne("", "")
 	case at != nil && at.Op == "create" && errors.Is(err, fs.ErrNotExist):
 		return "mkdir -p " + pprofhttp.Shell(filepath.Dir(path))
 	case errors.Is(err, syscall.EISDIR):
-		flag := "--save"
-		if cmd.Flags().Lookup("save") == nil {
-			flag = "--output"
-		}
-		return again(cmd, "", flag+" "+pprofhttp.Shell(filepath.Join(path, "FILE")))
+		return elsewhere(cmd, filepath.Join(path, "FILE"))
+	case errors.Is(err, evidence.ErrSpecial):
+		return elsewhere(cmd, "FILE.whylate")
 	case errors.Is(err, syscall.ENOSPC) && path != "":
 		return "df -h " + pprofhttp.Shell(filepath.Dir(path)) + "    # and write elsewhere"
 	case errors.Is(err, fs.ErrPermission) && path != "":
 		return "ls -ld " + pprofhttp.Shell(filepath.Dir(path)) + " " + pprofhttp.Shell(path)
+	case errors.Is(err, fs.ErrPermission):
+		return "whylate diagnose http://HOST:PORT    # of its net/http/pprof"
 	}
 	return ""
+}
+
+// elsewhere is the command once more, with another file to write.
+func elsewhere(cmd *cobra.Command, file string) string {
+	flag := "--save"
+	if cmd.Flags().Lookup("save") == nil {
+		flag = "--output"
+	}
+	return again(cmd, "", flag+" "+pprofhttp.Shell(file))
 }
 
 // addition is the line to paste of an advice: one that begins with -- is added to the command.
@@ -111,23 +122,31 @@ func lost(cmd *cobra.Command, d *report.Diagnosis) string {
 // next is the command that answers where this diagnosis did not, "" if it is not one, or stands
 // with what was not recorded and with the causes that look alike.
 func next(cmd *cobra.Command, d *report.Diagnosis) string {
-	switch {
-	case d.Requests.HealthChecks && !diagnose.IsFile(cmd.Flags().Arg(0)):
+	isFile := diagnose.IsFile(cmd.Flags().Arg(0))
+	longer := func() string {
+		if isFile {
+			url := strings.TrimSuffix(evidence.CleanURL(d.Target.URL), "/debug/pprof") // a file's: it may say anything
+			return recordOne(pprofhttp.Shell(url), " --for 60s")
+		}
 		return again(cmd, "", "--for 60s")
-	case d.Requests.HealthChecks:
-		return strings.Replace(recordOne, " --save", " --for 60s --save", 1)
-	case d.Verdict != report.VerdictInconclusive:
-	case d.Reason == "few-requests" && diagnose.IsFile(cmd.Flags().Arg(0)):
-		return strings.Replace(recordOne, " --save", " --for 60s --save", 1)
-	case d.Reason == "few-requests":
-		return again(cmd, "", "--for 60s")
-	case d.Reason == "no-requests":
+	}
+	if d.Requests.HealthChecks {
+		return longer() + "    # while others than health checks come"
+	}
+	if d.Verdict != report.VerdictInconclusive {
+		return ""
+	}
+	switch d.Reason {
+	case "few-requests":
+		return longer()
+	case "no-requests":
 		return again(cmd, "", "--request 'func=REGEXP'")
-	case d.Reason == "unexplained" && diagnose.IsFile(cmd.Flags().Arg(0)), d.Reason == "unresolved" && diagnose.IsFile(cmd.Flags().Arg(0)):
-		return "whylate show " + pprofhttp.Shell(cmd.Flags().Arg(0))
-	case d.Reason == "unexplained", d.Reason == "unresolved":
+	case "unexplained", "unresolved":
+		if isFile {
+			return "whylate show " + pprofhttp.Shell(cmd.Flags().Arg(0))
+		}
 		return again(cmd, "", "--save FILE.whylate") + " && whylate show FILE.whylate"
-	case d.Reason == "level":
+	case "level":
 		return again(cmd, "", "--slo 10ms")
 	}
 	return ""

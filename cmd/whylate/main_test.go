@@ -135,7 +135,11 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 			if code != exitUsage || stdout != "" {
 				t.Errorf("exit %d, stdout %q", code, stdout)
 			}
-			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) < 2 || !strings.HasPrefix(lines[0], "whylate: ") || !strings.HasPrefix(lines[len(lines)-1], "See whylate ") || !strings.HasSuffix(lines[len(lines)-1], "--help.") || strings.Contains(stderr, "hunter") {
+			see := "See whylate --help."
+			if cmd, _, err := newRoot(io.Discard, io.Discard).Find(strings.Split(line, " ")); err == nil {
+				see = "See " + cmd.CommandPath() + " --help."
+			}
+			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) < 2 || !strings.HasPrefix(lines[0], "whylate: ") || lines[len(lines)-1] != see || strings.Contains(stderr, "hunter") {
 				t.Errorf("stderr %q", stderr)
 			}
 		})
@@ -162,26 +166,11 @@ func TestFlagsOfARecordingAreMistakesWithAFile(t *testing.T) {
 // liar answers every request with the bytes given.
 func liar(t *testing.T, answer string) (url string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-					io.WriteString(c, answer)
-				}
-			}()
+	return listen(t, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			io.WriteString(c, answer)
 		}
-	}()
-	return "http://" + l.Addr().String()
+	})
 }
 
 func TestWhatAServerAnswersReachesTheTerminalHarmless(t *testing.T) {
