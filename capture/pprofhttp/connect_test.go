@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -268,6 +269,32 @@ func TestAWrongTargetGivesItsCauseAndALineToPaste(t *testing.T) {
 				t.Error("there is a file after a failure")
 			}
 		})
+	}
+}
+
+// A server that speaks first is no HTTP server, whether its greeting comes after our request
+// or, what this waits for, before it.
+func TestAServerThatGreetsDoesNotSpeakHTTP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	given := make(chan struct{}) // up, by who was greeted
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		io.WriteString(c, "220 mail.example ESMTP\r\n")
+		io.Copy(io.Discard, c)
+		close(given)
+		c.Close()
+	}()
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { <-given }})
+	_, err = Connect(ctx, Target{URL: l.Addr().String()}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "does not speak HTTP") || !errors.Is(err, ErrUnreachable) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -97,7 +97,8 @@ func unreachable(err error, u *url.URL, waited time.Duration) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		e.Cause = fmt.Sprintf("no answer from %s within %s", u.Host, waited.Round(time.Millisecond))
 		e.Advice = "curl -m 5 " + Shell(evidence.CleanURL(u.String())+"/cmdline")
-	case strings.Contains(err.Error(), "malformed HTTP"): // the type is not exported
+	case strings.Contains(err.Error(), "malformed HTTP"), // the type is not exported
+		strings.Contains(err.Error(), "readLoopPeekFailLocked: %!w(<nil>)"): // it spoke before it was asked
 		e.Cause, e.Advice = u.Host+" does not speak HTTP: something else listens there", adviceListen
 	case lostConnection(err):
 		e.Cause, e.Advice = u.Host+" closed the connection without an answer", "curl -m 5 "+Shell(evidence.CleanURL(u.String())+"/cmdline")
