@@ -17,9 +17,9 @@ func TestPostgresTellsWhatItDidInTheWindow(t *testing.T) {
 	s.Exec("CREATE EXTENSION pg_stat_statements", "CREATE TABLE orders (id int, name text)", "SELECT pg_sleep(0.4)")
 	got := watch(t, func() {
 		for range 5 {
-			s.Exec("SELECT name FROM orders WHERE id = 4711 AND name = 'customer-7'")
+			s.Exec("SELECT name FROM orders WHERE id = 471148151623 AND name = 'customer-7'")
 		}
-		s.Exec("/* traceparent=4711 */ SELECT count(*), pg_sleep(2.2) FROM orders", "CREATE USER somebody PASSWORD 'hunter-zwei'")
+		s.Exec("/* traceparent=471148151623 */ SELECT count(*), pg_sleep(2.2) FROM orders", "CREATE USER somebody PASSWORD 'hunter-zwei'")
 	}, postgresAt(t, s.DSN))[0]
 	if !got.Answered() || got.Restarted || got.Reset || got.Peer != s.Addr || !strings.HasPrefix(got.Version, "1") {
 		t.Errorf("%+v", got)
@@ -41,7 +41,7 @@ func TestPostgresTellsWhatItDidInTheWindow(t *testing.T) {
 		t.Errorf("%d looks: %+v", got.Looks, got.Waits)
 	}
 	text, _ := json.Marshal(got)
-	for _, secret := range []string{"4711", "customer-7", "hunter-zwei", "traceparent", "pg_stat_"} {
+	for _, secret := range []string{"471148151623", "customer-7", "hunter-zwei", "traceparent", "pg_stat_"} {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("%s is in the file: %s", secret, text)
 		}
