@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/trace"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,11 +126,13 @@ func paths(t *testing.T, a *Attribution) {
 		sum := map[KeyID]int64{}
 		var outer []Step
 		for _, s := range a.Path(i) {
+			var before timeline.Time // the end of the step beside it
 			for len(outer) > 0 && outer[len(outer)-1].Depth >= s.Depth {
+				before = outer[len(outer)-1].To
 				outer = outer[:len(outer)-1]
 			}
-			if n := len(outer); s.To <= s.From || n > 0 && (s.From < outer[n-1].From || s.To > outer[n-1].To) {
-				t.Fatalf("request %d: step %+v in %+v", i, s, outer)
+			if n := len(outer); s.To <= s.From || s.From < before || n > 0 && (s.From < outer[n-1].From || s.To > outer[n-1].To) {
+				t.Fatalf("request %d: step %+v in %+v, after %d", i, s, outer, before)
 			}
 			outer = append(outer, s)
 			for _, p := range s.Pieces {
@@ -429,6 +432,58 @@ func TestTheDeepestQueueResolvesCompletely(t *testing.T) {
 	r := a.Requests[0]
 	if r.Holders != n-1 || r.Hold != 1e6 || r.Held != (n-1)*1e6 {
 		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Hold, r.Held)
+	}
+}
+
+// Those who took a lock one after the other, past a waiter, are steps beside each other.
+func TestHoldersBeforeAreStepsBesideEachOther(t *testing.T) {
+	_, a := attribute(t, `procs 1
+stack lock = sync.runtime_SemacquireMutex < sync.(*Mutex).Lock < main.get < main.handle
+stack free = sync.(*Mutex).Unlock < main.get < main.handle
+stack idle = internal/poll.runtime_pollWait < main.next < main.handle
+stack root = main.handle
+home g2 at idle
+home g3 at idle
+request /last g4 0ms-40ms
+0ms p0 busy
+0ms p0 starts g2 as root
+0ms p0 starts g3 as root
+0ms p0 starts g4 as root
+0ms p0 starts g5 as root
+0ms p0 starts g6 as root
+0ms g2 runs on p0
+0ms g2 waits network at idle
+0ms g3 runs on p0
+0ms g3 waits network at idle
+0ms g5 runs on p0
+0ms g5 waits sync at lock
+0ms g6 runs on p0
+0ms g6 waits sync at lock
+0ms g4 runs on p0
+0ms g4 waits sync at lock
+0ms g1 runs on p0
+10ms g1 wakes g5 at free
+10ms g1 ends
+11ms poller wakes g2
+11ms g2 runs on p0
+20ms g2 wakes g6 at free
+20ms g2 ends
+21ms poller wakes g3
+21ms g3 runs on p0
+30ms g3 wakes g4 at free
+30ms g3 ends
+30ms g4 runs on p0
+40ms end
+`, "")
+	paths(t, a)
+	var ran []string
+	for _, s := range a.Path(0) {
+		if s.Segment >= 0 && a.Timeline().Gs[s.G].Segs[s.Segment].Kind == timeline.Running {
+			ran = append(ran, fmt.Sprintf("%d at depth %d", a.Timeline().Gs[s.G].ID, s.Depth))
+		}
+	}
+	if want := []string{"1 at depth 1", "2 at depth 1", "3 at depth 1", "4 at depth 0"}; !slices.Equal(ran, want) {
+		t.Errorf("%q, not %q", ran, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/whylate/whylate/gotrace"
@@ -28,9 +29,9 @@ type Step struct {
 // as long as if it were all of them.
 const MaxSteps = 2000
 
-// Path returns the steps of an attributed request, in the order in which its time was
-// followed: of steps of one depth in order of time. Their pieces add up to those of the
-// request. index is as in Requests.
+// Path returns the steps of an attributed request in order of time, each followed by those
+// within it, which do not overlap. Their pieces add up to those of the request. index is as
+// in Requests.
 func (a *Attribution) Path(index int) []Step {
 	w := a.walker()
 	w.way = &way{at: -1}
@@ -40,6 +41,10 @@ func (a *Attribution) Path(index int) []Step {
 		steps[i] = w.way.steps[i].Step
 		steps[i].Pieces = w.pieces(w.way.steps[i].acc)
 	}
+	// Who held the same thing one after the other was followed from the last to the first.
+	slices.SortStableFunc(steps, func(x, y Step) int {
+		return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Depth, y.Depth))
+	})
 	return steps
 }
 
@@ -80,7 +85,7 @@ func (w *walker) step(at *where, g timeline.GID, segment int, from, to timeline.
 	if before < 0 {
 		y.outer = y.at
 	}
-	y.steps = append(y.steps, step{Step{Depth: at.depth, G: g, From: from, To: to, Segment: segment}, map[Key]int64{}})
+	y.steps = append(y.steps, step{Step{Depth: at.depth - at.back, G: g, From: from, To: to, Segment: segment}, map[Key]int64{}})
 	return func() { y.at = before }
 }
 

@@ -88,6 +88,9 @@ type where struct {
 	first, queue, last Hop
 	flags              Flags
 	depth              int
+	// back is how many of depth lead from a holder to the one before it: these do not lie
+	// within each other.
+	back int
 	// own is set where all waits on the way were for goroutines born for the request.
 	own bool
 }
@@ -823,6 +826,7 @@ func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timelin
 		r := rs[i]
 		next := *at
 		next.depth++
+		next.back++
 		next.flags |= Ahead
 		seg := &a.t.Gs[r.g].Segs[r.seg]
 		// The holder before: walk it as if it had released us.
