@@ -1,0 +1,7 @@
+//go:build !linux
+
+package clock
+
+func systemClock() func() { return nil }
+
+func source() string { return "" }
