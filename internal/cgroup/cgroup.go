@@ -1,6 +1,7 @@
 // Package cgroup reads the texts in which Linux says to which control groups a
 // process belongs, where their folders are, and what limits and counters are in there,
-// of version 1 and 2. It only parses: any platform may read what was recorded on another.
+// of version 1 and 2. It only parses: any platform may read what was recorded on another. It is in
+// internal/ and, the same byte for byte, in sdk/internal/: neither module can import the other's.
 package cgroup
 
 import (
@@ -22,7 +23,7 @@ type Mount struct {
 // Mounts parses mountinfo; lines that do not have its form are left out.
 func Mounts(mountinfo string) []Mount {
 	var list []Mount
-	for line := range strings.Lines(mountinfo) {
+	for _, line := range strings.SplitAfter(mountinfo, "\n") {
 		left, right, ok := strings.Cut(strings.TrimSpace(line), " - ")
 		l, r := strings.Fields(left), strings.Fields(right)
 		if !ok || len(l) < 6 || len(r) < 3 {
@@ -61,7 +62,7 @@ type Membership struct {
 // Memberships parses /proc/PID/cgroup, see cgroups(7).
 func Memberships(text string) Membership {
 	m := Membership{V1: make(map[string]string)}
-	for line := range strings.Lines(text) {
+	for _, line := range strings.SplitAfter(text, "\n") {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		switch {
 		case len(f) < 3 || !strings.HasPrefix(f[2], "/"):

@@ -1,0 +1,9 @@
+package quota
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/sdk/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m, "sdk/quota.") }
