@@ -364,10 +364,9 @@ func (b *Batcher[In, Out]) runOne(me *waiter[In, Out]) (mine, again bool) {
 	var err error
 	returned := false
 	defer func() {
-		v := recover()
-		err = outcome(v, returned, err)
+		p := ended(recover(), returned)
 		b.end(start)
-		mine, again = b.finish(me, err, !returned && v == nil)
+		mine, again = b.finish(me, err, p)
 	}()
 	n := len(b.batch)
 	err = b.fn(b.items[:n:n], b.outs[:n:n], b.errs[:n:n])
@@ -381,16 +380,12 @@ func (b *Batcher[In, Out]) alone(in In) (out Out, err error) {
 	start := b.begin()
 	returned := false
 	defer func() {
-		err = outcome(recover(), returned, err)
+		p := ended(recover(), returned)
 		b.end(start)
-		_, panicked := err.(*PanicError)
-		out = b.outs[0]
-		if b.errs[0] != nil {
-			err = b.errs[0]
-		}
+		out, err = b.outs[0], b.failure(0, err, p)
 		b.clear()
 		b.mu.Lock()
-		if panicked {
+		if p != nil {
 			b.stats.Panics++
 		}
 		b.pass(nil)
@@ -401,12 +396,23 @@ func (b *Batcher[In, Out]) alone(in In) (out Out, err error) {
 	return
 }
 
-// outcome is the error of a function that returned err, or panicked with v, or ended its goroutine.
-func outcome(v any, returned bool, err error) error {
+// ended is what all calls of a batch get whose function panicked with v or ended its goroutine; nil if it returned.
+func ended(v any, returned bool) *PanicError {
 	if returned {
-		return err
+		return nil
 	}
 	return &PanicError{v, debug.Stack()}
+}
+
+// failure is the error of an item of the batch, whose function returned err or panicked.
+func (b *Batcher[In, Out]) failure(i int, err error, p *PanicError) error {
+	switch {
+	case p != nil:
+		return p
+	case b.errs[i] != nil:
+		return b.errs[i]
+	}
+	return err
 }
 
 // begin returns when a batch begins, if it is one that is measured.
@@ -500,10 +506,10 @@ func (b *Batcher[In, Out]) clear() {
 }
 
 // finish gives the calls of a batch what came of them, and passes the lead on. mine is whether the
-// call me was one of them, again whether it leads once more; if it is gone it does not.
-func (b *Batcher[In, Out]) finish(me *waiter[In, Out], err error, gone bool) (mine, again bool) {
+// call me was one of them, again whether it leads once more; if its goroutine ends it does not.
+func (b *Batcher[In, Out]) finish(me *waiter[In, Out], err error, p *PanicError) (mine, again bool) {
 	b.mu.Lock()
-	if _, ok := err.(*PanicError); ok {
+	if p != nil {
 		b.stats.Panics++
 	}
 	n := 0
@@ -512,10 +518,7 @@ func (b *Batcher[In, Out]) finish(me *waiter[In, Out], err error, gone bool) (mi
 			b.recycle(w)
 			continue
 		}
-		w.state, w.out, w.err = done, b.outs[i], b.errs[i]
-		if w.err == nil {
-			w.err = err
-		}
+		w.state, w.out, w.err = done, b.outs[i], b.failure(i, err, p)
 		if w == me {
 			mine = true
 			continue
@@ -530,7 +533,7 @@ func (b *Batcher[In, Out]) finish(me *waiter[In, Out], err error, gone bool) (mi
 	b.clear()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if gone && !mine {
+	if p != nil && p.Value == nil && !mine {
 		b.queues[me.priority].remove(me)
 		b.queued--
 		mine = true

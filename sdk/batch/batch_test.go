@@ -237,10 +237,11 @@ func TestAPanicReachesEachCallOfItsBatchAndNoOther(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, pass := make(chan int), make(chan struct{})
-			b, err := New(func(in, out []int, _ []error) error {
+			b, err := New(func(in, out []int, errs []error) error {
 				got <- len(in)
 				<-pass
 				if in[0] == 2 {
+					errs[0] = errors.New("not what counts")
 					c.end()
 				}
 				return nil
@@ -286,6 +287,51 @@ func TestAPanicReachesEachCallOfItsBatchAndNoOther(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		})
+	}
+}
+
+// A call that finds nobody at work has no waiter.
+func TestAPanicOfASingleCallIsItsErrorAndTheNextOneRuns(t *testing.T) {
+	for _, end := range []func(){func() { panic("bad") }, runtime.Goexit} {
+		b, err := New(func(in, out []int, errs []error) error {
+			errs[0] = errors.New("not what counts")
+			if in[0] == 1 {
+				end()
+			}
+			out[0], errs[0] = in[0]+1, nil
+			return nil
+		}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		returned, over := error(nil), make(chan struct{})
+		go func() {
+			defer close(over)
+			_, returned = b.Do(bg, 1) // with Goexit it does not return
+		}()
+		<-over
+		var p *PanicError
+		if returned != nil && (!errors.As(returned, &p) || p.Value != "bad" || !strings.Contains(string(p.Stack), "batch_test.go")) {
+			t.Errorf("%v", returned)
+		}
+		if out, err := b.Do(bg, 2); out != 3 || err != nil {
+			t.Errorf("the next one: %d, %v", out, err)
+		}
+		if s := b.Stats(); s.Panics != 1 || s.Batches != 2 || b.leading {
+			t.Errorf("%+v, leading: %v", s, b.leading)
+		}
+		b.Close()
+	}
+}
+
+// An error that is another batcher's panic is no panic of this one.
+func TestAReturnedPanicErrorIsAnErrorAsAnyOther(t *testing.T) {
+	b, err := New(func(in, out []int, errs []error) error { return &PanicError{Value: "of a callee"} }, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Do(bg, 1); err == nil || b.Stats().Panics != 0 {
+		t.Errorf("%v, %+v", err, b.Stats())
 	}
 }
 
