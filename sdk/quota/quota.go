@@ -66,7 +66,7 @@ type Setter uint8
 const (
 	ByProgram     Setter = iota // runtime.GOMAXPROCS was called, by the program or a library
 	ByEnvironment               // the variable GOMAXPROCS
-	ByQuota                     // the runtime, from the quota of the leaf group; it follows changes
+	ByQuota                     // the runtime, from the quota of the leaf group; it follows changes unless GODEBUG says updatemaxprocs=0
 	ByCPUs                      // the runtime, from the number of CPUs
 )
 
@@ -260,14 +260,15 @@ func (r *Report) setBy(environment string) Setter {
 		}
 		return ByProgram
 	}
-	byQuota := r.CPUs
-	if r.follows {
-		byQuota = r.chosen(r.leaf)
+	limits := r.follows && 0 < r.leaf && r.leaf < float64(r.CPUs) // even if it is rounded up to all CPUs
+	byRuntime := r.CPUs
+	if limits {
+		byRuntime = r.chosen(r.leaf)
 	}
 	switch {
-	case r.GOMAXPROCS != byQuota:
+	case r.GOMAXPROCS != byRuntime:
 		return ByProgram
-	case byQuota < r.CPUs:
+	case limits:
 		return ByQuota
 	}
 	return ByCPUs

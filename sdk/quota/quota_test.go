@@ -91,6 +91,7 @@ func TestWhoSetGOMAXPROCS(t *testing.T) {
 		{"all CPUs", "", 8, 8, 0, true, ByCPUs},
 		{"the quota, rounded up", "", 8, 3, 2.5, true, ByQuota},
 		{"the quota, at least two", "", 8, 2, 0.5, true, ByQuota},
+		{"a quota that is rounded up to all CPUs", "", 2, 2, 0.5, true, ByQuota},
 		{"a quota above the CPUs", "", 8, 8, 20, true, ByCPUs},
 		{"an older runtime beside a quota", "", 8, 8, 2, false, ByCPUs},
 		{"an older runtime and automaxprocs", "", 8, 2, 2, false, ByProgram},

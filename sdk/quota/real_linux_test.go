@@ -3,10 +3,12 @@ package quota
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,22 +87,18 @@ func beThrottled() {
 // takes processes of the second.
 func realGroup(t *testing.T) (parent, procs string) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Skip("no /proc: ", err)
-	}
+	need(t, err)
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	of := cgroup.Memberships(string(own)).Of("cpu")
 	at, found, _ := of.Find(cgroup.Mounts(string(text)))
 	if !found {
-		t.Skip("no control groups for CPU time are mounted")
+		need(t, errors.New("no control groups for CPU time are mounted"))
 	}
 	name := fmt.Sprintf("whylate-quota-%d", os.Getpid())
 	top := filepath.Join(at.Folder(), name)
 	inner := filepath.Join(top, "inner")
 	for _, folder := range []string{top, inner} {
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Skip("control groups cannot be made here: ", err)
-		}
+		need(t, os.Mkdir(folder, 0o755))
 		t.Cleanup(func() {
 			if err := os.Remove(folder); err != nil {
 				t.Error(err)
@@ -115,8 +113,18 @@ func realGroup(t *testing.T) (parent, procs string) {
 	} else if err = os.WriteFile(filepath.Join(top, "cpu.cfs_period_us"), []byte("100000"), 0); err == nil {
 		err = os.WriteFile(filepath.Join(top, "cpu.cfs_quota_us"), []byte("20000"), 0)
 	}
-	if err != nil {
-		t.Skip("no quota can be set here: ", err)
-	}
+	need(t, err)
 	return filepath.Join(of.Path, name), filepath.Join(inner, "cgroup.procs")
+}
+
+// need skips a test where a quota cannot be had, as err says; where WHYLATE_REQUIRE lists cgroup, it fails.
+func need(t *testing.T, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "cgroup"):
+		t.Fatal("WHYLATE_REQUIRE lists cgroup: ", err)
+	default:
+		t.Skip("no quota can be made here: ", err)
+	}
 }
