@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/whylate/whylate/sdk/clock"
+	"github.com/whylate/whylate/sdk/internal/delays"
 )
 
 // ErrOpen is what a call gets that the breaker does not let through.
@@ -120,7 +121,7 @@ type Breaker struct {
 
 	mu       sync.Mutex // guards what follows
 	judge    *judge
-	sched    *scheduler // nil: BlameScheduler
+	sched    *delays.Window // nil: BlameScheduler, or the runtime has none
 	window   window
 	last     int64 // when the last window ended
 	until    int64 // when an open breaker becomes half-open
@@ -155,7 +156,7 @@ func New(o Options) (*Breaker, error) {
 	now := func() int64 { return int64(coarse().Sub(epoch)) }
 	b := &Breaker{options: o, epoch: epoch, now: now, judge: newJudge(o.Factor, o.Learn, o.Limit), probes: make([]probe, o.Probes)}
 	if !o.BlameScheduler {
-		b.sched = newScheduler()
+		b.sched = delays.New("/sched/latencies:seconds")
 	}
 	b.last = now()
 	b.end.Store(b.last + int64(interval))
@@ -358,6 +359,13 @@ func (b *Breaker) unlock() {
 	}
 }
 
+// unscheduled returns the part of the goroutines that waited for a P longer than some nanoseconds, of this process, in
+// the last window. It is blind to those that wait for the network while no P polls: their callers know more (Permit.DoneIn).
+func (b *Breaker) unscheduled(ns int64) float64 {
+	longer, all := b.sched.Longer(time.Duration(ns))
+	return float64(longer) / float64(max(all, 1))
+}
+
 func (b *Breaker) judgeWindow(now int64) {
 	took := time.Duration(now - b.last)
 	b.last = now
@@ -369,8 +377,8 @@ func (b *Breaker) judgeWindow(now int64) {
 	}
 	var ours func(int64) float64
 	if b.sched != nil {
-		b.sched.read()
-		ours = b.sched.longer
+		b.sched.Read()
+		ours = b.unscheduled
 	}
 	if State(b.phase.Load()&3) != Closed {
 		return

@@ -364,26 +364,6 @@ func TestJudgementWaitsWhileGoDoesNotRunUs(t *testing.T) {
 	}
 }
 
-func TestTheSchedulersHistogramIsRead(t *testing.T) {
-	s := newScheduler()
-	if s == nil {
-		t.Fatal("the runtime has none")
-	}
-	var wg sync.WaitGroup
-	for i := 0; i < 1000; i++ {
-		wg.Add(1)
-		go wg.Done()
-	}
-	wg.Wait()
-	s.read()
-	if all := s.longer(-1); all != 1 {
-		t.Errorf("%v of them waited for any time", all)
-	}
-	if none := s.longer(int64(time.Hour)); none != 0 {
-		t.Errorf("%v waited for an hour", none)
-	}
-}
-
 func TestAPanicIsAnEndAndGoesOn(t *testing.T) {
 	s := stage(t, Options{Probes: 1, Failed: func(err error) bool { return err != nil }})
 	s.calls(lognormal, time.Minute)

@@ -246,7 +246,7 @@ func follows() (bool, string) {
 }
 
 // chosen is what the runtime makes of a quota of so many cores, 0 for none.
-func (r *Report) chosen(cores float64) int {
+func (r Report) chosen(cores float64) int {
 	if cores == 0 {
 		return r.CPUs
 	}
@@ -260,18 +260,24 @@ func (r *Report) setBy(environment string) Setter {
 		}
 		return ByProgram
 	}
-	limits := r.follows && 0 < r.leaf && r.leaf < float64(r.CPUs) // even if it is rounded up to all CPUs
-	byRuntime := r.CPUs
-	if limits {
-		byRuntime = r.chosen(r.leaf)
-	}
 	switch {
-	case r.GOMAXPROCS != byRuntime:
+	case r.GOMAXPROCS != r.Default():
 		return ByProgram
-	case limits:
+	case r.limits():
 		return ByQuota
 	}
 	return ByCPUs
+}
+
+// limits reports whether the runtime takes GOMAXPROCS from the quota, even if it is rounded up to all CPUs.
+func (r Report) limits() bool { return r.follows && 0 < r.leaf && r.leaf < float64(r.CPUs) }
+
+// Default is what the runtime makes GOMAXPROCS if nobody sets it.
+func (r Report) Default() int {
+	if r.limits() {
+		return r.chosen(r.leaf)
+	}
+	return r.CPUs
 }
 
 // Cores is the CPU time per time that the process may use, and what says so: the path of the group with the

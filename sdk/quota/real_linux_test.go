@@ -3,18 +3,15 @@ package quota
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/whylate/whylate/sdk/internal/cgroup"
+	"github.com/whylate/whylate/sdk/internal/quotatest"
 )
 
 const child = "WHYLATE_QUOTA_CHILD"
@@ -25,7 +22,7 @@ func TestARealQuotaIsFoundAndThrottles(t *testing.T) {
 		beThrottled()
 		return
 	}
-	parent, procs := realGroup(t)
+	parent, procs := quotatest.Group(t, 20_000)
 	c := exec.Command(os.Args[0], "-test.run", "^TestARealQuotaIsFoundAndThrottles$")
 	c.Env = append(os.Environ(), child+"=1")
 	in, err := c.StdinPipe()
@@ -81,50 +78,4 @@ func beThrottled() {
 	stop.Store(true)
 	cores, group := now.Cores()
 	json.NewEncoder(os.Stdout).Encode(map[string]any{"Cores": cores, "Group": group, "Throttling": now.Since(before), "Text": now.String()})
-}
-
-// realGroup makes a group of 0.2 cores and one without a quota in it, and returns the first's path and the file that
-// takes processes of the second.
-func realGroup(t *testing.T) (parent, procs string) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	need(t, err)
-	own, _ := os.ReadFile("/proc/self/cgroup")
-	of := cgroup.Memberships(string(own)).Of("cpu")
-	at, found, _ := of.Find(cgroup.Mounts(string(text)))
-	if !found {
-		need(t, errors.New("no control groups for CPU time are mounted"))
-	}
-	name := fmt.Sprintf("whylate-quota-%d", os.Getpid())
-	top := filepath.Join(at.Folder(), name)
-	inner := filepath.Join(top, "inner")
-	for _, folder := range []string{top, inner} {
-		need(t, os.Mkdir(folder, 0o755))
-		t.Cleanup(func() {
-			if err := os.Remove(folder); err != nil {
-				t.Error(err)
-			}
-		})
-		if of.Version == 2 && folder == top {
-			os.WriteFile(filepath.Join(top, "cgroup.subtree_control"), []byte("+cpu"), 0)
-		}
-	}
-	if of.Version == 2 {
-		err = os.WriteFile(filepath.Join(top, "cpu.max"), []byte("20000 100000"), 0)
-	} else if err = os.WriteFile(filepath.Join(top, "cpu.cfs_period_us"), []byte("100000"), 0); err == nil {
-		err = os.WriteFile(filepath.Join(top, "cpu.cfs_quota_us"), []byte("20000"), 0)
-	}
-	need(t, err)
-	return filepath.Join(of.Path, name), filepath.Join(inner, "cgroup.procs")
-}
-
-// need skips a test where a quota cannot be had, as err says; where WHYLATE_REQUIRE lists cgroup, it fails.
-func need(t *testing.T, err error) {
-	t.Helper()
-	switch {
-	case err == nil:
-	case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "cgroup"):
-		t.Fatal("WHYLATE_REQUIRE lists cgroup: ", err)
-	default:
-		t.Skip("no quota can be made here: ", err)
-	}
 }
