@@ -230,8 +230,13 @@ func TestWaitsOfGoroutinesAreThoseThatTheyMeasure(t *testing.T) {
 	}
 	near(t, "ns of waits", w.NS, int64(said[0]), 0.03, 500_000)
 	near(t, "the longest", w.MaxNS, int64(said[1]), 0.03, 100_000)
-	if slots := w.Histogram; len(slots) < 21 || slots[20] < 95 {
-		t.Errorf("waits of 1.5 ms: %v", slots)
+	// A wait is longer where others have the CPU meanwhile, never shorter.
+	long := int64(0)
+	for _, n := range w.Histogram[min(20, len(w.Histogram)):] {
+		long += int64(n)
+	}
+	if long < 95 {
+		t.Errorf("%d waits of 1.5 ms or more: %v", long, w.Histogram)
 	}
 	if w.Goroutine != 1 {
 		t.Errorf("goroutine %d waited longest, it is 1", w.Goroutine)
