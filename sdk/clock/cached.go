@@ -29,6 +29,7 @@ type CachedOptions struct {
 // a profile says that this matters (see [Pays]).
 type Cached struct {
 	now   atomic.Pointer[time.Time] // nil: ask Coarse
+	last  atomic.Pointer[time.Time] // what now was last: Coarse may be two ticks behind that
 	every time.Duration
 	limit time.Duration
 	stop  chan struct{}
@@ -65,18 +66,32 @@ func NewCached(o CachedOptions) (*Cached, error) {
 	}
 	c := &Cached{every: o.Every, limit: o.Limit, stop: make(chan struct{}), done: make(chan struct{})}
 	now := time.Now()
-	c.now.Store(&now)
+	c.store(&now)
 	go c.run(now)
 	return c, nil
 }
 
 // Now returns the stored time, or that of Coarse while the guard does not trust it, and after
-// Stop. It has a monotonic part. Any number of goroutines may call it.
+// Stop. It has a monotonic part and never goes backward. Any number of goroutines may call it.
 func (c *Cached) Now() time.Time {
 	if t := c.now.Load(); t != nil {
 		return *t
 	}
-	return Coarse()
+	return c.guarded()
+}
+
+// guarded is the time of Coarse, or what was stored if that is later.
+func (c *Cached) guarded() time.Time {
+	t := Coarse()
+	if last := c.last.Load(); last != nil && last.After(t) {
+		return *last
+	}
+	return t
+}
+
+func (c *Cached) store(t *time.Time) {
+	c.last.Store(t)
+	c.now.Store(t)
 }
 
 // Stats returns what was seen until now.
@@ -122,7 +137,7 @@ func (c *Cached) run(stored time.Time) {
 		trusted := g.observe(now.Sub(stored))
 		stored = now
 		if trusted {
-			c.now.Store(&now)
+			c.store(&now)
 		} else {
 			c.now.Store(nil)
 		}

@@ -97,6 +97,20 @@ func TestACachedClockFollowsTheTimeUntilItIsStopped(t *testing.T) {
 	}
 }
 
+func TestACachedClockThatIsStoppedDoesNotGoBackward(t *testing.T) {
+	for i := 0; i < 50; i++ { // a stored time is later than the last tick, nearly always
+		c, err := NewCached(CachedOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := c.Now()
+		c.Stop()
+		if after := c.Now(); after.Before(before) {
+			t.Fatalf("it went back by %v", before.Sub(after))
+		}
+	}
+}
+
 func TestACachedClockTellsItsStatistics(t *testing.T) {
 	c, err := NewCached(CachedOptions{})
 	if err != nil {

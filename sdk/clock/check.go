@@ -39,7 +39,7 @@ func (p Path) String() string {
 func (p Path) Slow() bool { return p == NoVDSO || p == NoMode }
 
 // slowRatio is the ratio above which time.Since is a system call itself. It is 0.14 to 0.15 with
-// a vDSO and 0.96 to 1.5 without, on every machine: both sides of it are measured in one loop.
+// a vDSO and 0.96 to 1.5 without, on the machines that were tried: both sides of it are measured in one loop.
 const slowRatio = 0.5
 
 // Cost is what reading the clock costs in this process, on this machine, now.
@@ -118,22 +118,23 @@ func Check() Cost {
 	if c.Ratio >= slowRatio {
 		direct = throughVDSO() / c.System
 	}
-	c.Path = classify(c.Ratio, direct)
+	c.Path = classify(c.Ratio, direct, mapped() != 0)
 	return c
 }
 
 // classify tells the path. ratio is what time.Since takes of a system call, direct what the vDSO's
-// own function does, 0 if there is none: as long as a system call if it makes one.
-func classify(ratio, direct float64) Path {
+// own function does: as long as a system call if it makes one. It is 0 if it cannot be called: where there is a vDSO
+// nonetheless, that the runtime did not find it is less likely than that it makes the system call.
+func classify(ratio, direct float64, mapped bool) Path {
 	switch {
 	case ratio == 0:
 		return Unknown
 	case ratio < slowRatio:
 		return VDSO
-	case direct < slowRatio:
-		return NoVDSO
+	case direct >= slowRatio, direct == 0 && mapped:
+		return NoMode
 	}
-	return NoMode
+	return NoVDSO
 }
 
 // throughVDSO returns what a read through the vDSO takes in nanoseconds, 0 without one.

@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"encoding/binary"
 	"os"
 	"strings"
 	"syscall"
@@ -22,4 +23,24 @@ func source() string {
 		return ""
 	}
 	return strings.TrimSpace(string(name))
+}
+
+// mapped returns the address of the vDSO's image in this process, 0 if it has none.
+func mapped() uint64 {
+	auxv, err := os.ReadFile("/proc/self/auxv")
+	if err != nil {
+		return 0
+	}
+	return header(auxv)
+}
+
+// header returns the address of the vDSO's image from an auxiliary vector of 64 bits, 0 if it has none.
+func header(auxv []byte) uint64 {
+	const sysinfoHeader = 33 // AT_SYSINFO_EHDR
+	for ; len(auxv) >= 16; auxv = auxv[16:] {
+		if binary.NativeEndian.Uint64(auxv) == sysinfoHeader {
+			return binary.NativeEndian.Uint64(auxv[8:])
+		}
+	}
+	return 0
 }

@@ -11,15 +11,17 @@ func TestTheRatioTellsThePath(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		ratio, direct float64
+		mapped        bool
 		want          Path
 	}{
-		{"nothing to compare with", 0, 0, Unknown},
-		{"with a vDSO", 0.15, 0, VDSO},
-		{"no vDSO at all", 0.96, 0, NoVDSO},
-		{"the runtime was not told of the vDSO", 1.5, 0.12, NoVDSO},
-		{"the vDSO makes a system call", 1.1, 1.0, NoMode},
+		{"nothing to compare with", 0, 0, true, Unknown},
+		{"with a vDSO", 0.15, 0, true, VDSO},
+		{"no vDSO at all", 0.96, 0, false, NoVDSO},
+		{"the runtime was not told of the vDSO", 1.5, 0.12, true, NoVDSO},
+		{"the vDSO makes a system call", 1.1, 1.0, true, NoMode},
+		{"a vDSO that Go code may not call", 1.1, 0, true, NoMode},
 	} {
-		if got := classify(c.ratio, c.direct); got != c.want || got.Slow() != (c.ratio > slowRatio) {
+		if got := classify(c.ratio, c.direct, c.mapped); got != c.want || got.Slow() != (c.ratio > slowRatio) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

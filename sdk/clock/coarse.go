@@ -49,8 +49,9 @@ var (
 // never goes backward. The wall part follows a clock that is set within a second. A
 // coarse time is no stamp to measure with: what takes less than a tick takes 0 or a tick.
 //
-// Where the platform has no such clock (see [CoarseSupported]) it is time.Now. Any number
-// of goroutines may call it at once. It allocates 80 bytes per tick, however often it is called.
+// Where the platform has no such clock (see [CoarseSupported]) it is time.Now; in a bubble of testing/synctest it is the real time. Any number
+// of goroutines may call it at once. It allocates 80 bytes per tick, for
+// each of the goroutines that see the tick first.
 func Coarse() time.Time {
 	t := latest.Load()
 	if t == nil {

@@ -50,11 +50,7 @@ func find() uintptr {
 // function returns where __vdso_clock_gettime is in this process, 0 if it is not.
 // Not that of the runtime: it is not for others, and 0 where only the runtime was not told.
 func function() uintptr {
-	auxv, err := os.ReadFile("/proc/self/auxv")
-	if err != nil {
-		return 0
-	}
-	base := header(auxv)
+	base := mapped()
 	if base == 0 {
 		return 0
 	}
@@ -74,17 +70,6 @@ func function() uintptr {
 		return 0
 	}
 	return uintptr(base + offset)
-}
-
-// header returns the address of the vDSO's image from an auxiliary vector, 0 if it has none.
-func header(auxv []byte) uint64 {
-	const sysinfoHeader = 33 // AT_SYSINFO_EHDR
-	for ; len(auxv) >= 16; auxv = auxv[16:] {
-		if binary.LittleEndian.Uint64(auxv) == sysinfoHeader {
-			return binary.LittleEndian.Uint64(auxv[8:])
-		}
-	}
-	return 0
 }
 
 // symbol returns how far a function is from the beginning of a vDSO's image (a shared
