@@ -2,7 +2,6 @@ package gctune
 
 import (
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -12,14 +11,11 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/sdk/internal/cgroup"
+	"github.com/whylate/whylate/sdk/internal/groups"
 )
 
-// Bounds of what is read: bytes of a file, groups upwards from the process's own, and groups below one.
-const (
-	maxFile   = 4 << 20
-	maxLevels = 64
-	maxGroups = 4096
-)
+// maxGroups bounds how many groups below one are looked into.
+const maxGroups = 4096
 
 // budget is how much memory there is for the runtime, and where that is from.
 type budget struct {
@@ -35,19 +31,19 @@ type budget struct {
 // findBudget returns the budget. set is the memory limit in force, math.MaxInt64 is none.
 func findBudget(o Options, set int64) (budget, error) {
 	if runtime.GOOS == "linux" {
-		return budgetOf(o, set, files{os.DirFS("/")})
+		return budgetOf(o, set, groups.Host())
 	}
-	return budgetOf(o, set, files{})
+	return budgetOf(o, set, groups.Tree{})
 }
 
 const advice = "set Options.Budget to the bytes that this process may use"
 
 // budgetOf is findBudget for any root.
-func budgetOf(o Options, set int64, f files) (budget, error) {
+func budgetOf(o Options, set int64, t groups.Tree) (budget, error) {
 	if o.Budget > 0 {
 		return budget{bytes: o.Budget - o.Reserve, source: "Options.Budget"}, nil
 	}
-	b, err := groupBudget(o, f)
+	b, err := groupBudget(o, t)
 	// The budget of which a limit is that limit.
 	if whole := set + min(set, math.MaxInt64/2)/15; set < math.MaxInt64/2 && whole >= smallest && (err != nil || whole < b.bytes) {
 		b, err = budget{bytes: whole, source: "GOMEMLIMIT", enforced: err == nil}, nil
@@ -59,20 +55,20 @@ func budgetOf(o Options, set int64, f files) (budget, error) {
 }
 
 // groupBudget is the budget by the process's control groups.
-func groupBudget(o Options, f files) (budget, error) {
-	if f.FS == nil {
+func groupBudget(o Options, t groups.Tree) (budget, error) {
+	if t.FS == nil {
 		return budget{}, fmt.Errorf("%w: there are no control groups on %s: %s", ErrNoBudget, runtime.GOOS, advice)
 	}
-	l, why := f.lowest()
+	l, why := lowest(t)
 	if l.bytes == 0 {
 		return budget{}, fmt.Errorf("%w: %s: %s", ErrNoBudget, why, advice)
 	}
 	if o.Reserve == 0 {
-		if others := f.others(l.folder, os.Getpid()); others != "" {
+		if others := others(t, l.folder, os.Getpid()); others != "" {
 			return budget{}, fmt.Errorf("%w: %s counts against the %s of %q: %s, or Options.Reserve to what the others need", ErrShared, others, size(l.bytes), l.group, advice)
 		}
 	}
-	b := budget{root: f.FS, reserve: o.Reserve, enforced: true}
+	b := budget{root: t.FS, reserve: o.Reserve, enforced: true}
 	if b.take(l); b.bytes < smallest {
 		return budget{}, fmt.Errorf("%w: the limit of %q less Options.Reserve is %s, below %s: %s", ErrNoBudget, l.group, size(b.bytes), size(smallest), advice)
 	}
@@ -84,7 +80,7 @@ func (b *budget) again() {
 	if b.root == nil {
 		return
 	}
-	if l, _ := (files{b.root}).lowest(); l.bytes > 0 {
+	if l, _ := lowest(groups.Tree{FS: b.root}); l.bytes > 0 {
 		b.take(l)
 		b.bytes = max(smallest, b.bytes)
 	}
@@ -104,58 +100,29 @@ type limited struct {
 	group, folder string
 }
 
-// files reads texts below a root.
-type files struct{ fs.FS }
-
-// text returns a file, "" if there is none or it is too long.
-func (f files) text(name string) string {
-	file, err := f.Open(inside(name))
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil || len(b) > maxFile {
-		return ""
-	}
-	return string(b)
-}
-
-// inside makes of a path what fs.FS wants.
-func inside(name string) string { return path.Join(".", path.Clean("/" + name)[1:]) }
-
 // lowest returns the group with the lowest limit, the process's own or one above; or why there is none.
-func (f files) lowest() (lowest limited, why string) {
-	of := cgroup.Memberships(f.text("/proc/self/cgroup")).Of("memory")
-	at, found, _ := of.Find(cgroup.Mounts(f.text("/proc/self/mountinfo")))
-	if of.Version == 0 || of.Outside() || !found {
-		return limited{}, "the process's control group for memory cannot be seen here"
-	}
-	names := []string{"memory.max", "memory.high"} // above high the kernel makes the group wait until memory is reclaimed
-	if of.Version == 1 {
-		names = []string{"memory.limit_in_bytes"}
-	}
-	folder, group := at.Folder(), of.Path
-	for level := 0; level < maxLevels; level++ {
-		for _, name := range names {
-			if n := cgroup.MemoryLimit(f.text(folder + "/" + name)); n > 0 && (lowest.bytes == 0 || n < lowest.bytes) {
-				lowest = limited{n, group, folder}
+func lowest(t groups.Tree) (l limited, why string) {
+	group := ""
+	hidden := t.Climb("memory", func(own cgroup.Group, name, folder string) {
+		group = own.Path
+		for _, file := range groups.MemoryFiles(own.Version) {
+			if n := cgroup.MemoryLimit(t.Text(folder + "/" + file)); n > 0 && (l.bytes == 0 || n < l.bytes) {
+				l = limited{n, name, folder}
 			}
 		}
-		if folder == path.Clean(at.Point) {
-			break
-		}
-		folder, group = path.Dir(folder), path.Dir(group)
+	})
+	if group == "" {
+		return limited{}, hidden
 	}
-	return lowest, fmt.Sprintf("neither the control group %q nor one above it that can be seen has a memory limit", of.Path)
+	return l, fmt.Sprintf("neither the control group %q nor one above it that can be seen has a memory limit", group)
 }
 
 // others says which other processes are in a group or below it, "" if there are none.
-func (f files) others(folder string, self int) string {
+func others(t groups.Tree, folder string, self int) string {
 	first, number := "", 0
 	for folders := []string{folder}; len(folders) > 0 && number < maxGroups; number++ {
 		folder, folders = folders[0], folders[1:]
-		for _, pid := range strings.Fields(f.text(folder + "/cgroup.procs")) {
+		for _, pid := range strings.Fields(t.Text(folder + "/cgroup.procs")) {
 			switch {
 			case pid == strconv.Itoa(self):
 			case pid == "0": // of another namespace
@@ -164,14 +131,8 @@ func (f files) others(folder string, self int) string {
 				return "process " + pid
 			}
 		}
-		below, err := fs.ReadDir(f, inside(folder))
-		if err != nil {
-			continue
-		}
-		for _, e := range below {
-			if e.IsDir() {
-				folders = append(folders, path.Join(folder, e.Name()))
-			}
+		for _, below := range t.Folders(folder) {
+			folders = append(folders, path.Join(folder, below))
 		}
 	}
 	return first

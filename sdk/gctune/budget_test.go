@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/whylate/whylate/sdk/internal/groups"
 )
 
 // tree is a file system of the files named, with those of this process for version 2, in the group /pod/own.
@@ -18,6 +20,8 @@ func tree(files map[string]string) fstest.MapFS {
 		"proc/self/mountinfo":                "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
 		"sys/fs/cgroup/pod/own/cgroup.procs": strconv.Itoa(os.Getpid()) + "\n",
 		"sys/fs/cgroup/pod/cgroup.procs":     "",
+		"sys/fs/cgroup/pod/own/cgroup.type":  "domain\n",
+		"sys/fs/cgroup/pod/cgroup.type":      "domain\n",
 		"sys/fs/cgroup/pod/own/memory.max":   "max\n",
 		"sys/fs/cgroup/pod/own/memory.high":  "max\n",
 	}
@@ -56,7 +60,7 @@ func TestTheBudgetIsTheLowestLimitOfTheGroups(t *testing.T) {
 		{"memory.high is a limit too", map[string]string{"sys/fs/cgroup/pod/own/memory.max": "1073741824\n", "sys/fs/cgroup/pod/own/memory.high": "536870912\n"}, Options{}, 512*mb - 512*mb/20, "/pod/own", nil, "", 0},
 		{"version 1", v1, Options{}, 512*mb - 512*mb/20, "/pod/own", nil, "", 0},
 		{"none", nil, Options{}, 0, "", ErrNoBudget, `neither the control group "/pod/own" nor one above it that can be seen has a memory limit: set Options.Budget`, 0},
-		{"none that can be seen", map[string]string{"proc/self/cgroup": "0::/../other\n"}, Options{}, 0, "", ErrNoBudget, "cannot be seen here: set Options.Budget", 0},
+		{"none that can be seen", map[string]string{"proc/self/cgroup": "0::/../other\n"}, Options{}, 0, "", ErrNoBudget, "outside of this cgroup namespace: set Options.Budget", 0},
 		{"shared", shared, Options{}, 0, "", ErrShared, `process 77 counts against the 512 MiB of "/pod": set Options.Budget to the bytes that this process may use, or Options.Reserve`, 0},
 		{"shared, with a reserve for the others", shared, Options{Reserve: 112 * mb}, 400 * mb, "/pod", nil, "", 0},
 		{"too little is left", map[string]string{"sys/fs/cgroup/pod/own/memory.max": "536870912\n"}, Options{Reserve: 500 * mb}, 0, "", ErrNoBudget, `the limit of "/pod/own" less Options.Reserve is 12 MiB`, 0},
@@ -68,7 +72,7 @@ func TestTheBudgetIsTheLowestLimitOfTheGroups(t *testing.T) {
 		{"GOMEMLIMIT too low", nil, Options{}, 0, "", ErrNoBudget, "set Options.Budget", 10 * mb},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, err := budgetOf(c.o, cmp.Or(c.set, math.MaxInt64), files{tree(c.files)})
+			b, err := budgetOf(c.o, cmp.Or(c.set, math.MaxInt64), groups.Tree{FS: tree(c.files)})
 			if c.say != "" {
 				if err == nil || c.err != nil && !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.say) {
 					t.Fatalf("%v", err)
@@ -110,7 +114,7 @@ func TestHowFarTheLimitIsLetGoOf(t *testing.T) {
 
 func TestTheBudgetFollowsTheLimitAndIsKeptWithoutOne(t *testing.T) {
 	root := tree(map[string]string{"sys/fs/cgroup/pod/own/memory.max": "536870912\n"})
-	b, err := budgetOf(Options{Reserve: 12 * mb}, math.MaxInt64, files{root})
+	b, err := budgetOf(Options{Reserve: 12 * mb}, math.MaxInt64, groups.Tree{FS: root})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/sdk/internal/cgroup"
+	"github.com/whylate/whylate/sdk/internal/groups"
 )
 
 const child = "WHYLATE_GCTUNE_CHILD"
@@ -31,9 +32,9 @@ func memoryGroup(t *testing.T, bytes int64) (group, limit, procs string) {
 			t.Skip("no limit of memory can be made here: ", err)
 		}
 	}
-	f := files{os.DirFS("/")}
-	of := cgroup.Memberships(f.text("/proc/self/cgroup")).Of("memory")
-	at, found, _ := of.Find(cgroup.Mounts(f.text("/proc/self/mountinfo")))
+	f := groups.Host()
+	of := cgroup.Memberships(f.Text("/proc/self/cgroup")).Of("memory")
+	at, found, _ := of.Find(cgroup.Mounts(f.Text("/proc/self/mountinfo")))
 	if !found {
 		need(errors.New("no control groups for memory are mounted"))
 	}

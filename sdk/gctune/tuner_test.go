@@ -5,12 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/whylate/whylate/sdk/internal/groups"
 )
 
 // with runs the rest of a test with GOGC and the memory limit as given, and restores them.
@@ -258,8 +259,8 @@ func BenchmarkLook(b *testing.B) {
 }
 
 func BenchmarkBudget(b *testing.B) {
-	f := files{os.DirFS("/")}
+	f := groups.Host()
 	for range b.N {
-		f.lowest()
+		lowest(f)
 	}
 }

@@ -12,11 +12,8 @@ package quota
 
 import (
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
 	"os"
-	"path"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -24,13 +21,10 @@ import (
 	"time"
 
 	"github.com/whylate/whylate/sdk/internal/cgroup"
+	"github.com/whylate/whylate/sdk/internal/groups"
 )
 
 const (
-	// maxFile bounds what is read of a file, in bytes: a mountinfo of tens of thousands of mounts.
-	maxFile = 4 << 20
-	// maxLevels bounds how many groups are read from the leaf upwards.
-	maxLevels = 64
 	// smallest is the least GOMAXPROCS that the runtime chooses for a quota, if there are as many CPUs: see
 	// adjustCgroupGOMAXPROCS in runtime/cgroup_linux.go of Go 1.25.
 	smallest = 2
@@ -56,6 +50,8 @@ type MemoryGroup struct {
 	Path string
 	// Limit is in bytes.
 	Limit int64
+	// High is whether the kernel makes who exceeds it wait until memory is reclaimed (memory.high), rather than kill it.
+	High bool
 }
 
 // Setter is who set GOMAXPROCS.
@@ -103,7 +99,7 @@ func Check() Report {
 		GOMEMLIMIT: debug.SetMemoryLimit(-1),
 	}
 	if runtime.GOOS == "linux" {
-		r.readGroups(os.DirFS("/"))
+		r.readGroups(groups.Host())
 	} else {
 		r.Hidden = "no control groups on " + runtime.GOOS
 	}
@@ -112,111 +108,40 @@ func Check() Report {
 	return r
 }
 
-// files reads texts below a root.
-type files struct{ fs.FS }
-
-// text returns a file, "" if there is none or it is too long: a limit that is cut is none.
-func (f files) text(name string) string {
-	file, err := f.Open(inside(name))
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil || len(b) > maxFile {
-		return ""
-	}
-	return string(b)
-}
-
-func (f files) has(name string) bool {
-	_, err := fs.Stat(f, inside(name))
-	return err == nil
-}
-
-// inside makes of a path what fs.FS wants.
-func inside(name string) string { return path.Join(".", path.Clean("/" + name)[1:]) }
-
-func (r *Report) readGroups(root fs.FS) {
-	f := files{root}
-	mounts := cgroup.Mounts(f.text("/proc/self/mountinfo"))
-	own := cgroup.Memberships(f.text("/proc/self/cgroup"))
-	r.climb(f, mounts, own.Of("cpu"), func(of cgroup.Group, name, folder string) {
+func (r *Report) readGroups(t groups.Tree) {
+	cpu := t.Climb("cpu", func(own cgroup.Group, name, folder string) {
 		limit := ""
-		if of.Version == 1 {
-			limit = f.text(folder+"/cpu.cfs_quota_us") + " " + f.text(folder+"/cpu.cfs_period_us")
+		if own.Version == 1 {
+			limit = t.Text(folder+"/cpu.cfs_quota_us") + " " + t.Text(folder+"/cpu.cfs_period_us")
 		} else {
-			limit = f.text(folder + "/cpu.max")
+			limit = t.Text(folder + "/cpu.max")
 		}
 		quota, period := cgroup.Quota(limit)
 		if quota == 0 {
 			return
 		}
 		g := Group{Path: name, Cores: float64(quota) / float64(period), Period: microseconds(period)}
-		c := cgroup.ParseCounters([]byte(f.text(folder + "/cpu.stat")))
+		c := cgroup.ParseCounters([]byte(t.Text(folder + "/cpu.stat")))
 		g.Periods, g.Throttled, g.Stopped = c.Periods, c.Throttled, time.Duration(c.ThrottledNS)
-		if name == of.Path {
+		if name == own.Path {
 			r.leaf = g.Cores
 		}
 		r.Groups = append(r.Groups, g)
 	})
-	r.climb(f, mounts, own.Of("memory"), func(of cgroup.Group, name, folder string) {
-		file := "/memory.max"
-		if of.Version == 1 {
-			file = "/memory.limit_in_bytes"
-		}
-		if n := cgroup.MemoryLimit(f.text(folder + file)); n > 0 {
-			r.Memory = append(r.Memory, MemoryGroup{name, n})
+	memory := t.Climb("memory", func(own cgroup.Group, name, folder string) {
+		for i, file := range groups.MemoryFiles(own.Version) {
+			if n := cgroup.MemoryLimit(t.Text(folder + "/" + file)); n > 0 {
+				r.Memory = append(r.Memory, MemoryGroup{name, n, i > 0})
+			}
 		}
 	})
+	if r.Hidden = cpu; cpu == "" {
+		r.Hidden = memory
+	}
 }
 
 func microseconds(n int64) time.Duration {
 	return time.Duration(min(n, math.MaxInt64/int64(time.Microsecond))) * time.Microsecond
-}
-
-// climb calls read for a group and each above it, up to the top of what is mounted.
-func (r *Report) climb(f files, mounts []cgroup.Mount, of cgroup.Group, read func(of cgroup.Group, name, folder string)) {
-	hide := func(why string) {
-		if r.Hidden == "" {
-			r.Hidden = why
-		}
-	}
-	at, found, _ := of.Find(mounts)
-	switch {
-	case of.Version == 0:
-		hide("no control group is said in /proc/self/cgroup")
-		return
-	case of.Outside():
-		hide(fmt.Sprintf("the group %.200q is outside of this cgroup namespace", of.Path))
-		return
-	case !found:
-		hide(fmt.Sprintf("the group %.200q is not mounted here", of.Path))
-		return
-	}
-	folder, name := at.Folder(), of.Path
-	for level := 0; ; level++ {
-		if level == maxLevels {
-			hide(fmt.Sprintf("only the innermost %d groups were read", maxLevels))
-			return
-		}
-		if !f.has(folder) {
-			hide(fmt.Sprintf("no folder %.200q", folder))
-			return
-		}
-		read(of, name, folder)
-		// The root of all has a release_agent on version 1, and no cgroup.type on version 2; that of a
-		// namespace or of a mount that begins below looks like any other group.
-		isRoot := of.Version == 1 && f.has(folder+"/release_agent") || of.Version == 2 && f.has(folder+"/cgroup.procs") && !f.has(folder+"/cgroup.type")
-		if isRoot {
-			return
-		}
-		if folder == path.Clean(at.Point) {
-			hide("the groups above " + strconv.Quote(name) + " are hidden by a cgroup namespace or mount: theirs may be the tighter limits")
-			return
-		}
-		folder, name = path.Dir(folder), path.Dir(name)
-	}
 }
 
 // follows reports whether the runtime sets GOMAXPROCS from the quota, else why not.
@@ -292,7 +217,7 @@ func (r Report) Cores() (cores float64, group string) {
 	return cores, group
 }
 
-// MemoryLimit is the lowest limit in bytes and its group's path; 0 if no group has one.
+// MemoryLimit is the lowest limit in bytes, be it memory.max or memory.high, and its group's path; 0 if no group has one.
 func (r Report) MemoryLimit() (limit int64, group string) {
 	for _, g := range r.Memory {
 		if limit == 0 || g.Limit < limit {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/whylate/whylate/sdk/internal/groups"
 )
 
 const (
@@ -17,12 +19,12 @@ const (
 	pod = "30 23 0:26 /kubepods/pod1 /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n"
 )
 
-func tree(files map[string]string) fstest.MapFS {
+func tree(files map[string]string) groups.Tree {
 	fs := fstest.MapFS{}
 	for name, text := range files {
 		fs[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	return fs
+	return groups.Tree{FS: fs}
 }
 
 func TestGroupsAreReadFromTheLeafUpwards(t *testing.T) {
@@ -38,9 +40,9 @@ func TestGroupsAreReadFromTheLeafUpwards(t *testing.T) {
 			"sys/fs/cgroup/cgroup.procs": "",
 			"sys/fs/cgroup/a/cpu.max":    "50000 100000\n", "sys/fs/cgroup/a/cgroup.type": "domain\n", "sys/fs/cgroup/a/memory.max": "1000000\n",
 			"sys/fs/cgroup/a/cpu.stat":  "usage_usec 7\nnr_periods 10\nnr_throttled 4\nthrottled_usec 250\n",
-			"sys/fs/cgroup/a/b/cpu.max": "300000 100000\n", "sys/fs/cgroup/a/b/cgroup.type": "domain\n", "sys/fs/cgroup/a/b/memory.max": "max\n",
+			"sys/fs/cgroup/a/b/cpu.max": "300000 100000\n", "sys/fs/cgroup/a/b/cgroup.type": "domain\n", "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/b/memory.high": "1500000\n",
 		}, []Group{{"/a/b", 3, 100 * time.Millisecond, 0, 0, 0}, {"/a", 0.5, 100 * time.Millisecond, 10, 4, 250 * time.Microsecond}},
-			[]MemoryGroup{{"/a", 1000000}}, ""},
+			[]MemoryGroup{{"/a/b", 1500000, true}, {"/a", 1000000, false}}, ""},
 		{"version 1, controllers of their own", map[string]string{
 			"proc/self/mountinfo": v1, "proc/self/cgroup": "5:memory:/m\n4:cpu,cpuacct:/c\n",
 			"sys/fs/cgroup/cpu/release_agent": "", "sys/fs/cgroup/memory/release_agent": "",
@@ -48,7 +50,7 @@ func TestGroupsAreReadFromTheLeafUpwards(t *testing.T) {
 			"sys/fs/cgroup/memory/m/memory.limit_in_bytes": "2097152\n",
 			"sys/fs/cgroup/cpu/c/cpu.cfs_quota_us":         "20000\n", "sys/fs/cgroup/cpu/c/cpu.cfs_period_us": "10000\n",
 			"sys/fs/cgroup/cpu/c/cpu.stat": "nr_periods 3\nnr_throttled 1\nthrottled_time 5000\n",
-		}, []Group{{"/c", 2, 10 * time.Millisecond, 3, 1, 5 * time.Microsecond}}, []MemoryGroup{{"/m", 2097152}}, ""},
+		}, []Group{{"/c", 2, 10 * time.Millisecond, 3, 1, 5 * time.Microsecond}}, []MemoryGroup{{"/m", 2097152, false}}, ""},
 		{"no quota", map[string]string{
 			"proc/self/mountinfo": v2, "proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/cgroup.procs": "",
 			"sys/fs/cgroup/a/cpu.max": "max 100000\n", "sys/fs/cgroup/a/cgroup.type": "domain\n",
@@ -63,7 +65,7 @@ func TestGroupsAreReadFromTheLeafUpwards(t *testing.T) {
 		{"not mounted", map[string]string{"proc/self/mountinfo": "x\n", "proc/self/cgroup": "0::/x\n"}, nil, nil, "not mounted here"},
 		{"no folder", map[string]string{"proc/self/mountinfo": v2, "proc/self/cgroup": "0::/gone\n"}, nil, nil, "no folder"},
 		{"no proc", nil, nil, nil, "no control group"},
-		{"too long", map[string]string{"proc/self/mountinfo": v2 + strings.Repeat("x", maxFile), "proc/self/cgroup": "0::/a\n"}, nil, nil, "not mounted here"},
+		{"too long", map[string]string{"proc/self/mountinfo": v2 + strings.Repeat("x", groups.MaxFile), "proc/self/cgroup": "0::/a\n"}, nil, nil, "not mounted here"},
 		{"too deep", map[string]string{
 			"proc/self/mountinfo": v2, "proc/self/cgroup": "0::" + strings.Repeat("/a", 100) + "\n",
 			"sys/fs/cgroup" + strings.Repeat("/a", 100) + "/cgroup.type": "domain\n",
@@ -130,9 +132,9 @@ func TestFindingsSayWhatDoesNotFit(t *testing.T) {
 			[]string{"GOMAXPROCS is 6 (by the program)", "own choice is 3"}},
 		{"set too low", Report{CPUs: 8, GOMAXPROCS: 2, SetBy: ByEnvironment, follows: true}, []string{"is 2 (by the environment) where 8 cores"}},
 		{"throttled, and no GOMEMLIMIT", Report{CPUs: 8, GOMAXPROCS: 2, SetBy: ByQuota, GOMEMLIMIT: math.MaxInt64, follows: true, leaf: 2,
-			Groups: []Group{{Path: "/q", Cores: 2, Periods: 10, Throttled: 4, Stopped: time.Second}}, Memory: []MemoryGroup{{"/m", 1 << 20}, {"/", 1 << 30}}},
+			Groups: []Group{{Path: "/q", Cores: 2, Periods: 10, Throttled: 4, Stopped: time.Second}}, Memory: []MemoryGroup{{"/m", 1 << 20, false}, {"/", 1 << 30, false}}},
 			[]string{`"/q" was stopped in 4 of 10 periods, for 1s`, `GOMEMLIMIT is not set where "/m" allows 1048576`}},
-		{"a GOMEMLIMIT that is too high", Report{CPUs: 1, GOMAXPROCS: 1, GOMEMLIMIT: 2000, Memory: []MemoryGroup{{"/m", 1000}}}, []string{"2000 bytes"}},
+		{"a GOMEMLIMIT that is too high", Report{CPUs: 1, GOMAXPROCS: 1, GOMEMLIMIT: 2000, Memory: []MemoryGroup{{"/m", 1000, true}}}, []string{"2000 bytes"}},
 	} {
 		got := c.r.Findings()
 		ok := len(got) == len(c.want)
@@ -184,7 +186,7 @@ func FuzzReadGroups(f *testing.F) {
 		}))
 		cores, _ := r.Cores()
 		bytes, _ := r.MemoryLimit()
-		if len(r.Groups)+len(r.Memory) > 2*maxLevels || cores <= 0 || bytes < 0 || r.String() == "" {
+		if len(r.Groups)+len(r.Memory) > 3*64 || cores <= 0 || bytes < 0 || r.String() == "" {
 			t.Errorf("%+v", r)
 		}
 	})
