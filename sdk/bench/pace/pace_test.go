@@ -17,6 +17,25 @@ func BenchmarkPace(b *testing.B) {
 		}
 	})
 	b.Run("pace,_nobody_waits", func(b *testing.B) { paced(b) })
+	b.Run("a_loop_that_works", func(b *testing.B) {
+		x := seed.Load()
+		for i := 0; i < b.N; i++ {
+			x = work(x)
+		}
+		seed.Store(x)
+	})
+	b.Run("the_same,_paced", func(b *testing.B) {
+		inside(b, func(p *pace.Pacer, ctx context.Context) {
+			x := seed.Load()
+			for i := 0; i < b.N; i++ {
+				x = work(x)
+				if p.Pace(ctx) != nil {
+					return
+				}
+			}
+			seed.Store(x)
+		})
+	})
 	b.Run("pace_of_a_derived_context", func(b *testing.B) {
 		inside(b, func(p *pace.Pacer, ctx context.Context) {
 			ctx, cancel := context.WithCancel(ctx)
@@ -52,6 +71,14 @@ func BenchmarkPace(b *testing.B) {
 
 //go:noinline
 func nothing() {}
+
+// work takes some 15 ns.
+func work(x uint64) uint64 {
+	for j := 0; j < 12; j++ {
+		x = x*6364136223846793005 + 1
+	}
+	return x
+}
 
 // inside runs a benchmark in a function of the background.
 func inside(b *testing.B, fn func(*pace.Pacer, context.Context)) {
