@@ -194,8 +194,8 @@ func (o Options) filled() (Options, error) {
 	return o, nil
 }
 
-// Permit is the right to make one call. Whoever got it says when the call has ended, once; a second
-// time does nothing, and a permit that was lost expires. The zero Permit does nothing.
+// Permit is the right to make one call. Whoever got it says when the call has ended, once: a second time counts as
+// another call (so no deferred Done beside an explicit one). A permit that was lost expires. The zero Permit does nothing.
 type Permit struct {
 	// Three words: the compiler keeps no more of a struct in registers.
 	b     *Breaker
@@ -288,11 +288,14 @@ func (b *Breaker) count(start time.Duration, i int) {
 func (p Permit) doneRarely(took time.Duration, err error) {
 	b := p.b
 	i := bucket(int64(took))
-	if err != nil && b.options.Failed != nil && b.options.Failed(err) {
+	if err != nil && b.failed(err) {
 		i = failed
 	}
+	// What failed early, or was given up by its caller, says nothing of how long a call takes; what did so late took so
+	// long at least.
+	early := err != nil && i != failed && int32(i) < b.slow.Load()
 	if State(p.call.phase()&3) == HalfOpen {
-		b.doneProbe(p, i, errors.Is(err, context.Canceled))
+		b.doneProbe(p, i, early || errors.Is(err, context.Canceled))
 		return
 	}
 	if slot := p.call.slot(); slot != 0 {
@@ -301,11 +304,15 @@ func (p Permit) doneRarely(took time.Duration, err error) {
 	if b.phase.Load() != p.call.phase() {
 		return
 	}
-	// Of a call that its caller gave up is known only that it took so long at least.
-	if errors.Is(err, context.Canceled) && int32(i) < b.slow.Load() {
+	if early {
 		return
 	}
 	b.count(p.start, i)
+}
+
+// failed reports whether an error counts as a failure of the callee. A panic always does.
+func (b *Breaker) failed(err error) bool {
+	return err == errPanic || b.options.Failed != nil && b.options.Failed(err)
 }
 
 // Do calls fn if b lets it, and returns ErrOpen otherwise. A panic of fn counts as a failure and goes on.
@@ -327,7 +334,7 @@ func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, err
 // examples.
 func DoOr[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error), fallback func(context.Context, error) (T, error)) (T, error) {
 	v, err := Do(ctx, b, fn)
-	if err == nil || !errors.Is(err, ErrOpen) && (b.options.Failed == nil || !b.options.Failed(err)) {
+	if err == nil || !errors.Is(err, ErrOpen) && !b.failed(err) {
 		return v, err
 	}
 	return fallback(ctx, err)
@@ -367,13 +374,14 @@ func (b *Breaker) unscheduled(ns int64) float64 {
 }
 
 func (b *Breaker) judgeWindow(now int64) {
-	took := time.Duration(now - b.last)
+	// A pause without calls is no window: it must not age what is usual.
+	took := min(time.Duration(now-b.last), 10*interval)
 	b.last = now
 	b.end.Store(now + int64(interval))
 	b.counters.take(&b.window)
 	aged := 0
-	if b.judge.age > 0 {
-		aged = b.flight.older(now, b.judge.age)
+	if age := b.judge.oldest(); age > 0 {
+		aged = b.flight.older(now, age)
 	}
 	var ours func(int64) float64
 	if b.sched != nil {

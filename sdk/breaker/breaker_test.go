@@ -349,12 +349,16 @@ func TestJudgementWaitsWhileGoDoesNotRunUs(t *testing.T) {
 		}
 		return w
 	}
-	asked := int64(0)
+	asked, usual := int64(0), j.base.quantile(0.99)
 	for i := 0; i < 100; i++ {
 		why, held := j.observe(late(), interval, 0, func(ns int64) float64 { asked = ns; return 0.6 })
 		if why != None || !held {
 			t.Fatalf("window %d: %v, held %v", i, why, held)
 		}
+	}
+	run(j, r, lognormal, time.Minute)
+	if now := j.base.quantile(0.99); now > 2*usual {
+		t.Errorf("what was not the callee's was learnt: its p99 was %v, is %v", time.Duration(usual), time.Duration(now))
 	}
 	if asked <= 0 || asked > edge(j.tail.from) {
 		t.Errorf("it asked for waits of %v", time.Duration(asked))
@@ -573,5 +577,60 @@ func TestAGuardDoesNotAllocate(t *testing.T) {
 		p.Done(nil)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// outage makes calls that fail at once, 1,000 a second.
+func (s *scene) outage(for_ time.Duration) {
+	for end := s.at + for_; s.at < end; s.at += time.Millisecond {
+		if p, err := s.AllowAt(s.now()); err == nil {
+			p.DoneIn(time.Microsecond, errors.New("refused"))
+		}
+	}
+}
+
+func TestErrorsThatComeAtOnceTeachNothing(t *testing.T) {
+	for _, well := range []time.Duration{0, 10 * time.Minute} {
+		s := stage(t, Options{})
+		s.calls(lognormal, well)
+		s.outage(12 * time.Minute)
+		if s.calls(lognormal, 10*time.Minute); s.State() != Closed {
+			t.Errorf("after %v of calls and an outage a healthy callee is not let through: %v", well, s.changes)
+		}
+	}
+}
+
+func TestAPanicIsAFailureWhateverFailedSays(t *testing.T) {
+	s := stage(t, Options{Probes: 1})
+	s.calls(lognormal, time.Minute)
+	s.calls(slower(lognormal, 1, 10), time.Minute)
+	s.at += 2 * time.Second
+	func() {
+		defer func() { recover() }()
+		Do(context.Background(), s.Breaker, func(context.Context) (int, error) { panic("no") })
+	}()
+	if s.State() != Open {
+		t.Error("a probe that panicked closed it")
+	}
+}
+
+func TestACalleeThatHangsFromTheStartIsFound(t *testing.T) {
+	s := stage(t, Options{Limit: 100 * time.Millisecond})
+	for end := time.Minute; s.at < end && s.State() == Closed; s.at += time.Millisecond {
+		s.AllowAt(s.now()) // it does not end
+	}
+	if s.State() != Open || s.at > 10*time.Second {
+		t.Errorf("%v after %v", s.State(), s.at)
+	}
+}
+
+func TestAPauseIsNotAged(t *testing.T) {
+	s := stage(t, Options{})
+	s.calls(lognormal, 10*time.Minute)
+	before := s.judge.base.n
+	s.at += 8 * time.Hour
+	s.calls(lognormal, time.Second)
+	if after := s.judge.base.n; after < before/2 {
+		t.Errorf("of %v calls that were learnt %v are left", before, after)
 	}
 }

@@ -118,7 +118,8 @@ func (j *judge) observe(w *window, took time.Duration, aged int, ours func(longe
 			continue
 		}
 		n, slow := w.n, w.from(t.from)
-		if t != &j.median { // those that are too old for the tail are some calls of it only
+		// Those that are too old for the tail are some calls of it only, and may be within the limit.
+		if t != &j.median && (t != &j.limit || j.oldest() >= edge(t.from)) {
 			n, slow = n+aged, slow+aged
 		}
 		next := t.next(n, slow)
@@ -137,6 +138,9 @@ func (j *judge) observe(w *window, took time.Duration, aged int, ours func(longe
 	if why == Tail && j.median.sum > j.height()/4 {
 		why = Median // it is not only some calls: of all slow calls the slowest are seen first
 	}
+	if held {
+		return why, true // what was not the callee's is not learnt either
+	}
 	if why == None {
 		j.pending.add(w)
 		j.waiting += took
@@ -145,6 +149,15 @@ func (j *judge) observe(w *window, took time.Duration, aged int, ours func(longe
 		}
 	}
 	return why, held
+}
+
+// oldest is the age in nanoseconds from which on a call in flight counts as slow, 0 if none does: while nothing is learnt, that
+// of the limit.
+func (j *judge) oldest() int64 {
+	if j.age == 0 && j.limit.from > 0 {
+		return edge(j.limit.from)
+	}
+	return j.age
 }
 
 // accept makes the pending calls a part of the baseline.
