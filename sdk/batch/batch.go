@@ -8,6 +8,8 @@
 // meanwhile are the next batch. So batches are as large as the callee is slow, and a single caller
 // waits for nobody. (A timer of 100 µs does not exist in an idle Go process: its scheduler sleeps in
 // epoll_wait, in whole milliseconds.)
+//
+// The function must not call Do or Close of its own batcher: both would wait for the batch that runs.
 package batch
 
 import (
@@ -29,7 +31,8 @@ var (
 
 // PanicError is what each call of a batch gets whose function panicked or ended its goroutine.
 type PanicError struct {
-	// Value is what it panicked with, nil if it ended its goroutine.
+	// Value is what it panicked with, nil if it ended its goroutine (or panicked with nil, where GODEBUG has
+	// panicnil=1).
 	Value any
 	// Stack is that of the panic, as debug.Stack returns it.
 	Stack []byte
@@ -37,7 +40,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string {
 	if e.Value == nil {
-		return "batch: the function ended its goroutine"
+		return "batch: the function ended its goroutine or panicked with nil"
 	}
 	return fmt.Sprintf("batch: the function panicked: %v", e.Value)
 }
@@ -69,20 +72,21 @@ var order = [priorities]Priority{High, Medium, Low}
 // Func does the work of a batch. in are its items; out and errs are as long as in, all zero, and
 // for it to fill in: what the caller of an item gets. An error that it returns is that of all
 // items whose errs is nil. It must not keep any of the slices. It runs in the goroutine of one of the
-// callers, one at a time.
+// callers, one at a time, and must not call Do or Close of its batcher.
 type Func[In, Out any] func(in []In, out []Out, errs []error) error
 
 // Options are those of a batcher. Their zero value is useful.
 type Options struct {
 	// MaxSize is how many items a batch has at most; 0 is 64. An eighth of them, or one place in each
 	// eighth batch, is kept for each lower priority of which items wait. So an item of High waits for the
-	// batch that runs and for items of High that came before it, and if these are less than three quarters
-	// of MaxSize it is in the next one; one of a lower priority waits for eight batches at most
-	// for each of its own that came before it.
+	// batch that runs and for items of High that came before it, and if these are fewer than three quarters
+	// of MaxSize, rounded down, it is in the next one. (Of MaxSize 1 that is none: there, a High that is the
+	// first of its own is in the next or the next but one.) One of a lower priority waits for eight batches
+	// at most, and for as many for each of its own that came before it.
 	MaxSize int
 	// MaxWait is how long a batch that is not full waits for more items, and with it the caller that finds
 	// nobody at work. 0: not at all, which is nearly always better. In an idle process
-	// it is at least a millisecond.
+	// it is at least a millisecond. Close ends it.
 	MaxWait time.Duration
 	// MaxQueue is how many items may wait, beside those of the batch that runs; the next call gets
 	// ErrFull. 0: as many as there are callers, which all wait anyway.
@@ -102,26 +106,18 @@ type Batcher[In, Out any] struct {
 	closed  bool
 	idle    chan struct{} // closed when nobody leads any more; made by Close
 	more    chan struct{} // tells a leader that waits that the batch is full
+	closing chan struct{} // tells it that nobody will come any more
 	batches uint          // counts them
 	stats   Stats
+	turn
 
 	// Of the leader alone.
-	together bool // of the last batch: it had several items
-	slow     bool // a batch takes longer than worthYield
-	items    []In
-	outs     []Out
-	errs     []error
-	batch    []*waiter[In, Out]
+	until time.Time // when the batch that waits for more items no longer does; zero if none does
+	items []In
+	outs  []Out
+	errs  []error
+	batch []*waiter[In, Out]
 }
-
-// A leader whose last batch had several items first lets run who is ready, for those whose calls have just
-// ended may call again: without this, batches are of one item where there is one P, and smaller than they could
-// be everywhere. To yield takes 0.1 µs where nobody is ready; what a batch takes is measured once in
-// so many.
-const (
-	worthYield = time.Microsecond
-	sampled    = 64
-)
 
 // Stats is what a batcher has done.
 type Stats struct {
@@ -136,12 +132,14 @@ type Stats struct {
 
 // waiter is a call that waits.
 type waiter[In, Out any] struct {
+	before   *waiter[In, Out] // in its queue, as next
 	next     *waiter[In, Out]
 	in       In
 	out      Out
 	err      error
 	priority Priority
 	state    state     // guarded by Batcher.mu
+	probes   bool      // its caller is to try a yield before it returns
 	wake     chan bool // of one: true if it is to lead, false if it is done
 }
 
@@ -158,7 +156,7 @@ const (
 type queue[In, Out any] struct{ first, last *waiter[In, Out] }
 
 func (q *queue[In, Out]) push(w *waiter[In, Out]) {
-	w.next = nil
+	w.before, w.next = q.last, nil
 	if q.last == nil {
 		q.first = w
 	} else {
@@ -170,12 +168,24 @@ func (q *queue[In, Out]) push(w *waiter[In, Out]) {
 func (q *queue[In, Out]) pop() *waiter[In, Out] {
 	w := q.first
 	if w != nil {
-		if q.first = w.next; q.first == nil {
-			q.last = nil
-		}
-		w.next = nil
+		q.remove(w)
 	}
 	return w
+}
+
+// remove takes out a waiter that is in the queue.
+func (q *queue[In, Out]) remove(w *waiter[In, Out]) {
+	if w.before == nil {
+		q.first = w.next
+	} else {
+		w.before.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.before
+	} else {
+		w.next.before = w.before
+	}
+	w.before, w.next = nil, nil
 }
 
 // count returns how many wait, at most most.
@@ -184,25 +194,6 @@ func (q *queue[In, Out]) count(most int) (n int) {
 		n++
 	}
 	return n
-}
-
-func (q *queue[In, Out]) remove(w *waiter[In, Out]) {
-	var before *waiter[In, Out]
-	for at := q.first; at != nil; before, at = at, at.next {
-		if at != w {
-			continue
-		}
-		if before == nil {
-			q.first = w.next
-		} else {
-			before.next = w.next
-		}
-		if q.last == w {
-			q.last = before
-		}
-		w.next = nil
-		return
-	}
 }
 
 // New returns a batcher of fn. It starts nothing; Close is for those who want to wait for the end.
@@ -218,7 +209,9 @@ func New[In, Out any](fn Func[In, Out], o Options) (*Batcher[In, Out], error) {
 	case o.MaxWait < 0 || o.MaxQueue < 0:
 		return nil, errors.New("batch: MaxWait or MaxQueue is negative")
 	}
-	b := &Batcher[In, Out]{fn: fn, options: o, more: make(chan struct{}, 1)}
+	b := &Batcher[In, Out]{fn: fn, options: o, more: make(chan struct{}, 1), closing: make(chan struct{}),
+		items: make([]In, 0, 1), outs: make([]Out, 0, 1), errs: make([]error, 0, 1)} // see alone
+	b.turn = turn{gosched: runtime.Gosched, now: time.Now}
 	b.waiters.New = func() any { return &waiter[In, Out]{wake: make(chan bool, 1)} }
 	return b, nil
 }
@@ -243,9 +236,15 @@ func (b *Batcher[In, Out]) DoWith(ctx context.Context, p Priority, in In) (out O
 	if !b.leading && b.options.MaxWait == 0 && !b.yields() {
 		b.leading = true
 		b.batches++
-		b.count(1)
+		b.stats.Batches++
+		b.stats.Items++
+		b.stats.Largest = max(b.stats.Largest, 1)
 		b.mu.Unlock()
-		return b.alone(in)
+		out, err, probes := b.alone(in)
+		if probes {
+			b.probe()
+		}
+		return out, err
 	}
 	if b.options.MaxQueue > 0 && b.queued >= b.options.MaxQueue {
 		b.stats.Full++
@@ -262,11 +261,20 @@ func (b *Batcher[In, Out]) DoWith(ctx context.Context, p Priority, in In) (out O
 		default:
 		}
 	}
-	lead := !b.leading
+	lead := !b.leading || b.takesOver()
 	b.leading = true
 	b.mu.Unlock()
 
-	for !lead || !b.run(w) {
+	for {
+		if lead {
+			what := b.run(ctx, w)
+			if what == gaveUp {
+				return out, ctx.Err()
+			}
+			if what == over {
+				break
+			}
+		}
 		if ctx.Done() == nil {
 			lead = <-w.wake
 		} else {
@@ -283,19 +291,20 @@ func (b *Batcher[In, Out]) DoWith(ctx context.Context, p Priority, in In) (out O
 			break
 		}
 	}
+	probes := w.probes
 	out, err = w.out, w.err
 	b.recycle(w)
+	if probes {
+		b.probe()
+	}
 	return out, err
 }
-
-// yields reports whether the next leader lets others run first.
-func (b *Batcher[In, Out]) yields() bool { return b.together && b.slow }
 
 // recycle makes a waiter another call's, whose wake is empty.
 func (b *Batcher[In, Out]) recycle(w *waiter[In, Out]) {
 	var in In
 	var out Out
-	w.in, w.out, w.err = in, out, nil
+	w.in, w.out, w.err, w.probes = in, out, nil, false
 	b.waiters.Put(w)
 }
 
@@ -310,15 +319,22 @@ func (b *Batcher[In, Out]) abandon(w *waiter[In, Out]) bool {
 		w.state = abandoned // whoever runs it recycles it
 		return true
 	}
+	if w.state == leads {
+		<-w.wake
+	}
+	b.cancel(w, w.state == leads)
+	return true
+}
+
+// cancel takes a call that waits out, and passes the lead on if it has it.
+func (b *Batcher[In, Out]) cancel(w *waiter[In, Out], leads bool) {
 	b.queues[w.priority].remove(w)
 	b.queued--
 	b.stats.Cancelled++
-	if w.state == leads {
-		<-w.wake
+	if leads {
 		b.pass(nil)
 	}
 	b.recycle(w)
-	return true
 }
 
 // pass makes the first of those that wait the next leader, or nobody. It reports whether that is me.
@@ -334,6 +350,7 @@ func (b *Batcher[In, Out]) pass(me *waiter[In, Out]) bool {
 		}
 	}
 	b.leading = false
+	b.until = time.Time{}
 	if b.idle != nil {
 		close(b.idle)
 		b.idle = nil
@@ -341,22 +358,37 @@ func (b *Batcher[In, Out]) pass(me *waiter[In, Out]) bool {
 	return false
 }
 
-// run runs batches until the call me is done or another one is to lead, and reports whether it is done.
-func (b *Batcher[In, Out]) run(me *waiter[In, Out]) bool {
+// outcome is what became of a call that led.
+type outcome uint8
+
+const (
+	again  outcome = iota // it leads once more
+	over                  // it is done
+	passed                // it waits, and another one leads
+	gaveUp                // its context ended before it was run
+)
+
+// run runs batches until the call me is done, or has given up, or another one is to lead.
+func (b *Batcher[In, Out]) run(ctx context.Context, me *waiter[In, Out]) outcome {
 	for {
-		if mine, again := b.runOne(me); !again {
-			return mine
+		if what := b.runOne(ctx, me); what != again {
+			return what
 		}
 	}
 }
 
-func (b *Batcher[In, Out]) runOne(me *waiter[In, Out]) (mine, again bool) {
-	if b.options.MaxWait > 0 {
-		b.wait()
-	} else if b.yields() {
-		runtime.Gosched()
-	}
+func (b *Batcher[In, Out]) runOne(ctx context.Context, me *waiter[In, Out]) (what outcome) {
+	waited := b.options.MaxWait == 0 || b.wait(ctx)
 	b.mu.Lock()
+	if !waited {
+		b.cancel(me, true)
+		b.mu.Unlock()
+		return gaveUp
+	}
+	if b.options.MaxWait == 0 && b.yields() && !b.letOthersRun(me) {
+		b.mu.Unlock()
+		return passed
+	}
 	b.take()
 	b.mu.Unlock()
 
@@ -365,8 +397,7 @@ func (b *Batcher[In, Out]) runOne(me *waiter[In, Out]) (mine, again bool) {
 	returned := false
 	defer func() {
 		p := ended(recover(), returned)
-		b.end(start)
-		mine, again = b.finish(me, err, p)
+		what = b.finish(me, start, err, p)
 	}()
 	n := len(b.batch)
 	err = b.fn(b.items[:n:n], b.outs[:n:n], b.errs[:n:n])
@@ -374,26 +405,47 @@ func (b *Batcher[In, Out]) runOne(me *waiter[In, Out]) (mine, again bool) {
 	return
 }
 
-// alone runs a batch of one item, whose caller leads and has no waiter.
-func (b *Batcher[In, Out]) alone(in In) (out Out, err error) {
-	b.items, b.outs, b.errs = append(b.items, in), append(b.outs, out), append(b.errs, nil)
+// alone runs a batch of one item, whose caller leads and has no waiter. New has made room for one.
+func (b *Batcher[In, Out]) alone(in In) (out Out, err error, probes bool) {
+	b.items, b.outs, b.errs = b.items[:1], b.outs[:1], b.errs[:1]
+	b.items[0] = in
 	start := b.begin()
 	returned := false
 	defer func() {
-		p := ended(recover(), returned)
-		b.end(start)
-		out, err = b.outs[0], b.failure(0, err, p)
-		b.clear()
-		b.mu.Lock()
-		if p != nil {
-			b.stats.Panics++
+		var p *PanicError
+		if !returned {
+			p = ended(recover(), false)
 		}
-		b.pass(nil)
-		b.mu.Unlock()
+		out, err = b.outs[0], b.failure(0, err, p)
+		probes = b.afterOne(start, p)
 	}()
 	err = b.fn(b.items[:1:1], b.outs[:1:1], b.errs[:1:1])
 	returned = true
 	return
+}
+
+// afterOne forgets a batch of one item and passes the lead on.
+func (b *Batcher[In, Out]) afterOne(start time.Time, p *PanicError) (probes bool) {
+	var in In
+	var out Out
+	b.items[0], b.outs[0], b.errs[0] = in, out, nil
+	b.items, b.outs, b.errs = b.items[:0], b.outs[:0], b.errs[:0]
+	b.mu.Lock()
+	if b.together = !start.IsZero(); b.together {
+		b.took = time.Since(start)
+	}
+	if p != nil {
+		b.stats.Panics++
+	} else if b.resume != 0 {
+		probes = b.isDue()
+	}
+	if b.queued == 0 && b.idle == nil {
+		b.leading = false
+	} else {
+		b.pass(nil)
+	}
+	b.mu.Unlock()
+	return probes
 }
 
 // ended is what all calls of a batch get whose function panicked with v or ended its goroutine; nil if it returned.
@@ -423,32 +475,33 @@ func (b *Batcher[In, Out]) begin() (t time.Time) {
 	return t
 }
 
-func (b *Batcher[In, Out]) end(start time.Time) {
-	b.together = len(b.items) > 1
-	if !start.IsZero() {
-		b.slow = time.Since(start) > worthYield
-		b.together = true
-	}
-}
-
-// wait waits until a batch is full, or Options.MaxWait is over.
-func (b *Batcher[In, Out]) wait() {
+// wait waits until a batch is full, or Options.MaxWait is over since its first leader began to, or Close is
+// called. It is false if ctx ended first.
+func (b *Batcher[In, Out]) wait(ctx context.Context) bool {
 	b.mu.Lock()
-	full := b.queued >= b.options.MaxSize
+	full := b.queued >= b.options.MaxSize || b.closed
 	select {
 	case <-b.more: // of a batch that has run
 	default:
 	}
-	b.mu.Unlock()
-	if full {
-		return
+	if b.until.IsZero() {
+		b.until = time.Now().Add(b.options.MaxWait)
 	}
-	t := time.NewTimer(b.options.MaxWait)
+	left := time.Until(b.until)
+	b.mu.Unlock()
+	if full || left <= 0 {
+		return true
+	}
+	t := time.NewTimer(left)
 	defer t.Stop()
 	select {
 	case <-b.more:
+	case <-b.closing:
 	case <-t.C:
+	case <-ctx.Done():
+		return false
 	}
+	return true
 }
 
 // kept returns how many places of a batch are kept for a lower priority, if so many wait.
@@ -465,6 +518,7 @@ func (b *Batcher[In, Out]) kept(p Priority) int {
 // take makes the next batch of those that wait.
 func (b *Batcher[In, Out]) take() {
 	b.batches++
+	b.until = time.Time{}
 	room := min(b.options.MaxSize, b.queued)
 	for i, p := range order {
 		lower := 0
@@ -505,10 +559,16 @@ func (b *Batcher[In, Out]) clear() {
 	b.batch, b.items, b.outs, b.errs = b.batch[:0], b.items[:0], b.outs[:0], b.errs[:0]
 }
 
-// finish gives the calls of a batch what came of them, and passes the lead on. mine is whether the
-// call me was one of them, again whether it leads once more; if its goroutine ends it does not.
-func (b *Batcher[In, Out]) finish(me *waiter[In, Out], err error, p *PanicError) (mine, again bool) {
+// finish gives the calls of a batch what came of them, passes the lead on, and says what became of the call me;
+// a call whose goroutine ends does not lead again.
+func (b *Batcher[In, Out]) finish(me *waiter[In, Out], start time.Time, err error, p *PanicError) outcome {
+	mine := false
 	b.mu.Lock()
+	b.together = len(b.batch) > 1
+	if !start.IsZero() {
+		b.took = time.Since(start)
+		b.together = true
+	}
 	if p != nil {
 		b.stats.Panics++
 	}
@@ -537,17 +597,27 @@ func (b *Batcher[In, Out]) finish(me *waiter[In, Out], err error, p *PanicError)
 		b.queues[me.priority].remove(me)
 		b.queued--
 		mine = true
+		me.err = p // for whom panicked with nil, and goes on
 	}
-	if !mine {
-		me.state = queued // if it is not the next leader it waits, and may be taken out
+	if mine {
+		me.probes = p == nil && b.isDue()
+		b.pass(nil)
+		return over
 	}
-	return mine, b.pass(me)
+	me.state = queued // if it is not the next leader it waits, and may be taken out
+	if b.pass(me) {
+		return again
+	}
+	return passed
 }
 
-// Close ends the batcher: calls from now on get ErrClosed. It returns when those that were there before have ended.
+// Close ends the batcher: calls from now on get ErrClosed, and no batch waits for more items. It returns when those that were there before have ended.
 func (b *Batcher[In, Out]) Close() {
 	b.mu.Lock()
-	b.closed = true
+	if !b.closed {
+		b.closed = true
+		close(b.closing)
+	}
 	if !b.leading {
 		b.mu.Unlock()
 		return

@@ -556,3 +556,219 @@ func TestALeaderWhoseOwnItemStillWaitsCanGiveUp(t *testing.T) {
 		}
 	}
 }
+
+// A leader that waits for more items is not bound to: its context and Close end that, and whoever leads
+// then does not wait longer than the first one would have.
+func TestALeaderThatWaitsForMoreGivesUpWithItsContext(t *testing.T) {
+	g := newGate(t, Options{MaxSize: 3, MaxWait: time.Hour})
+	ctx, cancel := context.WithCancel(bg)
+	one := g.do(ctx, Medium, 1)
+	cancel()
+	want(t, one, 0, "context canceled")
+	if s := g.Stats(); s.Cancelled != 1 || s.Items != 0 || g.queued != 0 || g.leading || !g.until.IsZero() {
+		t.Errorf("%+v, %d queued, leading %v until %v", s, g.queued, g.leading, g.until)
+	}
+	ctx, cancel = context.WithCancel(bg)
+	one = g.do(ctx, Medium, 1)
+	two := g.do(bg, Medium, 2)
+	g.mu.Lock()
+	g.until = time.Now() // the first one's wait, begun long ago; it has its timer
+	g.mu.Unlock()
+	cancel()
+	want(t, one, 0, "context canceled")
+	g.wantBatch(2)
+	g.pass <- nil
+	want(t, two, 4, "")
+}
+
+func TestCloseEndsAWaitForMore(t *testing.T) {
+	g := newGate(t, Options{MaxSize: 3, MaxWait: time.Hour})
+	one := g.do(bg, Medium, 1)
+	closed := make(chan struct{})
+	go func() { g.Close(); close(closed) }()
+	g.wantBatch(1)
+	g.pass <- nil
+	want(t, one, 2, "")
+	<-closed
+}
+
+// Options.MaxSize tells when an item of High is in the next batch.
+func TestHighIsInTheBatchThatOptionsSay(t *testing.T) {
+	for size := 1; size <= 17; size++ {
+		t.Run(fmt.Sprint("MaxSize ", size), func(t *testing.T) {
+			g := newGate(t, Options{MaxSize: size})
+			g.do(bg, Medium, 0)
+			<-g.got
+			for i := 0; i < 3*16*size; i++ { // more than can be run
+				g.do(bg, Low, -1)
+				g.do(bg, Medium, -2)
+			}
+			waits := 0 // of MaxSize 1: for how many batches the High that is there has waited
+			for n := 0; n < 16; n++ {
+				highs := max(size*3/4, 1) // the last has fewer than that before it
+				if waits == 0 {
+					for i := 0; i < highs; i++ {
+						g.do(bg, High, 1)
+					}
+				}
+				g.pass <- nil
+				got := 0
+				for _, x := range <-g.got {
+					if x == 1 {
+						got++
+					}
+				}
+				switch {
+				case got == highs:
+					waits = 0
+				case size == 1 && waits == 0:
+					waits++
+				default:
+					t.Errorf("batch %d has %d of %d High", n, got, highs)
+				}
+			}
+			go func() {
+				for range g.got {
+					g.pass <- nil
+				}
+			}()
+			g.pass <- nil
+			g.all.Wait()
+			close(g.got)
+		})
+	}
+}
+
+// Those that give up are taken out without a look at the others: each look at a queue of this length
+// would need its lock for as long as half of it takes.
+func TestAQueueForgetsAnyOfItsItemsAtOnce(t *testing.T) {
+	var q queue[int, int]
+	all := make([]waiter[int, int], 5)
+	for i := range all {
+		all[i].in = i
+		q.push(&all[i])
+	}
+	check := func(want ...int) {
+		t.Helper()
+		var there, back []int
+		for w := q.first; w != nil; w = w.next {
+			there = append(there, w.in)
+		}
+		for w := q.last; w != nil; w = w.before {
+			back = append([]int{w.in}, back...)
+		}
+		if fmt.Sprint(there) != fmt.Sprint(want) || fmt.Sprint(back) != fmt.Sprint(want) {
+			t.Errorf("%v, from the end %v, want %v", there, back, want)
+		}
+	}
+	q.remove(&all[2])
+	check(0, 1, 3, 4)
+	q.remove(&all[4])
+	check(0, 1, 3)
+	q.remove(&all[0])
+	check(1, 3)
+	if w := q.pop(); w != &all[1] {
+		t.Errorf("%+v", w)
+	}
+	check(3)
+	q.remove(&all[3])
+	check()
+	q.push(&all[2])
+	check(2)
+}
+
+func TestAPanicWithNilIsAnErrorAlsoOfWhoRanItForOthers(t *testing.T) {
+	t.Setenv("GODEBUG", "panicnil=1")
+	got, pass := make(chan int), make(chan struct{})
+	b, err := New(func(in, out []int, errs []error) error {
+		got <- in[0]
+		<-pass
+		if in[0] < 0 {
+			panic(nil)
+		}
+		out[0] = 2 * in[0]
+		return nil
+	}, Options{MaxSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{T: t, Batcher: b}
+	next := func(want int) {
+		t.Helper()
+		if x := <-got; x != want {
+			t.Fatalf("%d is run, want %d", x, want)
+		}
+	}
+	first := g.do(bg, High, 1)
+	next(1)
+	for b.batches%8 != 7 { // the next one is of Low
+		again := g.do(bg, High, 1)
+		pass <- struct{}{}
+		want(t, first, 2, "")
+		next(1)
+		first = again
+	}
+	medium := g.do(bg, Medium, 2) // leads, and runs the other's first
+	low := g.do(bg, Low, -1)
+	pass <- struct{}{}
+	want(t, first, 2, "")
+	next(-1)
+	pass <- struct{}{}
+	want(t, low, 0, "panicked with nil")
+	want(t, medium, 0, "panicked with nil")
+	third := g.do(bg, Medium, 3)
+	next(3)
+	pass <- struct{}{}
+	want(t, third, 6, "")
+	if b.queued != 0 || b.Stats().Panics != 1 {
+		t.Errorf("%d queued, %+v", b.queued, b.Stats())
+	}
+}
+
+func TestMeasureCountsOnlyCallsThatWereRun(t *testing.T) {
+	var most atomic.Int64
+	v, err := Measure(func(in, out []int, _ []error) error {
+		for n := most.Load(); int64(len(in)) > n && !most.CompareAndSwap(n, int64(len(in))); n = most.Load() {
+		}
+		runtime.Gosched() // the others come meanwhile
+		return nil
+	}, []int{1}, 16, Options{MaxQueue: 1})
+	if err != nil || most.Load() < 3 { // with a queue of one there are at most two: who leads and who waits
+		t.Errorf("%v, %v, batches of up to %d", v, err, most.Load())
+	}
+}
+
+func TestMeasureReadsTheClockAfterEachSlowCall(t *testing.T) {
+	var n atomic.Int64
+	_, err := Measure(func(in, out []int, _ []error) error {
+		n.Add(1)
+		time.Sleep(30 * time.Millisecond) // four are enough to measure
+		return nil
+	}, []int{1}, 2, Options{})
+	if got := n.Load(); err != nil || got > 2*2*4 {
+		t.Errorf("%v, called %d times, want at most 4 by each of 2 callers, alone and in batches", err, got)
+	}
+}
+
+func TestMeasureTellsOfAPanicOrAGoroutineThatEnds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func()
+		size int // of the batch that ends so
+	}{{"a panic alone", func() { panic("bad") }, 1}, {"Goexit alone", runtime.Goexit, 1}, {"a panic in a batch", func() { panic("bad") }, 2}, {"Goexit in a batch", runtime.Goexit, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			var calls atomic.Int64
+			_, err := Measure(func(in, out []int, _ []error) error {
+				runtime.Gosched()
+				if calls.Add(1) == 1 && c.size == 1 || c.size > 1 && len(in) >= c.size {
+					c.end()
+				}
+				return nil
+			}, []int{1}, 4, Options{})
+			var p *PanicError
+			if !errors.As(err, &p) {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -8,9 +8,10 @@
 //
 // There are three lanes, each a ring of its own. A worker takes the oldest callback of High, or of Medium if
 // there is none, or of Low; but each eighth of all is the oldest of Low, and each eighth the oldest of
-// Medium, if there is one. So a callback of High waits for those that run, for those of High
-// before it, and for a third as many others; one of a lower lane waits for eight callbacks at most
-// for each of its own lane before it. Nothing bounds how long a callback runs but the callback.
+// Medium, if there is one. So a callback of High waits for those that run, for those of High before it, and for a
+// third as many others as it and these are, rounded up; one of a lower lane waits for eight callbacks at most for
+// itself and each of its own lane before it. Nothing bounds how long a callback runs but the callback. One that
+// ends its goroutine (runtime.Goexit) ends no worker: another one takes its place.
 package lane
 
 import (
@@ -45,7 +46,7 @@ var order = [...]Priority{High, Medium, Low}
 
 // Options are those of lanes. Their zero value is useful.
 type Options struct {
-	// Size is how many callbacks wait in each lane at most: 24 bytes each, allocated by
+	// Size is how many callbacks wait in each lane at most: 16 bytes each, allocated by
 	// Start. 0 is 1024.
 	Size int
 	// Workers is how many goroutines run callbacks; 0 is one. With more of them, callbacks of the same lane
@@ -159,26 +160,49 @@ func (l *Lanes) Stop() {
 	l.workers.Wait()
 }
 
+// work runs callbacks until there will be none. If one of them ends its goroutine, a new one goes on.
 func (l *Lanes) work() {
-	defer l.workers.Done()
+	stopped := false
+	defer func() {
+		if stopped {
+			l.workers.Done()
+		} else {
+			go l.work()
+		}
+	}()
 	for {
 		fn := l.next()
 		if fn == nil {
+			stopped = true
 			return
 		}
-		l.call(fn)
+		if stack := l.call(fn); stack != nil {
+			l.onPanic(nil, stack)
+		}
 	}
 }
 
-func (l *Lanes) call(fn func()) {
+// call runs a callback. It returns the stack of one that panicked with nil, which is known of only when call
+// returns: for recover it is the same as runtime.Goexit.
+func (l *Lanes) call(fn func()) (ofNil []byte) {
 	if l.onPanic != nil {
+		returned := false
 		defer func() {
+			if returned {
+				return
+			}
 			if v := recover(); v != nil {
 				l.onPanic(v, debug.Stack())
+			} else {
+				ofNil = debug.Stack()
 			}
 		}()
+		fn()
+		returned = true
+		return nil
 	}
 	fn()
+	return nil
 }
 
 // next waits for a callback and takes it; nil when there will be none.

@@ -3,10 +3,12 @@ package lane
 import (
 	"fmt"
 	"math/rand"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // held returns lanes whose only worker waits until it is let go.
@@ -94,6 +96,50 @@ func TestAPanicIsToldAndTheWorkerGoesOn(t *testing.T) {
 	l.Stop()
 	if told != "bad" || !ran {
 		t.Errorf("told %v, went on %v", told, ran)
+	}
+}
+
+func TestACallbackThatEndsItsGoroutineEndsNoWorker(t *testing.T) {
+	for _, onPanic := range []func(any, []byte){nil, func(v any, _ []byte) { t.Errorf("told of a panic: %v", v) }} {
+		l, err := Start(Options{OnPanic: onPanic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := 0
+		for i := 0; i < 3; i++ {
+			l.Post(High, runtime.Goexit)
+			l.Post(High, func() { ran++ })
+		}
+		l.Post(Low, runtime.Goexit)
+		l.Stop()
+		if ran != 3 {
+			t.Errorf("%d callbacks were run, want 3", ran)
+		}
+	}
+}
+
+func TestAPanicWithNilIsToldAndTheWorkerGoesOn(t *testing.T) {
+	t.Setenv("GODEBUG", "panicnil=1")
+	told, ran := 0, false
+	l, err := Start(Options{OnPanic: func(v any, stack []byte) {
+		if told++; v != nil || !strings.Contains(string(stack), "lane_test.go") {
+			t.Errorf("told of %v, %s", v, stack)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Post(High, func() { panic(nil) })
+	l.Post(High, func() { ran = true })
+	l.Stop()
+	if told != 1 || !ran {
+		t.Errorf("told %d times, went on %v", told, ran)
+	}
+}
+
+func TestAPlaceInALaneIsAsLargeAsOptionsSay(t *testing.T) {
+	if got := unsafe.Sizeof(entry{}); got != 16 && unsafe.Sizeof(uintptr(0)) == 8 {
+		t.Errorf("%d bytes", got)
 	}
 }
 

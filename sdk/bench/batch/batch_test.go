@@ -6,6 +6,7 @@ package batch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -187,6 +188,58 @@ func items(b *testing.B, n int) {
 					b.StopTimer()
 					stop()
 				})
+			}
+		})
+	}
+}
+
+// 64 callers of a call of 5 µs beside 16 goroutines that compute: how late are they? Each makes 16 calls, and
+// then does nothing for a millisecond. In ns: the median, the 99th percentile and the 99.9th.
+func BenchmarkCallsBesideBusyGoroutines(b *testing.B) {
+	steps = 5000
+	for _, w := range ways {
+		b.Run(w.name, func(b *testing.B) {
+			call, stop := w.make()
+			var over atomic.Bool
+			var busy, all sync.WaitGroup
+			for range 16 {
+				busy.Add(1)
+				go func() {
+					defer busy.Done()
+					for x := uint64(1); !over.Load(); x = x*6364136223846793005 + 1 {
+					}
+				}()
+			}
+			took := make([]time.Duration, b.N)
+			b.ResetTimer()
+			var next atomic.Int64
+			for range 64 {
+				all.Add(1)
+				go func() {
+					defer all.Done()
+					for i := int(next.Add(16)) - 16; i < b.N; i = int(next.Add(16)) - 16 {
+						for k := i; k < min(i+16, b.N); k++ {
+							start := time.Now()
+							if call(k) != k+1 {
+								b.Error("a wrong result")
+							}
+							took[k] = time.Since(start)
+						}
+						time.Sleep(time.Millisecond)
+					}
+				}()
+			}
+			all.Wait()
+			b.StopTimer()
+			over.Store(true)
+			busy.Wait()
+			stop()
+			slices.Sort(took)
+			for _, q := range []struct {
+				name string
+				of   float64
+			}{{"p50-ns", 0.5}, {"p99-ns", 0.99}, {"p99.9-ns", 0.999}} {
+				b.ReportMetric(float64(took[int(q.of*float64(b.N-1))]), q.name)
 			}
 		})
 	}
