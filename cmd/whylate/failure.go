@@ -54,6 +54,8 @@ func remedy(cmd *cobra.Command, err error) string {
 	path := ""
 	if errors.As(err, &at) {
 		path = at.Path
+	} else if cmd != nil {
+		path = cmd.Flags().Arg(0)
 	}
 	switch {
 	case errors.Is(err, pprofhttp.ErrTracing):
@@ -87,9 +89,9 @@ func remedy(cmd *cobra.Command, err error) string {
 		return elsewhere(cmd, filepath.Join(path, "FILE"))
 	case errors.Is(err, evidence.ErrSpecial):
 		return elsewhere(cmd, "FILE.whylate")
-	case errors.Is(err, syscall.ENOSPC) && path != "":
+	case errors.Is(err, syscall.ENOSPC) && at != nil:
 		return "df -h " + pprofhttp.Shell(filepath.Dir(path)) + "    # and write elsewhere"
-	case errors.Is(err, fs.ErrPermission) && path != "":
+	case errors.Is(err, fs.ErrPermission) && at != nil:
 		return "ls -ld " + pprofhttp.Shell(filepath.Dir(path)) + " " + pprofhttp.Shell(path)
 	case errors.Is(err, fs.ErrPermission):
 		return "whylate diagnose http://HOST:PORT    # of its net/http/pprof"

@@ -39,7 +39,7 @@ func (r *redactor) port(p uint16) uint16 {
 		to = r.permuted(to)
 	}
 	name := "port " + strconv.Itoa(int(p))
-	r.hashed(name, func(int) string { return "port " + strconv.Itoa(int(to)) })
+	r.hashed(asPort, name, func(int) string { return "port " + strconv.Itoa(int(to)) })
 	return to
 }
 
@@ -54,19 +54,26 @@ func (r *redactor) ip(a netip.Addr) netip.Addr {
 	case a.IsLoopback() || a.IsUnspecified():
 		return a
 	}
-	out, _ := netip.ParseAddr(r.hashed(a.String(), func(try int) string {
-		sum := r.sum("ip "+strconv.Itoa(try), a.String())
-		if a.Is4() {
-			var b [4]byte
-			binary.BigEndian.PutUint32(b[:], 0xf0000000|binary.BigEndian.Uint32(sum))
-			return netip.AddrFrom4(b).String()
-		}
-		var b [16]byte
-		copy(b[:], sum)
-		b[0] = 0xfd
-		return netip.AddrFrom16(b).String()
-	}))
+	text := r.hashed(asIP, a.String(), func(try int) string { return r.nobodys(a, try).String() })
+	out, err := netip.ParseAddr(text)
+	if err != nil { // a hash that is none would make the socket unreadable
+		return r.nobodys(a, 0)
+	}
 	return out
+}
+
+// nobodys returns an address of the ranges that nobody has.
+func (r *redactor) nobodys(a netip.Addr, try int) netip.Addr {
+	sum := r.sum("ip "+strconv.Itoa(try), a.String())
+	if a.Is4() {
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], 0xf0000000|binary.BigEndian.Uint32(sum))
+		return netip.AddrFrom4(b)
+	}
+	var b [16]byte
+	copy(b[:], sum)
+	b[0] = 0xfd
+	return netip.AddrFrom16(b)
 }
 
 // address returns the address that stands for host:port, an address, or a socket's path.

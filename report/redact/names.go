@@ -18,6 +18,8 @@ const (
 	hashLen = 9
 	// maxListed bounds the table of names in bytes. Beyond it names are hashed and not listed.
 	maxListed = 128 << 20
+	// perEntry is what a name costs in the two maps beside its bytes, measured with names of 5 bytes.
+	perEntry = 200
 )
 
 var alphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -25,7 +27,7 @@ var alphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPaddin
 // names hashes names: one hash for a name, whatever member it stands in.
 type names struct {
 	mac    hash.Hash
-	byName map[string]entry
+	byName map[told]entry
 	byHash map[string]string
 	// count is how many different names were hashed since the member began which round counts.
 	count    int64
@@ -41,6 +43,21 @@ type names struct {
 	ports [portRounds][256]byte
 }
 
+// told is a text and what it is the name of: what stands for an address has to be one, even if
+// the same text is the name of a task, too.
+type told struct {
+	as   kind
+	text string
+}
+
+type kind uint8
+
+const (
+	asName kind = iota
+	asIP
+	asPort
+)
+
 type entry struct {
 	hash  string
 	round int
@@ -53,7 +70,7 @@ func newNames(salt string) (*names, error) {
 			return nil, fmt.Errorf("make a salt: %w", err)
 		}
 	}
-	n := &names{mac: hmac.New(sha256.New, key[:]), byName: map[string]entry{}, byHash: map[string]string{}, stays: map[string]bool{}, seen: map[string]int{}}
+	n := &names{mac: hmac.New(sha256.New, key[:]), byName: map[told]entry{}, byHash: map[string]string{}, stays: map[string]bool{}, seen: map[string]int{}}
 	n.keyPorts()
 	return n, nil
 }
@@ -71,7 +88,7 @@ func (n *names) name(s string) string {
 	if s == "" {
 		return ""
 	}
-	return n.hashed(s, func(try int) string {
+	return n.hashed(asName, s, func(try int) string {
 		prefix := "x"
 		if c, _ := utf8.DecodeRuneInString(s); unicode.IsUpper(c) {
 			prefix = "X"
@@ -81,11 +98,11 @@ func (n *names) name(s string) string {
 }
 
 // hashed returns what stands for s: the first try that stands for nothing else.
-func (n *names) hashed(s string, make func(try int) string) string {
-	if e, ok := n.byName[s]; ok {
+func (n *names) hashed(as kind, s string, make func(try int) string) string {
+	if e, ok := n.byName[told{as, s}]; ok {
 		if e.round != n.round {
 			n.count++
-			n.byName[s] = entry{e.hash, n.round}
+			n.byName[told{as, s}] = entry{e.hash, n.round}
 		}
 		return e.hash
 	}
@@ -97,12 +114,13 @@ func (n *names) hashed(s string, make func(try int) string) string {
 		}
 		out = make(try)
 	}
-	if n.listed += len(s) + len(out); n.listed > maxListed {
+	if n.listed+len(s)+len(out)+perEntry > maxListed {
 		n.unlisted++
 		return out
 	}
+	n.listed += len(s) + len(out) + perEntry
 	s = strings.Clone(s)
-	n.byName[s], n.byHash[out] = entry{out, n.round}, s
+	n.byName[told{as, s}], n.byHash[out] = entry{out, n.round}, s
 	return out
 }
 

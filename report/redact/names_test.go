@@ -1,6 +1,8 @@
 package redact
 
 import (
+	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -8,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/whylate/whylate/evidence"
 )
 
 func newTest(t testing.TB, salt string) *redactor {
@@ -127,11 +131,11 @@ func TestANameHasOneHash(t *testing.T) {
 func TestTheSameHashIsNotGivenTwice(t *testing.T) {
 	n := newTest(t, "").names
 	same := func(try int) string { return strings.Repeat("h", 1+try) }
-	if a, b, c := n.hashed("a", same), n.hashed("b", same), n.hashed("a", same); a != "h" || b != "hh" || c != "h" {
+	if a, b, c := n.hashed(asName, "a", same), n.hashed(asName, "b", same), n.hashed(asName, "a", same); a != "h" || b != "hh" || c != "h" {
 		t.Errorf("%s, %s, %s", a, b, c)
 	}
 	n.listed = maxListed
-	if got := n.hashed("c", same); got == "" || n.unlisted != 1 || n.byHash[got] == "c" {
+	if got := n.hashed(asName, "c", same); got == "" || n.unlisted != 1 || n.byHash[got] == "c" {
 		t.Errorf("%s, %d unlisted", got, n.unlisted)
 	}
 }
@@ -260,5 +264,65 @@ func TestTextsKeepTheVocabulary(t *testing.T) {
 		if got := r.text("dial tcp " + s + " refused"); strings.Contains(got, "10.0.0") || strings.Contains(got, "db8") || strings.Contains(got, "6060") || strings.Contains(got, "4711") {
 			t.Errorf("%q: %q", s, got)
 		}
+	}
+}
+
+// A task may be called like a peer's address: what stands for the peer is an address still.
+func TestAnAddressThatIsANameFirstStaysAnAddress(t *testing.T) {
+	for _, s := range []string{"10.20.30.40", "2001:db8::1"} {
+		r := newTest(t, "")
+		name := r.name(s)
+		got := r.ip(netip.MustParseAddr(s))
+		if !got.IsValid() || got.String() == s || got.String() == name {
+			t.Errorf("%s: the name is %s, the address %s", s, name, got)
+		}
+		if again := r.name(s); again != name {
+			t.Errorf("%s: the name is %s and then %s", s, name, again)
+		}
+	}
+}
+
+// Addresses pass in no form in which clouds, clusters and tools write them.
+func TestAddressesDoNotPassInSentences(t *testing.T) {
+	r := newTest(t, "")
+	for _, s := range []string{
+		"ip-10-20-30-40.ec2.internal", "10-20-30-40.default.pod.cluster.local", "10.20.30.40/24", "addr=10.20.30.40",
+		"10.20.30.40,10.20.30.41", "10.20.30.40:http", "a=10.20.30.40:80,b=10.20.30.41:http", "10_20_30_40", "(10.20.30.40/24),",
+		"10.20.30", "[10.20.30.40]", "tcp:10.20.30.40:80", "host=ip-10-20-30-40;x", "10:20:30:40:50:60", "2001:db8::20/64",
+	} {
+		got := r.text("dial " + s + " refused")
+		if strings.Contains(got, "20") && strings.Contains(got, "30") || strings.Contains(got, "db8") {
+			t.Errorf("%q: %q", s, got)
+		}
+	}
+	if a, b := r.text("10.20.30.40/24"), r.address("10.20.30.40"); a != b+"/24" {
+		t.Errorf("%s is not %s/24", a, b)
+	}
+	for _, s := range []string{"go1.26.8", "6.18.4", "sysctl kernel.task_delayacct=1", "1,5", "runtime.SetMutexProfileFraction(100)", "runtime.SetBlockProfileRate(1_000_000)"} {
+		if got := r.text(s); got != s {
+			t.Errorf("%q: %q", s, got)
+		}
+	}
+}
+
+// Every name costs memory beside its bytes: many short ones do not pass the bound.
+func TestManyShortNamesAreBounded(t *testing.T) {
+	n := newTest(t, "").names
+	n.listed = maxListed - 10*perEntry
+	for i := range 100 {
+		n.name(string(rune('a'+i%26)) + string(rune('a'+i/26)))
+	}
+	if len(n.byName) > 10 || n.unlisted < 90 {
+		t.Errorf("%d listed, %d not", len(n.byName), n.unlisted)
+	}
+}
+
+func TestALogOfTooManyLinesIsRefused(t *testing.T) {
+	r := newTest(t, "")
+	if err := r.log(io.Discard, strings.NewReader(strings.Repeat("a\n", maxLogLines))); err != nil {
+		t.Error(err)
+	}
+	if err := r.log(io.Discard, strings.NewReader(strings.Repeat("a\n", maxLogLines+1))); !errors.Is(err, evidence.ErrTooLarge) {
+		t.Error(err)
 	}
 }

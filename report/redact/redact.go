@@ -124,7 +124,8 @@ func (r *redactor) member(w *evidence.Writer, name string) (int64, error) {
 	}
 	source, err := r.in.Member(name)
 	if err != nil {
-		return 0, err
+		r.drop(name, "it cannot be read: "+r.reason(err))
+		return 0, nil
 	}
 	defer source.Close()
 	read := &tracked{r: source}
@@ -146,8 +147,9 @@ func (r *redactor) member(w *evidence.Writer, name string) (int64, error) {
 		_, _ = io.Copy(io.Discard, read)
 	}
 	switch {
-	case read.err != nil:
-		return 0, read.err
+	case read.err != nil: // as for one that makes no sense: the trace alone is worth a copy
+		r.drop(name, "it cannot be read: "+r.reason(read.err))
+		return 0, nil
 	case bad != nil:
 		r.drop(name, "it cannot be read: "+r.reason(bad))
 		return 0, nil
@@ -246,7 +248,10 @@ func isWord(s string) bool {
 func (r *redactor) log(w io.Writer, from io.Reader) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxLogLine)
-	for lines.Scan() {
+	for n := 1; lines.Scan(); n++ {
+		if n > maxLogLines {
+			return fmt.Errorf("more than %d lines: %w", maxLogLines, evidence.ErrTooLarge)
+		}
 		fmt.Fprintln(w, r.name(lines.Text()))
 	}
 	if err := lines.Err(); err != nil {
@@ -255,7 +260,12 @@ func (r *redactor) log(w io.Writer, from io.Reader) error {
 	return nil
 }
 
-const maxLogLine = 1 << 20
+// maxLogLine bounds a line in bytes, and maxLogLines how many there are: a hash is longer than a
+// short line, and every different one is kept.
+const (
+	maxLogLine  = 1 << 20
+	maxLogLines = 500_000
+)
 
 // tracked keeps the first error of a reader that is not its end.
 type tracked struct {

@@ -18,9 +18,15 @@ var vocabulary = lines(wordsText)
 //go:embed words.txt
 var wordsText string
 
+// commands are whylate's own advice: hashed, nobody could follow it.
+var commands = map[string]bool{"runtime.SetMutexProfileFraction(100)": true, "runtime.SetBlockProfileRate(1_000_000)": true}
+
 // text returns a sentence that may be given away: words of the vocabulary and short numbers
 // stay, addresses and paths become what stands for them, every other word its hash.
 func (r *redactor) text(s string) string {
+	if commands[s] {
+		return r.keep(s)
+	}
 	var b strings.Builder
 	for s != "" {
 		i := strings.IndexFunc(s, unicode.IsSpace)
@@ -66,13 +72,46 @@ func (r *redactor) core(s string) string {
 	case s[0] == '/' && len(s) > 1, len(s) > 2 && s[1] == ':' && s[2] == '\\':
 		return r.path(s)
 	}
+	var b strings.Builder // KEY=VALUE and lists: each may be an address
+	for {
+		i := strings.IndexAny(s, "=,;|")
+		if i < 0 {
+			b.WriteString(r.part(s))
+			return b.String()
+		}
+		b.WriteString(r.part(s[:i]))
+		b.WriteByte(s[i])
+		s = s[i+1:]
+	}
+}
+
+// digits are three numbers and more in a row, as in names that are made of an address, such as
+// ip-10-20-30-40; release is a version of Go or of a kernel.
+var (
+	digits  = regexp.MustCompile(`[0-9]+[._:-]+[0-9]+[._:-]+[0-9]`)
+	release = regexp.MustCompile(`^(go1|v?[2-9])\.[0-9]{1,3}\.[0-9]{1,3}$`)
+)
+
+func (r *redactor) part(s string) string {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return r.address(s)
 	}
-	if _, port, err := net.SplitHostPort(s); err == nil {
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return r.ip(p.Addr()).String() + "/" + strconv.Itoa(p.Bits())
+	}
+	if host, port, err := net.SplitHostPort(s); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err == nil {
 			return r.address(s)
 		}
+		if a, err := netip.ParseAddr(host); err == nil {
+			return net.JoinHostPort(r.ip(a).String(), r.pieces(port))
+		}
+	}
+	if release.MatchString(s) {
+		return r.keep(s)
+	}
+	if digits.MatchString(s) {
+		return r.name(s)
 	}
 	return r.pieces(s)
 }
