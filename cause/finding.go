@@ -81,6 +81,9 @@ type RuledOut struct {
 	// Absent marks an entry with nothing of its kind in the slow requests, or less
 	// than AbsentShare of their excess: nothing more can be said of it.
 	Absent bool `json:"absent,omitempty"`
+	// ByShare marks an entry that is denied by its share alone, which Number is: of an
+	// excess that something larger makes, even much of it is a small share.
+	ByShare bool `json:"by_share,omitempty"`
 	// Number is the value of the deciding evidence, most often a share.
 	Number float64 `json:"number"`
 }
@@ -91,4 +94,7 @@ type Unnamed struct {
 	Leaf  string  `json:"leaf"`
 	// Where is the place of the leaf, if it has one.
 	Where *Place `json:"where,omitempty"`
+	// Causes are those of a finding, or of look-alikes, that is not material because the
+	// tail is not.
+	Causes []string `json:"causes,omitempty"`
 }

@@ -435,7 +435,7 @@ func (v *Verdict) drop() {
 			findings = append(findings, f)
 			continue
 		}
-		v.Unnamed = append(v.Unnamed, Unnamed{Share: f.Share, Leaf: f.Cause + " (not material)", Where: f.Where})
+		v.Unnamed = append(v.Unnamed, Unnamed{Share: f.Share, Leaf: f.Cause + " (not material)", Where: f.Where, Causes: []string{f.Cause}})
 	}
 	var suspects []Consistent
 	for _, c := range v.Consistent {
@@ -443,7 +443,7 @@ func (v *Verdict) drop() {
 			suspects = append(suspects, c)
 			continue
 		}
-		v.Unnamed = append(v.Unnamed, Unnamed{Share: c.Share, Leaf: strings.Join(c.Causes, " or ") + " (not material)", Where: c.Where})
+		v.Unnamed = append(v.Unnamed, Unnamed{Share: c.Share, Leaf: strings.Join(c.Causes, " or ") + " (not material)", Where: c.Where, Causes: c.Causes})
 	}
 	v.Findings, v.Consistent = findings, suspects
 	sortUnnamed(v.Unnamed)
@@ -505,7 +505,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			}
 		}
 		if why != "" {
-			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare, Number: share.Share})
+			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare, ByShare: true, Number: share.Share})
 			if o.entry.Ours && c.Contrast == TailContrast {
 				v.own, v.ownAtLeast = share, share
 				if v.told > 0 {
@@ -562,13 +562,13 @@ func (c *Case) test() (out []outcome, ruledOut []RuledOut) {
 			continue
 		}
 		if j == nil {
-			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: "nothing of its kind in the slow requests", Absent: true})
+			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: "nothing of its kind in the slow requests", Absent: true, ByShare: true})
 			continue
 		}
 		j.Keys = c.stillFree(j.Keys)
 		t := j.holds()
 		if share := c.Share(j.Keys); share < TestedShare && (t != No || len(j.Keys) > 0) {
-			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share, Absent: math.Abs(share) < AbsentShare})
+			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share, Absent: math.Abs(share) < AbsentShare, ByShare: true})
 			continue
 		}
 		if t == No {

@@ -45,7 +45,11 @@ type Comparison struct {
 const (
 	// VerdictWorse: a cause appeared, or grew beyond what chance does.
 	VerdictWorse = "worse"
-	// VerdictBetter: none did, and one went or shrank.
+	// VerdictMixed: one did, and another one went or shrank: what is worth more is for p99 to
+	// say (Later).
+	VerdictMixed = "mixed"
+	// VerdictBetter: none did, and one went or shrank. Of a cause that is not known to be in A,
+	// B has less than what went, then, and its p99 is lower.
 	VerdictBetter = "better"
 	// VerdictSame: nothing of both.
 	VerdictSame = "same"
@@ -86,13 +90,18 @@ const (
 	Unclear  = "unclear"
 )
 
-// Change is what became of a cause.
+// Change is what became of a cause in one contrast.
 type Change struct {
 	Cause string `json:"cause"`
+	// Contrast is that of both parts, as in a finding.
+	Contrast string `json:"contrast"`
 	// Became is one of the words above; Why says what the side does with the cause that does
 	// not name it, or what is not known.
 	Became string `json:"became"`
 	Why    string `json:"why,omitempty"`
+	// HiddenBehind is what makes the slow requests so slow, of the side that does not name the
+	// cause, that those which are late by it would not be among them. Became is unclear then.
+	HiddenBehind string `json:"hidden_behind,omitempty"`
 	// A and B are nil where it is not named.
 	A *Part `json:"a"`
 	B *Part `json:"b"`
@@ -107,6 +116,11 @@ type Part struct {
 	Share    float64      `json:"share"`
 	Contrast string       `json:"contrast"`
 	Where    *cause.Place `json:"where"`
+	// Whole says that it is a part of all the time that slow requests take, not of what they
+	// take longer than others.
+	Whole bool `json:"whole,omitempty"`
+
+	functions []string // of all the findings
 }
 
 // Compare says what became of a in b. Neither is changed; the diagnoses should have their
@@ -126,11 +140,13 @@ func Compare(a, b Incident) *Comparison {
 		}
 		c.Latency = append(c.Latency, Quantile{q.name, q.a, q.b, ratio})
 	}
+	places := sameNames(a.Manifest, b.Manifest)
 	for _, d := range []*report.Diagnosis{b.Diagnosis, a.Diagnosis} {
 		for i := range d.Findings {
-			id := d.Findings[i].Cause
-			if !slices.ContainsFunc(c.Causes, func(x Change) bool { return x.Cause == id }) {
-				c.Causes = append(c.Causes, change(id, a.Diagnosis, b.Diagnosis))
+			of := named{d.Findings[i].Cause, d.Findings[i].Contrast}
+			seen := slices.ContainsFunc(c.Causes, func(x Change) bool { return x.Cause == of.cause && x.Contrast == of.contrast })
+			if !seen && !(of.repeats(a.Diagnosis) && of.repeats(b.Diagnosis)) {
+				c.Causes = append(c.Causes, change(of, a.Diagnosis, b.Diagnosis, places))
 			}
 		}
 	}
@@ -153,17 +169,16 @@ func side(in *Incident) Side {
 	return s
 }
 
-// part is what a diagnosis says of a cause, nil if it does not name it. Of several findings,
-// at several places, of one contrast the parts are added up; the same time is not in both
-// contrasts.
-func part(id string, d *report.Diagnosis) (p *Part) {
+// part is what a diagnosis says of a cause in one contrast, nil if it does not name it. Of
+// several findings, at several places, the parts are added up.
+func part(of named, d *report.Diagnosis) (p *Part) {
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		if f.Cause != id || p != nil && f.Contrast != p.Contrast {
+		if f.Cause != of.cause || f.Contrast != of.contrast {
 			continue
 		}
 		if p == nil {
-			p = &Part{Contrast: f.Contrast, Where: f.Where}
+			p = &Part{Contrast: f.Contrast, Where: f.Where, Whole: f.Contrast == cause.TailContrast && splitsWhole(d)}
 		}
 		low, high := f.ExcessNS, f.ExcessNS
 		if f.ShareLow != nil && f.ShareHigh != nil && f.Share != 0 {
@@ -171,6 +186,9 @@ func part(id string, d *report.Diagnosis) (p *Part) {
 			low, high = int64(*f.ShareLow*whole), int64(*f.ShareHigh*whole)
 		}
 		p.NS, p.LowNS, p.HighNS, p.Share = p.NS+f.ExcessNS, p.LowNS+low, p.HighNS+high, p.Share+f.Share
+		if f.Where != nil {
+			p.functions = append(p.functions, f.Where.Function)
+		}
 	}
 	return p
 }
@@ -180,66 +198,68 @@ func part(id string, d *report.Diagnosis) (p *Part) {
 // interval of each, which knows one recording only.
 const grown = 1.5
 
-func change(id string, a, b *report.Diagnosis) Change {
-	c := Change{Cause: id, A: part(id, a), B: part(id, b)}
+// named is what a change is of: the milliseconds of two contrasts cannot be compared.
+type named struct{ cause, contrast string }
+
+// repeats tells whether a diagnosis says nothing of its own of a cause's part of the tail: it
+// does not name it there, or it split the whole time of slow requests, and names the same time
+// at the same place as that of every request.
+func (of named) repeats(d *report.Diagnosis) bool {
+	if of.contrast != cause.TailContrast {
+		return false
+	}
+	tail, level := part(of, d), part(named{of.cause, cause.LevelContrast}, d)
+	return tail == nil || tail.Whole && level != nil && !elsewhere(tail, level) && float64(tail.NS) < grown*float64(level.NS)
+}
+
+// change is what became of a cause that one of them names; places tells whether the names of
+// functions can be compared.
+func change(of named, a, b *report.Diagnosis, places bool) Change {
+	c := Change{Cause: of.cause, Contrast: of.contrast, A: part(of, a), B: part(of, b)}
+	var said answer
 	switch {
 	case c.A == nil:
-		c.Became, c.Why = lacks(id, a, c.B, "A", Appeared)
+		said = lacking{of.cause, "A", Appeared, a, c.B}.answer()
 	case c.B == nil:
-		c.Became, c.Why = lacks(id, b, c.A, "B", Went)
-	case c.B.LowNS > c.A.HighNS && float64(c.B.NS) > grown*float64(c.A.NS):
-		c.Became = More
-	case c.A.LowNS > c.B.HighNS && float64(c.A.NS) > grown*float64(c.B.NS):
-		c.Became = Less
+		said = lacking{of.cause, "B", Went, b, c.A}.answer()
+	case exceeds(c.B, c.A, a):
+		said.became = More
+	case exceeds(c.A, c.B, b):
+		said.became = Less
 	default:
-		c.Became = Same
+		said.became = Same
 	}
-	if c.A != nil && c.B != nil && c.A.Where != nil && c.B.Where != nil && c.A.Where.Function != c.B.Where.Function {
-		c.Why = fmt.Sprintf("in A in %s, in B in %s", c.A.Where.Function, c.B.Where.Function)
+	if c.A != nil && c.B != nil && places && elsewhere(c.A, c.B) {
+		said.why = fmt.Sprintf("at another place: in A in %s, in B in %s", c.A.functions[0], c.B.functions[0])
+		if said.became == Same { // or one went and another one appeared
+			said.became = Unclear
+		}
 	}
+	c.Became, c.Why, c.HiddenBehind = said.became, said.why, said.hidden
 	return c
 }
 
-// lacks tells whether a diagnosis that does not name a cause denies it: then it became what
-// the caller says, else that is not known.
-func lacks(id string, d *report.Diagnosis, other *Part, name, became string) (string, string) {
-	for _, k := range d.ConsistentWith {
-		if slices.Contains(k.Causes, id) {
-			return Unclear, fmt.Sprintf("%s is consistent with it, too; to decide: %s", name, k.Record)
-		}
+// exceeds tells whether a part is clearly more than that of the other side, whose diagnosis
+// is d. If only the one is of the whole time of slow requests, the other one may be more by
+// what typical requests take.
+func exceeds(p, than *Part, d *report.Diagnosis) bool {
+	beside := int64(0)
+	if p.Whole && !than.Whole {
+		beside = d.Requests.Typical.MeanNS
 	}
-	// Whatever it had of the cause, it was no more than all of its excess.
-	if d.Requests.Count >= cause.MinRequests && other.LowNS > int64(grown*float64(max(d.ExcessNS, 0))) && other.Contrast == cause.TailContrast && d.Reason != "level" {
-		return became, fmt.Sprintf("in %s slow requests take only %s longer altogether", name, report.Duration(d.ExcessNS))
-	}
-	if why := hidden[d.Reason]; why != "" {
-		return Unclear, fmt.Sprintf("%s is inconclusive: %s", name, why)
-	}
-	for _, r := range d.RuledOut {
-		switch {
-		case r.Cause != id:
-		case r.Fits:
-			return Unclear, fmt.Sprintf("%s has some of it, too little to be named: %s", name, r.Because)
-		case r.Absent:
-			return became, fmt.Sprintf("in %s there is nothing of it, or next to nothing", name)
-		default:
-			return became, fmt.Sprintf("in %s: %s", name, r.Because)
-		}
-	}
-	if d.Verdict == report.VerdictHealthy {
-		return became, name + " is healthy"
-	}
-	return Unclear, name + " cannot say: what decides was not recorded, or there are too few requests"
+	return p.LowNS > than.HighNS+beside && float64(p.NS) > grown*float64(than.NS+beside)
 }
 
-// hidden are the reasons of an inconclusive verdict for which a cause may be there although
-// nothing of it is in the tail, and why.
-var hidden = map[string]string{
-	"level":        "every request waits alike; --slo says whether that is too long",
-	"unresolved":   "too much of the excess could not be followed to anyone",
-	"few-requests": "there are too few requests",
-	"no-requests":  "no request was found",
-	"no-trace":     "no execution trace was recorded",
+// elsewhere tells whether two parts have no function in common.
+func elsewhere(a, b *Part) bool {
+	return len(a.functions) > 0 && len(b.functions) > 0 &&
+		!slices.ContainsFunc(a.functions, func(f string) bool { return slices.Contains(b.functions, f) })
+}
+
+// Later tells whether requests are later in B: its p99 is higher, by more than a tenth.
+func (c *Comparison) Later() bool {
+	p99 := c.Latency[2]
+	return float64(p99.BNS) > 1.1*float64(p99.ANS)
 }
 
 // judge sums up the changes.
@@ -252,35 +272,41 @@ func (c *Comparison) judge() {
 		}
 		return list
 	}
-	worse, better, unclear := by(Appeared, More), by(Went, Less), by(Unclear)
+	worse, better, open := by(Appeared, More), by(Went, Less), by(Unclear)
 	blind := func(s *Side) bool { return s.Requests < cause.MinRequests }
 	p99 := c.Latency[2]
 	latency := fmt.Sprintf("p99 %s → %s", report.Duration(p99.ANS), report.Duration(p99.BNS))
+	matters := slices.IndexFunc(open, func(x *Change) bool { return p99.BNS >= p99.ANS || !x.lessThan(better) })
 	switch {
 	case blind(&c.A) || blind(&c.B):
 		c.Verdict = VerdictUnclear
 		c.Sentence = fmt.Sprintf("They cannot be compared: A holds %d requests, B %d, and it takes %d.", c.A.Requests, c.B.Requests, cause.MinRequests)
+	case len(worse) > 0 && len(better) > 0:
+		c.Verdict = VerdictMixed
+		first, second := worse[0], better[0]
+		if p99.BNS < p99.ANS {
+			first, second = second, first
+		}
+		c.Sentence = fmt.Sprintf("%s: %s, and %s.", latency, first.sentence(), second.sentence())
 	case len(worse) > 0:
 		c.Verdict = VerdictWorse
-		w := worse[0]
-		if w.Became == Appeared {
-			c.Sentence = fmt.Sprintf("%s: %s appeared in B and takes %s of what slow requests take longer.", latency, w.Cause, report.Duration(w.B.NS))
-			if w.B.Contrast == cause.LevelContrast {
-				c.Sentence = fmt.Sprintf("%s: %s appeared in B and takes %s of every request.", latency, w.Cause, report.Duration(w.B.NS))
-			}
-		} else {
-			c.Sentence = fmt.Sprintf("%s: %s grew from %s to %s.", latency, w.Cause, report.Duration(w.A.NS), report.Duration(w.B.NS))
-		}
-	case len(unclear) > 0:
+		c.Sentence = fmt.Sprintf("%s: %s.", latency, worse[0].sentence())
+	case matters >= 0:
 		c.Verdict = VerdictUnclear
-		c.Sentence = fmt.Sprintf("%s: whether %s is in both is not known: %s.", latency, unclear[0].Cause, unclear[0].Why)
+		x := open[matters]
+		c.Sentence = fmt.Sprintf("%s: whether %s is in both is not known: %s.", latency, x.Cause, x.Why)
+		if x.A != nil && x.B != nil {
+			c.Sentence = fmt.Sprintf("%s: whether %s is the same in both is not known: %s.", latency, x.Cause, x.Why)
+		}
+		if len(better) > 0 {
+			c.Sentence = fmt.Sprintf("%s: %s, but whether %s is in both is not known: %s.", latency, better[0].sentence(), x.Cause, x.Why)
+		}
 	case len(better) > 0:
 		c.Verdict = VerdictBetter
-		w := better[0]
-		if w.Became == Went {
-			c.Sentence = fmt.Sprintf("%s: %s went; in A it took %s.", latency, w.Cause, report.Duration(w.A.NS))
-		} else {
-			c.Sentence = fmt.Sprintf("%s: %s shrank from %s to %s.", latency, w.Cause, report.Duration(w.A.NS), report.Duration(w.B.NS))
+		c.Sentence = fmt.Sprintf("%s: %s.", latency, better[0].sentence())
+		if len(open) > 0 {
+			x := open[0]
+			c.Sentence = fmt.Sprintf("%s: %s; whether A had %s, too, which takes %s in B, is not known.", latency, better[0].sentence(), x.Cause, report.Duration(x.B.NS))
 		}
 	case c.A.Verdict == report.VerdictInconclusive || c.B.Verdict == report.VerdictInconclusive:
 		c.Verdict = VerdictUnclear
@@ -293,6 +319,48 @@ func (c *Comparison) judge() {
 	slices.SortStableFunc(c.Causes, func(x, y Change) int {
 		return cmp.Compare(slices.Index(rank, x.Became), slices.Index(rank, y.Became))
 	})
+}
+
+// lessThan tells whether what B has of a cause, and A perhaps has not, is less than a cause
+// went or shrank by, in the same contrast: then it takes nothing from that B is better.
+func (c *Change) lessThan(better []*Change) bool {
+	return c.A == nil && slices.ContainsFunc(better, func(x *Change) bool {
+		by := x.A.NS
+		if x.B != nil {
+			by -= x.B.NS
+		}
+		return x.Contrast == c.Contrast && x.A.Whole == c.B.Whole && c.B.NS < by
+	})
+}
+
+// sentence says what became of a cause that appeared, grew, shrank or went.
+func (c *Change) sentence() string {
+	place := ""
+	if c.A != nil && c.B != nil && c.Why != "" {
+		place = ", " + c.Why
+	}
+	switch c.Became {
+	case Appeared:
+		return fmt.Sprintf("%s appeared in B and takes %s%s", c.Cause, report.Duration(c.B.NS), c.B.of())
+	case More:
+		return fmt.Sprintf("%s grew from %s to %s%s", c.Cause, report.Duration(c.A.NS), report.Duration(c.B.NS), place)
+	case Went:
+		return fmt.Sprintf("%s went, which took %s in A", c.Cause, report.Duration(c.A.NS))
+	}
+	return fmt.Sprintf("%s shrank from %s to %s%s", c.Cause, report.Duration(c.A.NS), report.Duration(c.B.NS), place)
+}
+
+// of says of what a part is.
+func (p *Part) of() string {
+	switch {
+	case p.Contrast == cause.LevelContrast:
+		return " of every request"
+	case p.Contrast != cause.TailContrast:
+		return " before requests are seen"
+	case p.Whole:
+		return " of slow requests"
+	}
+	return " of what slow requests take longer"
 }
 
 // rateDiffers tells whether two counts over two times differ by more than chance and a

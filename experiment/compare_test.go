@@ -18,8 +18,8 @@ const ms = int64(1e6)
 
 func ratio(v float64) *float64 { return &v }
 
-// named is a finding with an interval of a tenth to both sides.
-func named(id string, ns, excess int64) cause.Finding {
+// found is a finding with an interval of a tenth to both sides.
+func found(id string, ns, excess int64) cause.Finding {
 	share := float64(ns) / float64(excess)
 	return cause.Finding{
 		Cause: id, Contrast: cause.TailContrast, ExcessNS: ns, Share: share, ShareLow: ratio(share * 0.9), ShareHigh: ratio(share * 1.1),
@@ -36,9 +36,46 @@ func incident(verdict string, excess int64, findings ...cause.Finding) Incident 
 	return Incident{Name: "x.whylate", Manifest: &evidence.Manifest{}, Diagnosis: d}
 }
 
+// Who has mended the largest cause sees the next one, which was there before.
+func TestACauseBehindALargerOneDidNotAppear(t *testing.T) {
+	a := incident(report.VerdictCause, 200*ms, found("slow-dependency", 196*ms, 200*ms))
+	a.Diagnosis.RuledOut = []cause.RuledOut{{Cause: "lock-held-across-wait", Absent: true, ByShare: true, Number: 0.02}}
+	b := incident(report.VerdictCause, 40*ms, found("lock-held-across-wait", 38*ms, 40*ms))
+	c := Compare(a, b)
+	if c.Verdict != VerdictBetter || !strings.Contains(c.Sentence, "slow-dependency went") {
+		t.Errorf("%s: %s", c.Verdict, c.Sentence)
+	}
+	for _, x := range c.Causes {
+		if x.Cause == "lock-held-across-wait" && (x.Became != Unclear || x.HiddenBehind != "slow-dependency") {
+			t.Errorf("%+v", x)
+		}
+	}
+	if c := Compare(b, a); c.Verdict != VerdictWorse || strings.Contains(c.Sentence, "went") {
+		t.Errorf("the other way round: %s: %s", c.Verdict, c.Sentence)
+	}
+}
+
+// Of two causes one appeared and another one went: the sentence has both, and latency decides.
+func TestOneCauseWentAndAnotherAppeared(t *testing.T) {
+	evidenceSaysNo := func(in Incident, id string) Incident {
+		in.Diagnosis.RuledOut = []cause.RuledOut{{Cause: id, Because: "its evidence says no"}}
+		return in
+	}
+	a := evidenceSaysNo(incident(report.VerdictCause, 40*ms, found("lock-held-across-wait", 38*ms, 40*ms)), "gc-pause")
+	b := evidenceSaysNo(incident(report.VerdictCause, 30*ms, found("gc-pause", 28*ms, 30*ms)), "lock-held-across-wait")
+	for _, c := range []*Comparison{Compare(a, b), Compare(b, a)} {
+		if c.Verdict != VerdictMixed || !strings.Contains(c.Sentence, "gc-pause") || !strings.Contains(c.Sentence, "lock-held-across-wait") {
+			t.Errorf("%s: %s", c.Verdict, c.Sentence)
+		}
+	}
+	if Compare(a, b).Later() || !Compare(b, a).Later() {
+		t.Error("which of them is later is not what their p99 say")
+	}
+}
+
 func TestWhatBecameOfACause(t *testing.T) {
 	healthy := incident(report.VerdictHealthy, ms)
-	lock := incident(report.VerdictCause, 40*ms, named("lock-held-across-wait", 38*ms, 40*ms))
+	lock := incident(report.VerdictCause, 40*ms, found("lock-held-across-wait", 38*ms, 40*ms))
 	with := func(in Incident, do func(*report.Diagnosis)) Incident {
 		d := *in.Diagnosis
 		do(&d)
@@ -53,10 +90,10 @@ func TestWhatBecameOfACause(t *testing.T) {
 		"it appeared, and all of A's excess is less": {healthy, lock, Appeared, VerdictWorse, "only 1.00 ms"},
 		"it went":                            {lock, healthy, Went, VerdictBetter, ""},
 		"nothing changed":                    {lock, lock, Same, VerdictSame, ""},
-		"a little more is chance":            {lock, incident(report.VerdictCause, 50*ms, named("lock-held-across-wait", 48*ms, 50*ms)), Same, VerdictSame, ""},
-		"it grew":                            {lock, incident(report.VerdictCause, 90*ms, named("lock-held-across-wait", 88*ms, 90*ms)), More, VerdictWorse, ""},
-		"it shrank":                          {incident(report.VerdictCause, 90*ms, named("lock-held-across-wait", 88*ms, 90*ms)), lock, Less, VerdictBetter, ""},
-		"a larger part of less is no growth": {incident(report.VerdictCause, 400*ms, named("lock-held-across-wait", 80*ms, 400*ms)), lock, Less, VerdictBetter, ""},
+		"a little more is chance":            {lock, incident(report.VerdictCause, 50*ms, found("lock-held-across-wait", 48*ms, 50*ms)), Same, VerdictSame, ""},
+		"it grew":                            {lock, incident(report.VerdictCause, 90*ms, found("lock-held-across-wait", 88*ms, 90*ms)), More, VerdictWorse, ""},
+		"it shrank":                          {incident(report.VerdictCause, 90*ms, found("lock-held-across-wait", 88*ms, 90*ms)), lock, Less, VerdictBetter, ""},
+		"a larger part of less is no growth": {incident(report.VerdictCause, 400*ms, found("lock-held-across-wait", 80*ms, 400*ms)), lock, Less, VerdictBetter, ""},
 		"without an interval a part is what it is": {lock, with(lock, func(d *report.Diagnosis) {
 			d.Findings = []cause.Finding{{Cause: "lock-held-across-wait", Contrast: cause.TailContrast, ExcessNS: 39 * ms, Share: 0.97}}
 		}), Same, VerdictSame, ""},
@@ -151,7 +188,7 @@ host evidence: recorded, not recorded
 // What comes from files is shown, and does nothing.
 func TestHostileComparisons(t *testing.T) {
 	const evil = "\x1b[2J\u202e\nnew line"
-	a, b := incident(report.VerdictHealthy, ms), incident(report.VerdictCause, 40*ms, named(evil, 38*ms, 40*ms))
+	a, b := incident(report.VerdictHealthy, ms), incident(report.VerdictCause, 40*ms, found(evil, 38*ms, 40*ms))
 	b.Name, b.Diagnosis.Sentence, b.Diagnosis.Reason = evil, evil, evil
 	a.Manifest = &evidence.Manifest{Target: evidence.Target{Go: "go1.26"}}
 	b.Manifest = &evidence.Manifest{Target: evidence.Target{Go: evil}}

@@ -3,11 +3,13 @@ package experiment
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
 
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/report/redact"
 )
 
 // Difference is something that the incidents do not have in common.
@@ -24,11 +26,35 @@ const (
 	maxEndpoints = 12
 )
 
+// redacted tells whether names are hashes.
+func redacted(m *evidence.Manifest) bool { return slices.Contains(m.Notes, redact.Note) }
+
+// sameNames tells whether the names of two incidents can be compared: both are as they are, or
+// hashed with one key, which shows in the program's name or its main module's being the same.
+func sameNames(a, b *evidence.Manifest) bool {
+	if redacted(a) && redacted(b) {
+		x, y := &a.Target, &b.Target
+		return x.Program != "" && x.Program == y.Program || x.Main != "" && x.Main == y.Main
+	}
+	return redacted(a) == redacted(b)
+}
+
+// calledNames says what the names of an incident are.
+func calledNames(m *evidence.Manifest) string {
+	if redacted(m) {
+		return "hashes, cannot be compared"
+	}
+	return "as they are"
+}
+
 // differences are those of two incidents, what most often changes lateness first: what the
 // process may use, how it is set, what it was built of, what it had to do, where it runs, and
 // what was recorded.
 func differences(a, b *Incident) []Difference {
-	list := differing{Difference: []Difference{}}
+	list := differing{Difference: []Difference{}, hashed: !sameNames(a.Manifest, b.Manifest)}
+	if list.hashed {
+		list.Difference = append(list.Difference, Difference{"names", calledNames(a.Manifest), calledNames(b.Manifest)})
+	}
 	x, y := &a.Manifest.Target, &b.Manifest.Target
 	h, k := &a.Manifest.Host, &b.Manifest.Host
 	number := func(n int) string {
@@ -44,29 +70,54 @@ func differences(a, b *Incident) []Difference {
 	list.add("GOMAXPROCS", number(a.Diagnosis.Target.GOMAXPROCS), number(b.Diagnosis.Target.GOMAXPROCS))
 	if x.Program != "" && y.Program != "" { // what a local process was started with is known
 		for _, name := range []string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG"} {
-			list.add(name+" in the environment", orNone(x.Env[name]), orNone(y.Env[name]))
+			add := list.add
+			if name == "GODEBUG" {
+				add = list.named // whose settings need not be Go's
+			}
+			add(name+" in the environment", orNone(x.Env[name]), orNone(y.Env[name]))
 		}
 	}
-	list.add("Go", x.Go, y.Go)
+	list.versioned("Go", x.Go, y.Go)
 	if x.ModulesFrom == "build info" && y.ModulesFrom == "build info" {
-		list.add("default GODEBUG", orNone(x.DefaultGODEBUG), orNone(y.DefaultGODEBUG))
+		list.named("default GODEBUG", orNone(x.DefaultGODEBUG), orNone(y.DefaultGODEBUG))
 	}
-	list.add("program", x.Program, y.Program)
-	list.add("main module", x.Main, y.Main)
-	list.add("version", x.MainVersion, y.MainVersion)
+	list.named("program", x.Program, y.Program)
+	list.named("main module", x.Main, y.Main)
+	list.named("version", x.MainVersion, y.MainVersion)
 	list.settings(x.Settings, y.Settings)
 	list.modules(x, y)
 	list.load(a, b)
 	list.endpoints(a, b)
 	list.add("clocksource", h.Clocksource, k.Clocksource)
-	list.add("kernel", h.Kernel, k.Kernel)
+	list.versioned("kernel", h.Kernel, k.Kernel)
 	list.add("platform", strings.Trim(h.OS+"/"+h.Arch, "/"), strings.Trim(k.OS+"/"+k.Arch, "/"))
 	list.recorded(a.Manifest, b.Manifest)
 	list.add("whylate", a.Manifest.Tool, b.Manifest.Tool)
 	return list.Difference
 }
 
-type differing struct{ Difference []Difference }
+// differing collects differences; hashed: names cannot be compared.
+type differing struct {
+	Difference []Difference
+	hashed     bool
+}
+
+// named adds what differs and may hold a name: nothing if names cannot be compared.
+func (l *differing) named(what, a, b string) {
+	if !l.hashed {
+		l.add(what, a, b)
+	}
+}
+
+// versioned adds versions that differ, of which only the numbers are no names.
+func (l *differing) versioned(what, a, b string) {
+	if l.hashed {
+		a, b = numbers.FindString(a), numbers.FindString(b)
+	}
+	l.add(what, a, b)
+}
+
+var numbers = regexp.MustCompile(`^(go)?[0-9]+(\.[0-9]+)*`)
 
 // add adds what differs; "" is what is not known.
 func (l *differing) add(what, a, b string) {
@@ -106,6 +157,9 @@ func (l *differing) settings(a, b map[string]string) {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
 	for _, key := range slices.Sorted(maps.Keys(both)) {
+		if l.hashed && !inBoth(a, b, key) {
+			continue
+		}
 		l.add("build setting "+key, orNone(a[key]), orNone(b[key]))
 	}
 }
@@ -131,7 +185,7 @@ func (l *differing) modules(a, b *evidence.Target) {
 	maps.Copy(both, y)
 	n := 0
 	for _, path := range slices.Sorted(maps.Keys(both)) {
-		if x[path] == y[path] {
+		if x[path] == y[path] || l.hashed && !inBoth(x, y, path) {
 			continue
 		}
 		if n++; n <= maxModules {
@@ -141,6 +195,12 @@ func (l *differing) modules(a, b *evidence.Target) {
 	if n > maxModules {
 		l.Difference = append(l.Difference, Difference{"more modules", "", fmt.Sprintf("%d more differ", n-maxModules)})
 	}
+}
+
+func inBoth(a, b map[string]string, key string) bool {
+	_, in := a[key]
+	_, too := b[key]
+	return in && too
 }
 
 // load is what the service had to do.
@@ -157,7 +217,7 @@ func (l *differing) load(a, b *Incident) {
 func (l *differing) endpoints(a, b *Incident) {
 	x, n := endpoints(a)
 	y, m := endpoints(b)
-	if n.all == 0 || m.all == 0 {
+	if l.hashed || n.all == 0 || m.all == 0 {
 		return
 	}
 	both := maps.Clone(x)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/report"
 )
 
@@ -55,8 +56,12 @@ func (c *Comparison) Text(w io.Writer) error {
 		p.table("Causes, with their part of what slow requests take longer", [][]string{{"", "cause", "A", "B", ""}}, func(add func(...string)) {
 			for _, x := range c.Causes {
 				name := report.Quote(x.Cause)
-				if x.A != nil && x.A.Contrast != "tail" || x.B != nil && x.B.Contrast != "tail" {
+				switch x.Contrast {
+				case cause.TailContrast:
+				case cause.LevelContrast:
 					name += " (of every request)"
+				default:
+					name += " (before requests are seen)"
 				}
 				add(x.Became, name, x.A.text(), x.B.text(), report.Quote(x.Why))
 			}
@@ -79,6 +84,9 @@ func (c *Comparison) Text(w io.Writer) error {
 func (p *Part) text() string {
 	if p == nil {
 		return "-"
+	}
+	if p.Whole {
+		return fmt.Sprintf("%s (%.0f %% of all)", report.Duration(p.NS), 100*p.Share)
 	}
 	return fmt.Sprintf("%s (%.0f %%)", report.Duration(p.NS), 100*p.Share)
 }

@@ -23,7 +23,8 @@ causes appeared in B, grew, shrank or went, by their part of what slow requests 
 longer, and what else differs: quota, CPUs, settings, Go, modules, the build, the load,
 its endpoints, clock and kernel, and what was recorded.
 
-Exit codes: 3 a cause appeared in B or grew, 0 none did, 4 that is not clear.`,
+Exit codes: 3 a cause appeared in B or grew, 0 none did, 4 that is not clear. If one did
+and another one went or shrank (mixed): 3 if B's p99 is higher by more than a tenth, else 0.`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if err := checkOutput(output, "text", "json"); err != nil {
@@ -53,10 +54,10 @@ Exit codes: 3 a cause appeared in B or grew, 0 none did, 4 that is not clear.`,
 			if err := write(cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			switch c.Verdict {
-			case experiment.VerdictWorse:
+			switch {
+			case c.Verdict == experiment.VerdictWorse, c.Verdict == experiment.VerdictMixed && c.Later():
 				return exitError(exitCause)
-			case experiment.VerdictUnclear:
+			case c.Verdict == experiment.VerdictUnclear:
 				return exitError(exitInconclusive)
 			}
 			return nil
