@@ -58,7 +58,7 @@ func start(t *testing.T, p *Pacer, fn func(ctx context.Context)) {
 // await waits for what the pacer's own goroutines do.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); {
+	for end := time.Now().Add(5 * time.Minute); !ok(); {
 		if time.Now().After(end) {
 			t.Fatal("it did not come to that: ", what)
 		}
