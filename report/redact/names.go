@@ -18,7 +18,7 @@ const (
 	hashLen = 9
 	// maxListed bounds the table of names in bytes. Beyond it names are hashed and not listed.
 	maxListed = 128 << 20
-	// perEntry is what a name costs in the two maps beside its bytes, measured with names of 5 bytes.
+	// perEntry is about what a name costs in the two maps beside its bytes.
 	perEntry = 200
 )
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime/trace"
 	"slices"
 	"strings"
@@ -380,6 +381,55 @@ func TestMembersThatCannotBeReadAreLeftOut(t *testing.T) {
 	_, _, err = redacted(t, write(t, map[string][]byte{evidence.MemberTrace: []byte("go 1.26 trace\x00\x00\x00zorblatt")}, evidence.Manifest{}), Options{})
 	if err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("a damaged trace: %v", err)
+	}
+}
+
+// A member whose sum is another one is such a member, too.
+func TestADamagedMemberIsLeftOut(t *testing.T) {
+	path := write(t, map[string][]byte{evidence.MemberTrace: zorblattTrace(t), evidence.MemberCPU: secretProfile(t)}, evidence.Manifest{})
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := false
+	for at := range b { // the sum stands 16 bytes into an entry of the directory, the name 46
+		if bytes.HasPrefix(b[at:], []byte("PK\x01\x02")) && bytes.HasPrefix(b[at+46:], []byte(evidence.MemberCPU)) {
+			b[at+16] ^= 1
+			changed = true
+		}
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil || !changed {
+		t.Fatalf("changed: %v, %v", changed, err)
+	}
+	r, out, err := redacted(t, path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, out); len(r.Dropped) != 1 || r.Dropped[0].What != evidence.MemberCPU || got[evidence.MemberCPU] != nil || got[evidence.MemberTrace] == nil {
+		t.Errorf("%+v, %d members", r.Dropped, len(got))
+	}
+}
+
+// A task is called like the address that the service listens on: the socket and the URL keep one.
+func TestATaskCalledLikeAnAddressDoesNotSpoilTheSockets(t *testing.T) {
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Fatal(err)
+	}
+	_, task := trace.NewTask(context.Background(), "10.20.30.40")
+	task.End()
+	trace.Stop()
+	after := host.After{Sockets: []host.Socket{{Local: "10.20.30.40:6060", Remote: "10.20.30.41:5432", State: "ESTABLISHED"}}}
+	_, out, err := redacted(t, write(t, map[string][]byte{
+		evidence.MemberTrace: b.Bytes(),
+		evidence.MemberHost:  jsonLines(t, map[string]any{"static": host.Static{Schema: host.Schema}}, map[string]any{"after": after}),
+	}, evidence.Manifest{Target: evidence.Target{Kind: "pprof", URL: "http://10.20.30.40:6060"}}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := contents(t, out)
+	if !regexp.MustCompile(`"local": *"2[45][0-9]\.`).Match(got[evidence.MemberHost]) || !regexp.MustCompile(`"url": *"http://2[45][0-9]\.`).Match(got[evidence.MemberManifest]) {
+		t.Errorf("%s%s", got[evidence.MemberManifest], got[evidence.MemberHost])
 	}
 }
 
