@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/whylate/whylate/sdk/clock"
 	"github.com/whylate/whylate/sdk/internal/delays"
 )
 
@@ -89,42 +88,45 @@ type Options struct {
 	// so long. Otherwise a callee that has become slower for good is never used again. 0 is
 	// 15 min; negative: never.
 	Forget time.Duration
-	// Failed tells whether an error counts as slow. nil: none does.
+	// Failed tells whether an error counts as slow. nil: none does but the panics of Do. An error that
+	// does not count, and came back fast, says nothing of how long a good call takes: it is not learnt
+	// from, and does not make a half-open breaker closed. Errors that are answers ("not found") belong to
+	// Do's values, or Permit.Done gets nil for them.
 	Failed func(error) bool
 	// BlameScheduler makes late calls count even when this program's own scheduler made its goroutines
 	// wait as long meanwhile. Otherwise judgement waits in such a time: the callee was not slow, Go did
 	// not run us.
 	BlameScheduler bool
-	// Now is the clock, for tests in virtual time. nil: the monotonic clock where Allow and Done measure a call,
-	// and clock.Coarse for all else.
+	// Now is the clock, for tests in virtual time. nil: the monotonic clock of package time, which is a
+	// bubble's own in testing/synctest.
 	Now func() time.Time
-	// OnChange is called after each change of state, by the goroutine whose call caused it.
+	// OnChange is called after each change of state, by the goroutine whose call caused it, without a
+	// lock: it may use the breaker. Two changes of two goroutines may be told at once and in either order;
+	// what the breaker is in now, State says.
 	OnChange func(Change)
 }
 
 // Breaker is a circuit breaker. All its methods may be called by any number of goroutines.
 type Breaker struct {
-	// What each call reads. The state is in the lowest two bits of phase; each change adds 4, so that
-	// a call which began before one does not count after it.
-	phase atomic.Uint32
-	slow  atomic.Int32  // bucket from which on a call is looked at immediately
-	mask  atomic.Uint32 // see sampling
-	end   atomic.Int64  // of the present window, on now
-	_     [104]byte
-
+	// What each call reads, and few write. The state is in the lowest two bits of phase; each change adds 4,
+	// so that a call which began before one does not count after it. Times are nanoseconds since epoch.
+	phase    atomic.Uint32
+	slow     atomic.Int32 // bucket from which on a call is slow by one of the tests of the tail
+	look     atomic.Int64 // a call that begins from then on is looked at
+	end      atomic.Int64 // of the present window
+	until    atomic.Int64 // when an open breaker becomes half-open
 	counters counters
-	flight   flight
+	epoch    time.Time
+	options  Options
+	_        [128]byte
 
-	options Options
-	epoch   time.Time
-	now     func() int64 // nanoseconds since epoch; coarse
+	flight flight
 
 	mu       sync.Mutex // guards what follows
 	judge    *judge
 	sched    *delays.Window // nil: BlameScheduler, or the runtime has none
 	window   window
 	last     int64 // when the last window ended
-	until    int64 // when an open breaker becomes half-open
 	doubled  uint  // times that OpenFor has been doubled
 	ill      int64 // when it opened for the first time of this run of opening, 0: not in one
 	closed   int64 // when it was closed last
@@ -149,16 +151,15 @@ func New(o Options) (*Breaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	epoch, coarse := time.Now(), clock.Coarse
+	epoch := time.Now()
 	if o.Now != nil {
-		epoch, coarse = o.Now(), o.Now
+		epoch = o.Now()
 	}
-	now := func() int64 { return int64(coarse().Sub(epoch)) }
-	b := &Breaker{options: o, epoch: epoch, now: now, judge: newJudge(o.Factor, o.Learn, o.Limit), probes: make([]probe, o.Probes)}
+	b := &Breaker{options: o, epoch: epoch, counters: newCounters(), judge: newJudge(o.Factor, o.Learn, o.Limit), probes: make([]probe, o.Probes)}
 	if !o.BlameScheduler {
 		b.sched = delays.New("/sched/latencies:seconds")
 	}
-	b.last = now()
+	b.last = int64(b.since())
 	b.end.Store(b.last + int64(interval))
 	b.publish()
 	return b, nil
@@ -194,8 +195,9 @@ func (o Options) filled() (Options, error) {
 	return o, nil
 }
 
-// Permit is the right to make one call. Whoever got it says when the call has ended, once: a second time counts as
-// another call (so no deferred Done beside an explicit one). A permit that was lost expires. The zero Permit does nothing.
+// Permit is the right to make one call. Whoever got it says when the call has ended, once: a closed breaker
+// takes a second time for another call. A half-open one does not, and a permit that was lost expires.
+// The zero Permit does nothing.
 type Permit struct {
 	// Three words: the compiler keeps no more of a struct in registers.
 	b     *Breaker
@@ -215,7 +217,8 @@ func newCall(phase uint32, slot int) call { return call(slot)<<32 | call(phase) 
 // Allow returns a permit for a call that begins now, or ErrOpen.
 func (b *Breaker) Allow() (Permit, error) { return b.allow(b.since()) }
 
-// AllowAt is Allow for callers that know the time already.
+// AllowAt is Allow for callers that know the time already. It has to be the present time: by it
+// an open breaker becomes half-open.
 func (b *Breaker) AllowAt(now time.Time) (Permit, error) { return b.allow(now.Sub(b.epoch)) }
 
 // since returns the time since epoch, as exactly as there is: one clock is read where time.Now
@@ -232,22 +235,18 @@ func (b *Breaker) allow(start time.Duration) (Permit, error) {
 	if State(phase&3) != Closed {
 		return b.allowProbe(start)
 	}
-	if hash(start)&b.mask.Load() == 0 {
+	if int64(start) >= b.look.Load() {
 		return Permit{b, start, newCall(phase, b.sample())}, nil
 	}
 	return Permit{b, start, call(phase)}, nil
 }
 
-// hash returns bits that differ between calls. Good random numbers cost as much as all
-// the rest of a guard.
-func hash(start time.Duration) uint32 { return uint32(uint64(start) * 0x9e3779b97f4a7c15 >> 32) }
-
-// sample notes a call in flight, and returns its slot.
+// sample notes a call in flight, and returns its slot. It looks whether the window is over, too: while
+// calls hang, none ends to do so.
 func (b *Breaker) sample() int {
-	now := b.now()
-	if now >= b.end.Load() {
-		b.tick(now)
-	}
+	now := int64(b.since())
+	b.look.Store(now + lookEvery)
+	b.tick(now)
 	return b.flight.enter(now)
 }
 
@@ -272,30 +271,19 @@ func (p Permit) DoneIn(took time.Duration, err error) {
 	if slot := p.call.slot(); slot != 0 {
 		b.flight.leave(slot)
 	}
-	b.count(p.start, bucket(int64(took)))
-}
-
-// count counts a call in a bucket. One that is slow, and some others, look whether the
-// window is over.
-func (b *Breaker) count(start time.Duration, i int) {
-	b.counters[shard()].n[i].Add(1)
-	if hash(^start)&b.mask.Load() == 0 || int32(i) >= b.slow.Load() {
-		b.tick(b.now())
-	}
+	b.counters.of().n[bucket(int64(took))].Add(1)
+	b.tick(int64(p.start + took))
 }
 
 // doneRarely is the part of DoneIn for calls that failed, were probes or began in another state.
 func (p Permit) doneRarely(took time.Duration, err error) {
 	b := p.b
 	i := bucket(int64(took))
-	if err != nil && b.failed(err) {
+	if err == errPanic || err != nil && b.options.Failed != nil && b.options.Failed(err) {
 		i = failed
 	}
-	// What failed early, or was given up by its caller, says nothing of how long a call takes; what did so late took so
-	// long at least.
-	early := err != nil && i != failed && int32(i) < b.slow.Load()
 	if State(p.call.phase()&3) == HalfOpen {
-		b.doneProbe(p, i, early || errors.Is(err, context.Canceled))
+		b.doneProbe(p, i, err)
 		return
 	}
 	if slot := p.call.slot(); slot != 0 {
@@ -304,15 +292,15 @@ func (p Permit) doneRarely(took time.Duration, err error) {
 	if b.phase.Load() != p.call.phase() {
 		return
 	}
-	if early {
-		return
+	switch n := b.counters.of(); {
+	case err == nil || int32(i) >= b.slow.Load():
+		n.n[i].Add(1)
+	case errors.Is(err, context.Canceled):
+		return // that it took so long at least is known, and no more
+	default:
+		n.errors.Add(1)
 	}
-	b.count(p.start, i)
-}
-
-// failed reports whether an error counts as a failure of the callee. A panic always does.
-func (b *Breaker) failed(err error) bool {
-	return err == errPanic || b.options.Failed != nil && b.options.Failed(err)
+	b.tick(int64(p.start + took))
 }
 
 // Do calls fn if b lets it, and returns ErrOpen otherwise. A panic of fn counts as a failure and goes on.
@@ -334,7 +322,7 @@ func Do[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, err
 // examples.
 func DoOr[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error), fallback func(context.Context, error) (T, error)) (T, error) {
 	v, err := Do(ctx, b, fn)
-	if err == nil || !errors.Is(err, ErrOpen) && !b.failed(err) {
+	if err == nil || !errors.Is(err, ErrOpen) && (b.options.Failed == nil || !b.options.Failed(err)) {
 		return v, err
 	}
 	return fallback(ctx, err)
@@ -343,12 +331,19 @@ func DoOr[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, e
 // errPanic is the error of a call that did not return.
 var errPanic = errors.New("breaker: the call did not return")
 
-// tick ends the window if its time is over, and judges it. One caller does; the others go on.
-func (b *Breaker) tick(now int64) {
-	if now < b.end.Load() || !b.mu.TryLock() {
+// tick ends the window if by a caller's time it is over.
+func (b *Breaker) tick(at int64) {
+	if at >= b.end.Load() {
+		b.endWindow()
+	}
+}
+
+// endWindow judges the window if its time is over. One caller does; the others go on.
+func (b *Breaker) endWindow() {
+	if !b.mu.TryLock() {
 		return
 	}
-	if now >= b.end.Load() {
+	if now := int64(b.since()); now >= b.end.Load() {
 		b.judgeWindow(now)
 	}
 	b.unlock()
@@ -374,15 +369,11 @@ func (b *Breaker) unscheduled(ns int64) float64 {
 }
 
 func (b *Breaker) judgeWindow(now int64) {
-	// A pause without calls is no window: it must not age what is usual.
-	took := min(time.Duration(now-b.last), 10*interval)
+	took := time.Duration(now - b.last)
 	b.last = now
 	b.end.Store(now + int64(interval))
 	b.counters.take(&b.window)
-	aged := 0
-	if age := b.judge.oldest(); age > 0 {
-		aged = b.flight.older(now, age)
-	}
+	b.window.aged, b.window.overdue = b.flight.older(now, b.judge.age, int64(b.options.Limit))
 	var ours func(int64) float64
 	if b.sched != nil {
 		b.sched.Read()
@@ -391,7 +382,7 @@ func (b *Breaker) judgeWindow(now int64) {
 	if State(b.phase.Load()&3) != Closed {
 		return
 	}
-	why, held := b.judge.observe(&b.window, took, aged, ours)
+	why, held := b.judge.observe(&b.window, took, ours)
 	if held {
 		b.held++
 	}
@@ -404,7 +395,7 @@ func (b *Breaker) judgeWindow(now int64) {
 	b.publish()
 }
 
-// publish makes known from which bucket on a call is looked at, and how many others are.
+// publish makes known from which bucket on a call is slow.
 func (b *Breaker) publish() {
 	slow := failed
 	for _, t := range [...]*test{&b.judge.tail, &b.judge.shoulder, &b.judge.limit} {
@@ -413,7 +404,6 @@ func (b *Breaker) publish() {
 		}
 	}
 	b.slow.Store(int32(slow))
-	b.mask.Store(sampling(b.judge.rate))
 }
 
 // to changes the state.
@@ -444,7 +434,7 @@ func (b *Breaker) open(now int64, why Reason) {
 		b.reason = why
 	}
 	b.judge.reset()
-	b.until = now + int64(b.options.OpenFor)<<b.doubled
+	b.until.Store(now + int64(b.options.OpenFor)<<b.doubled)
 	b.doubled = min(b.doubled+1, 4)
 	b.to(Open, why)
 }
@@ -469,7 +459,7 @@ func (b *Breaker) relearn() {
 }
 
 func (b *Breaker) close() {
-	b.closed = b.now()
+	b.closed = int64(b.since())
 	b.counters.take(&b.window) // what was counted before
 	b.flight.clear()
 	b.last = b.closed

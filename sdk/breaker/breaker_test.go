@@ -110,14 +110,14 @@ func TestABreakerOpensWhenTheTailGrowsAndClosesWhenItIsGone(t *testing.T) {
 func TestAnOpenBreakerThatFindsTheCalleeSlowWaitsLonger(t *testing.T) {
 	s := stage(t, Options{})
 	s.calls(lognormal, time.Minute)
-	s.calls(slower(lognormal, 1, 10), time.Minute)
+	s.calls(slower(lognormal, 0.2, 10), time.Minute)
 	s.want(Open)
 	s.at -= time.Millisecond // it opened by the last call, before the time went on
 	for wait := 2 * time.Second; wait < 40*time.Second; wait *= 2 {
-		if want := s.at + min(wait, 32*time.Second); want != time.Duration(s.until) {
-			t.Fatalf("it waits until %v, want %v", time.Duration(s.until), want)
+		if want := s.at + min(wait, 32*time.Second); want != time.Duration(s.until.Load()) {
+			t.Fatalf("it waits until %v, want %v", time.Duration(s.until.Load()), want)
 		}
-		s.at = time.Duration(s.until) - time.Millisecond
+		s.at = time.Duration(s.until.Load()) - time.Millisecond
 		if s.call(time.Second, nil) {
 			t.Fatalf("it let a call through before %v", wait)
 		}
@@ -209,7 +209,7 @@ func TestAFaultDoesNotBecomeTheNormWhileItIsFound(t *testing.T) {
 	}
 	w.count[bucket(50e6)] += 3
 	w.n = 103
-	if why, _ := j.observe(&w, interval, 0, nil); why != None || j.suspicion() == 0 {
+	if why, _ := j.observe(&w, interval, nil); why != None || j.suspicion() == 0 {
 		t.Fatalf("opened by %v, suspicion %v", why, j.suspicion())
 	}
 	if j.base.n != before || j.base.quantile(0.99) != p99 {
@@ -222,34 +222,49 @@ func TestAFaultDoesNotBecomeTheNormWhileItIsFound(t *testing.T) {
 }
 
 func TestALostPermitExpires(t *testing.T) {
-	s := stage(t, Options{Probes: 2, ProbeFor: 3 * time.Second})
-	s.calls(lognormal, time.Minute)
-	s.calls(slower(lognormal, 1, 10), time.Minute)
-	s.want(Open)
-	s.at += 2 * time.Second
-	for i := 0; i < 2; i++ {
-		if _, err := s.AllowAt(s.now()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.AllowAt(s.now()); err != ErrOpen {
-		t.Errorf("a third one: %v", err)
-	}
-	s.at += 3*time.Second - 1
-	if s.call(0, nil) {
-		t.Error("it expired too early")
-	}
-	s.at++
-	if s.call(0, nil) {
-		t.Error("a lost permit is no proof that the callee is well")
-	}
-	s.want(Open)
-	s.at += 4 * time.Second
-	s.call(time.Millisecond, nil)
-	s.call(time.Millisecond, nil)
-	s.want(Closed)
-	if got := metricsOf(s.Breaker)["breaker_probes_lost_total"]; got != 1 {
-		t.Errorf("%v probes were lost", got)
+	for _, c := range []struct {
+		name string
+		slow float64 // part of the calls
+		why  Reason
+		lost float64 // until it opens again
+	}{
+		{"one ends it when some calls were slow", 0.2, Tail, 1},
+		{"more than half end it when all were", 1, Median, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Options{Probes: 2, ProbeFor: 3 * time.Second})
+			s.calls(lognormal, time.Minute)
+			s.calls(slower(lognormal, c.slow, 10), time.Minute)
+			s.want(Open)
+			if s.changes[0].Reason != c.why {
+				t.Fatalf("%+v", s.changes)
+			}
+			s.at += 2 * time.Second
+			for i := 0; i < 2; i++ {
+				if _, err := s.AllowAt(s.now()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := s.AllowAt(s.now()); err != ErrOpen {
+				t.Errorf("a third one: %v", err)
+			}
+			s.at += 3*time.Second - 1
+			if s.call(0, nil) {
+				t.Error("it expired too early")
+			}
+			s.at++
+			if s.call(0, nil) {
+				t.Error("a lost permit is no proof that the callee is well")
+			}
+			s.want(Open)
+			s.at += 4 * time.Second
+			s.call(time.Millisecond, nil)
+			s.call(time.Millisecond, nil)
+			s.want(Closed)
+			if got := metricsOf(s.Breaker)["breaker_probes_lost_total"]; got != c.lost {
+				t.Errorf("%v probes were lost", got)
+			}
+		})
 	}
 }
 
@@ -274,6 +289,125 @@ func TestACallThatHangsIsSeenBeforeItEnds(t *testing.T) {
 	s.want(Closed)
 	s.calls(lognormal, 10*time.Minute)
 	s.want(Closed)
+}
+
+// hang makes calls of which none ends until the breaker opens, and returns how long that took.
+func (s *scene) hang(every, most time.Duration) time.Duration {
+	from := s.at
+	for s.State() == Closed && s.at-from < most {
+		s.AllowAt(s.now())
+		s.at += every
+	}
+	return s.at - from
+}
+
+// Where calls hang their callers make fewer of them.
+func TestHangingCallsAreSeenAtEachRate(t *testing.T) {
+	for _, rate := range []time.Duration{1000, 20_000, 100_000} {
+		s := stage(t, Options{})
+		for s.at < 20*time.Second {
+			p, _ := s.AllowAt(s.now())
+			p.DoneIn(time.Duration(lognormal(s.r)*1e6), nil)
+			s.at += time.Second / rate
+		}
+		if took := s.hang(50*time.Millisecond, time.Minute); took > time.Second {
+			t.Errorf("%d calls/s, then 20 that hang: found after %v", rate, took)
+		}
+	}
+}
+
+func TestACalleeThatHangsFromTheStartIsFoundByTheLimit(t *testing.T) {
+	for _, limit := range []time.Duration{100 * time.Millisecond, 2 * time.Second} {
+		s := stage(t, Options{Limit: limit})
+		if took := s.hang(10*time.Millisecond, time.Minute); took < limit || took > limit+500*time.Millisecond {
+			t.Errorf("limit %v: found after %v", limit, took)
+		}
+		s.want(Open)
+		if s.changes[0].Reason != Limit {
+			t.Errorf("%+v", s.changes)
+		}
+	}
+}
+
+func TestACallInFlightIsPastTheLimitWhenItIsSoOld(t *testing.T) {
+	s := stage(t, Options{Limit: time.Minute})
+	s.calls(lognormal, time.Minute)
+	for i := 0; i < 100; i++ {
+		p, _ := s.AllowAt(s.now())
+		s.at += 100 * time.Millisecond // past judge.age
+		s.endWindow()
+		p.DoneIn(time.Millisecond, nil) // the test is of the limit alone
+		if sum := s.judge.limit.sum; sum > 0 {
+			t.Fatalf("call %d, a hundred milliseconds old, counts as past the limit of a minute: %v", i, sum)
+		}
+		s.judge.reset()
+	}
+}
+
+func TestANightWithoutCallsIsNoReasonToForget(t *testing.T) {
+	s := stage(t, Options{})
+	s.calls(lognormal, 10*time.Minute)
+	before := s.judge.base.n
+	s.at += 8 * time.Hour
+	s.calls(lognormal, time.Second)
+	if after := s.judge.base.n; after < 0.9*before {
+		t.Errorf("of %.0f calls %.0f are left", before, after)
+	}
+	// Neither are hours in which none came back well.
+	s.outage(time.Hour)
+	s.calls(lognormal, time.Second)
+	if after := s.judge.base.n; after < 0.9*before {
+		t.Errorf("of %.0f calls %.0f are left after the outage", before, after)
+	}
+	s.want(Closed)
+}
+
+func TestAnOpenBreakerRejectsWithoutALock(t *testing.T) {
+	s := stage(t, Options{})
+	s.calls(lognormal, time.Minute)
+	s.calls(slower(lognormal, 0.2, 10), time.Minute)
+	s.want(Open)
+	s.mu.Lock() // Allow would wait for ever
+	_, err := s.Allow()
+	s.mu.Unlock()
+	if m := metricsOf(s.Breaker); err != ErrOpen || m["breaker_rejected_total"] != 1 {
+		t.Errorf("%v, %v rejected", err, m["breaker_rejected_total"])
+	}
+}
+
+// As the doc says: what a permit that is given back twice does.
+func TestASecondDoneOfAClosedBreakerIsAnotherCall(t *testing.T) {
+	s := stage(t, Options{Limit: 100 * time.Millisecond})
+	p, _ := s.AllowAt(s.now())
+	for i := 0; i < 3; i++ {
+		p.DoneIn(time.Millisecond, nil)
+	}
+	s.at += interval
+	s.endWindow()
+	if n := s.judge.base.n; n != 3 {
+		t.Errorf("three times are %v calls", n)
+	}
+}
+
+func TestAChangeMayBeToldToSomebodyWhoUsesTheBreaker(t *testing.T) {
+	var b *Breaker
+	told := Closed
+	at := time.Now()
+	b, err := New(Options{Now: func() time.Time { return at }, BlameScheduler: true, OnChange: func(c Change) {
+		told = b.State()
+		metricsOf(b)
+		b.Allow()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{T: t, Breaker: b}
+	b.mu.Lock()
+	b.open(0, Tail)
+	b.unlock()
+	if s.want(Open); told != Open {
+		t.Errorf("told of %v", told)
+	}
 }
 
 func TestACallThatBeganBeforeAChangeDoesNotCountAfterIt(t *testing.T) {
@@ -337,6 +471,63 @@ func TestErrorsCountIfTheyAreSaidTo(t *testing.T) {
 	}
 }
 
+// outage makes calls that are refused at once, 1,000 a second.
+func (s *scene) outage(for_ time.Duration) {
+	for end := s.at + for_; s.at < end; s.at += time.Millisecond {
+		if p, err := s.AllowAt(s.now()); err == nil {
+			p.DoneIn(100*time.Microsecond, errRefused)
+		}
+	}
+}
+
+var errRefused = errors.New("connection refused")
+
+func TestErrorsThatComeBackFastTeachNothing(t *testing.T) {
+	for _, well := range []time.Duration{0, 10 * time.Minute, time.Hour} {
+		s := stage(t, Options{})
+		s.calls(lognormal, well)
+		s.outage(12 * time.Minute)
+		s.calls(lognormal, 10*time.Minute)
+		if s.State() != Closed || len(s.changes) > 0 {
+			t.Errorf("%v of calls, an outage, and a callee that is well again: %+v", well, s.changes)
+		}
+	}
+}
+
+// Nine in ten of the answers are errors, as slow as others, from now on: only the slow ones would be left to judge by.
+func TestErrorsThatDoNotCountAreNoSlowCalls(t *testing.T) {
+	s := stage(t, Options{})
+	s.calls(lognormal, 10*time.Minute)
+	for end := s.at + 10*time.Minute; s.at < end && s.State() == Closed; s.at += time.Millisecond {
+		var err error
+		if s.r.Float64() < 0.9 {
+			err = errRefused
+		}
+		p, _ := s.AllowAt(s.now())
+		p.DoneIn(time.Duration(lognormal(s.r)*1e6), err)
+	}
+	s.want(Closed)
+}
+
+func TestAnErrorThatDoesNotCountIsNoGoodProbe(t *testing.T) {
+	s := stage(t, Options{})
+	s.calls(lognormal, time.Minute)
+	s.calls(slower(lognormal, 0.2, 10), time.Minute)
+	s.at += 2 * time.Second
+	for i := 0; i < 100; i++ {
+		if !s.call(time.Microsecond, errRefused) {
+			t.Fatalf("no permit after %d were refused", i)
+		}
+	}
+	s.want(HalfOpen)
+	for i := 0; i < 4; i++ {
+		s.call(time.Millisecond, nil)
+	}
+	s.want(HalfOpen)
+	s.call(time.Second, errRefused)
+	s.want(Open)
+}
+
 // Half of the calls are late because this program did not run.
 func TestJudgementWaitsWhileGoDoesNotRunUs(t *testing.T) {
 	j := newJudge(1.8, 500, 0)
@@ -349,21 +540,21 @@ func TestJudgementWaitsWhileGoDoesNotRunUs(t *testing.T) {
 		}
 		return w
 	}
-	asked, usual := int64(0), j.base.quantile(0.99)
+	asked, before := int64(0), j.base
 	for i := 0; i < 100; i++ {
-		why, held := j.observe(late(), interval, 0, func(ns int64) float64 { asked = ns; return 0.6 })
+		why, held := j.observe(late(), interval, func(ns int64) float64 { asked = ns; return 0.6 })
 		if why != None || !held {
 			t.Fatalf("window %d: %v, held %v", i, why, held)
 		}
 	}
-	run(j, r, lognormal, time.Minute)
-	if now := j.base.quantile(0.99); now > 2*usual {
-		t.Errorf("what was not the callee's was learnt: its p99 was %v, is %v", time.Duration(usual), time.Duration(now))
-	}
 	if asked <= 0 || asked > edge(j.tail.from) {
 		t.Errorf("it asked for waits of %v", time.Duration(asked))
 	}
-	if why, held := j.observe(late(), interval, 0, func(int64) float64 { return 0.01 }); why == None || held {
+	run(j, r, lognormal, 10*time.Second)
+	if got, want := j.base.quantile(0.99), before.quantile(0.99); float64(got) > 1.1*float64(want) {
+		t.Errorf("it learnt from them: p99 %v, was %v", time.Duration(got), time.Duration(want))
+	}
+	if why, held := j.observe(late(), interval, func(int64) float64 { return 0.01 }); why == None || held {
 		t.Errorf("with a scheduler that did run us: %v, held %v", why, held)
 	}
 }
@@ -382,6 +573,25 @@ func TestAPanicIsAnEndAndGoesOn(t *testing.T) {
 		Do(context.Background(), s.Breaker, func(context.Context) (int, error) { panic("no") })
 	}()
 	s.want(Open) // the permit came back, and the callee is not well
+}
+
+func TestAPanicIsAFailureWhateverFailedSays(t *testing.T) {
+	for _, is := range []func(error) bool{nil, func(error) bool { return false }} {
+		s := stage(t, Options{Failed: is})
+		s.calls(lognormal, time.Minute)
+		s.calls(slower(lognormal, 0.2, 10), time.Minute)
+		s.at += 2 * time.Second
+		for i := 0; i < 5; i++ {
+			func() {
+				defer func() { recover() }()
+				Do(context.Background(), s.Breaker, func(context.Context) (int, error) { panic("no") })
+			}()
+		}
+		s.want(Open)
+		if last := s.changes[len(s.changes)-1]; last.Reason != Probe {
+			t.Errorf("%+v", s.changes)
+		}
+	}
 }
 
 func TestDoGivesWhatTheCallGives(t *testing.T) {
@@ -445,7 +655,7 @@ func TestMetricsTellWhatWasDone(t *testing.T) {
 func TestOneProbeThatIsGivenUpDoesNotTakeAnothersPlace(t *testing.T) {
 	s := stage(t, Options{Probes: 2})
 	s.calls(lognormal, time.Minute)
-	s.calls(slower(lognormal, 1, 10), time.Minute)
+	s.calls(slower(lognormal, 0.2, 10), time.Minute)
 	s.at += 2 * time.Second
 	first, _ := s.AllowAt(s.now())
 	second, err := s.AllowAt(s.now())
@@ -577,60 +787,5 @@ func TestAGuardDoesNotAllocate(t *testing.T) {
 		p.Done(nil)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
-	}
-}
-
-// outage makes calls that fail at once, 1,000 a second.
-func (s *scene) outage(for_ time.Duration) {
-	for end := s.at + for_; s.at < end; s.at += time.Millisecond {
-		if p, err := s.AllowAt(s.now()); err == nil {
-			p.DoneIn(time.Microsecond, errors.New("refused"))
-		}
-	}
-}
-
-func TestErrorsThatComeAtOnceTeachNothing(t *testing.T) {
-	for _, well := range []time.Duration{0, 10 * time.Minute} {
-		s := stage(t, Options{})
-		s.calls(lognormal, well)
-		s.outage(12 * time.Minute)
-		if s.calls(lognormal, 10*time.Minute); s.State() != Closed {
-			t.Errorf("after %v of calls and an outage a healthy callee is not let through: %v", well, s.changes)
-		}
-	}
-}
-
-func TestAPanicIsAFailureWhateverFailedSays(t *testing.T) {
-	s := stage(t, Options{Probes: 1})
-	s.calls(lognormal, time.Minute)
-	s.calls(slower(lognormal, 1, 10), time.Minute)
-	s.at += 2 * time.Second
-	func() {
-		defer func() { recover() }()
-		Do(context.Background(), s.Breaker, func(context.Context) (int, error) { panic("no") })
-	}()
-	if s.State() != Open {
-		t.Error("a probe that panicked closed it")
-	}
-}
-
-func TestACalleeThatHangsFromTheStartIsFound(t *testing.T) {
-	s := stage(t, Options{Limit: 100 * time.Millisecond})
-	for end := time.Minute; s.at < end && s.State() == Closed; s.at += time.Millisecond {
-		s.AllowAt(s.now()) // it does not end
-	}
-	if s.State() != Open || s.at > 10*time.Second {
-		t.Errorf("%v after %v", s.State(), s.at)
-	}
-}
-
-func TestAPauseIsNotAged(t *testing.T) {
-	s := stage(t, Options{})
-	s.calls(lognormal, 10*time.Minute)
-	before := s.judge.base.n
-	s.at += 8 * time.Hour
-	s.calls(lognormal, time.Second)
-	if after := s.judge.base.n; after < before/2 {
-		t.Errorf("of %v calls that were learnt %v are left", before, after)
 	}
 }

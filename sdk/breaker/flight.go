@@ -1,19 +1,14 @@
 package breaker
 
 import (
-	"math/bits"
 	"sync/atomic"
+	"time"
 )
 
-// samples is how many calls per second are looked at when they begin or end: of whether they are in
-// flight, and whether the window is over. They are so many observations as all; to look at each
-// call would cost more than all else.
-const samples = 128
-
-// sampling returns the bits of a hash that are all 0 for about that many calls.
-func sampling(rate float64) uint32 {
-	return 1<<min(max(0, bits.Len(uint(rate/samples))-1), 16) - 1
-}
+// lookEvery is how many nanoseconds after one call the next is looked at when it begins. To look at
+// each would cost more than all else, and 128 a second are observations enough. By time rather than one
+// in so many: then all are looked at when few are made, which is what hanging calls lead to.
+const lookEvery = int64(time.Second / 128)
 
 // slots is how many calls in flight are known at a time, and recounts how often one counts
 // as slow while it does not end.
@@ -24,7 +19,8 @@ const slots, recounts = 256, 3
 type flight struct {
 	next    atomic.Uint32
 	start   [slots]atomic.Int64 // when the call in a slot began, plus 1; 0: none
-	counted [slots]uint8
+	aged    [slots]uint8        // times that it was counted as too old for the tail, and
+	overdue [slots]uint8        // for the limit
 }
 
 // enter notes a call that began now, and returns its slot plus 1, 0 if the slot was taken.
@@ -42,29 +38,42 @@ func (f *flight) leave(slot int) { f.start[slot-1].Store(0) }
 func (f *flight) clear() {
 	for i := range f.start {
 		f.start[i].Store(0)
-		f.counted[i] = 0
+		f.aged[i], f.overdue[i] = 0, 0
 	}
 }
 
-// older returns how many calls are older than age nanoseconds, a call again with each age that it grows
-// older, up to recounts times. A call whose permit was lost is forgotten after that.
-func (f *flight) older(now, age int64) (n int) {
+// older returns how many calls are older than age nanoseconds, and how many than limit, 0 for one that is 0. A call
+// counts again with each age that it grows older, up to recounts times. One whose permit was lost is
+// forgotten long after that.
+func (f *flight) older(now, age, limit int64) (aged, overdue int) {
+	longest := max(age, limit)
+	if longest == 0 {
+		return 0, 0
+	}
 	for i := range f.start {
 		start := f.start[i].Load()
 		if start == 0 {
-			f.counted[i] = 0
+			f.aged[i], f.overdue[i] = 0, 0
 			continue
 		}
-		times := (now - (start - 1)) / age
-		switch {
-		case times == 0:
-			f.counted[i] = 0
-		case int64(f.counted[i]) < min(times, recounts):
-			f.counted[i]++
-			n++
-		case times > 100*recounts:
+		old := now - (start - 1)
+		aged += recount(&f.aged[i], old, age)
+		overdue += recount(&f.overdue[i], old, limit)
+		if old/longest > 100*recounts {
 			f.start[i].CompareAndSwap(start, 0)
 		}
 	}
-	return n
+	return aged, overdue
+}
+
+// recount returns 1, and adds it to counted, if a call that is so old is to be counted once more.
+func recount(counted *uint8, old, age int64) int {
+	switch {
+	case age == 0 || old < age:
+		*counted = 0 // another call may have the slot now
+	case int64(*counted) < min(old/age, recounts):
+		*counted++
+		return 1
+	}
+	return 0
 }

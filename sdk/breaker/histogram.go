@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"math/bits"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 )
@@ -35,32 +36,53 @@ func edge(i int) int64 {
 	return (perOctave + int64(i%perOctave)) << (i/perOctave + lowest - 4)
 }
 
-// shards is how many counters there are of each bucket.
-const shards = 8
-
-// shard chooses one. Two CPUs that count in the same cost each other 20 to 50 ns, and so do those that
-// choose at random, for the other one has mostly been there before. A goroutine stays
-// with the one that the address of its stack gives.
-func shard() uint64 {
-	var here byte
-	return uint64(uintptr(unsafe.Pointer(&here))) >> 11 * 0x9e3779b97f4a7c15 >> 61
+// counters are those of one breaker, of the calls since they were last taken: a power of two of shards, at
+// most mostShards.
+type counters struct {
+	shards []shard
+	shift  uint8 // leaves as many bits of 64 as choose a shard
 }
 
-// counters are those of one breaker, of the calls since they were last taken.
-type counters [shards]struct {
-	n [buckets]atomic.Uint32
-	_ [128]byte
+// shard is one counter of each bucket, 1.8 KB.
+type shard struct {
+	n      [buckets]atomic.Uint32
+	errors atomic.Uint32 // fast ones that do not count
+	_      [124]byte
+}
+
+// There are four shards for each P, so that two seldom meet in one.
+const (
+	shardsPerP = 4
+	mostShards = 64
+)
+
+func newCounters() counters {
+	n := min(shardsPerP*runtime.GOMAXPROCS(0), mostShards)
+	log := bits.Len(uint(n - 1))
+	return counters{make([]shard, 1<<log), uint8(64 - log)}
+}
+
+// of returns the shard of this goroutine. Two CPUs that count in the same cost each other 20 to 50 ns, and so
+// do those that choose at random, for the other one has mostly been there before. A goroutine
+// stays with the one that the address of its stack gives. Of the product it is the highest bits that keep
+// stacks beside each other apart.
+func (c *counters) of() *shard {
+	var here byte
+	hash := uint64(uintptr(unsafe.Pointer(&here))) >> 11 * 0x9e3779b97f4a7c15
+	return &c.shards[hash>>(c.shift&63)]
 }
 
 // take moves what was counted to w.
 func (c *counters) take(w *window) {
 	*w = window{}
-	for s := range c {
-		for i := range c[s].n {
-			if c[s].n[i].Load() == 0 {
+	for s := range c.shards {
+		c := &c.shards[s]
+		w.errors += int(c.errors.Swap(0))
+		for i := range c.n {
+			if c.n[i].Load() == 0 {
 				continue
 			}
-			n := c[s].n[i].Swap(0)
+			n := c.n[i].Swap(0)
 			w.count[i] += n
 			w.n += int(n)
 		}
@@ -70,7 +92,12 @@ func (c *counters) take(w *window) {
 // window is what was counted within some time.
 type window struct {
 	count [buckets]uint32
-	n     int
+	n     int // sum of count
+	// errors is how many failed fast in a way that does not count: calls that were not slow, but
+	// no example of how long a good one takes.
+	errors int
+	// aged and overdue are how many in flight have become older than judge.age, and than Options.Limit.
+	aged, overdue int
 }
 
 // from returns how many calls were in a bucket or in one above it.

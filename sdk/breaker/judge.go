@@ -53,6 +53,9 @@ type test struct {
 const (
 	// interval is the time of a window. Nothing is found sooner.
 	interval = 100 * time.Millisecond
+	// longest is the most time that a window makes the baseline older by. Where calls are further apart
+	// than that, it is their number that makes it old: a night without calls is no reason to forget.
+	longest = 10 * interval
 	// halfLife is how long it takes until calls weigh half in the baseline.
 	halfLife = 10 * time.Minute
 	// falseEvery is the mean time between two false alarms that the height of the sums is chosen
@@ -104,10 +107,9 @@ func (j *judge) height() float64 {
 	return max(leastHeight, math.Log(tests*max(j.rate, 1)*falseEvery.Seconds()))
 }
 
-// observe is given the calls that ended within some time, and how many in flight have become
-// older than age. ours is the part of calls that this program itself may have made late. It returns
-// the reason to open, or None, and whether judgement was held because of ours.
-func (j *judge) observe(w *window, took time.Duration, aged int, ours func(longer int64) float64) (why Reason, held bool) {
+// observe is given what was seen within some time. ours is the part of calls that this program itself
+// may have made late. It returns the reason to open, or None, and whether judgement was held because of ours.
+func (j *judge) observe(w *window, took time.Duration, ours func(longer int64) float64) (why Reason, held bool) {
 	suspect := false
 	for _, x := range [tests]struct {
 		*test
@@ -117,11 +119,14 @@ func (j *judge) observe(w *window, took time.Duration, aged int, ours func(longe
 		if t.from == 0 {
 			continue
 		}
-		n, slow := w.n, w.from(t.from)
-		// Those that are too old for the tail are some calls of it only, and may be within the limit.
-		if t != &j.median && (t != &j.limit || j.oldest() >= edge(t.from)) {
-			n, slow = n+aged, slow+aged
+		old := w.aged
+		switch t {
+		case &j.median:
+			old = 0 // those that are too old for the tail are some calls of it only
+		case &j.limit:
+			old = w.overdue
 		}
+		n, slow := w.n+w.errors+old, w.from(t.from)+old
 		next := t.next(n, slow)
 		if next > t.sum && ours != nil {
 			if part := ours(edge(t.from) - j.base.quantile(0.5)); part > (float64(slow)/float64(n)-t.p0)/2 {
@@ -138,32 +143,22 @@ func (j *judge) observe(w *window, took time.Duration, aged int, ours func(longe
 	if why == Tail && j.median.sum > j.height()/4 {
 		why = Median // it is not only some calls: of all slow calls the slowest are seen first
 	}
-	if held {
-		return why, true // what was not the callee's is not learnt either
+	if why != None || held {
+		return why, held // a time in which Go did not run us is no example
 	}
-	if why == None {
-		j.pending.add(w)
-		j.waiting += took
-		if !suspect {
-			j.accept()
-		}
+	j.pending.add(w)
+	j.waiting += min(took, longest)
+	if !suspect {
+		j.accept()
 	}
-	return why, held
-}
-
-// oldest is the age in nanoseconds from which on a call in flight counts as slow, 0 if none does: while nothing is learnt, that
-// of the limit.
-func (j *judge) oldest() int64 {
-	if j.age == 0 && j.limit.from > 0 {
-		return edge(j.limit.from)
-	}
-	return j.age
+	return None, false
 }
 
 // accept makes the pending calls a part of the baseline.
 func (j *judge) accept() {
 	if j.pending.n == 0 {
-		return // an idle time is no rate
+		j.drop() // an idle time is no rate, and makes nothing old
+		return
 	}
 	seconds := j.waiting.Seconds()
 	keep := math.Exp2(-seconds / halfLife.Seconds())

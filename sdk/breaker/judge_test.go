@@ -3,6 +3,7 @@ package breaker
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func run(j *judge, r *rand.Rand, draw func(*rand.Rand) float64, for_ time.Durati
 		for i := 0; i < w.n; i++ {
 			w.count[bucket(int64(draw(r)*1e6))]++
 		}
-		if why, _ := j.observe(&w, interval, 0, nil); why != None {
+		if why, _ := j.observe(&w, interval, nil); why != None {
 			j.reset()
 			return t
 		}
@@ -144,5 +145,42 @@ func TestFewCallsOfACalleeDoNotMakeASureBaseline(t *testing.T) {
 				t.Errorf("%s, seed %d: a false alarm %v after the start", d.name, seed, took)
 			}
 		}
+	}
+}
+
+func TestThereAreFourShardsForEachPAndNotTooMany(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for procs, want := range map[int]int{1: 4, 2: 8, 3: 16, 16: 64, 100: 64} {
+		runtime.GOMAXPROCS(procs)
+		c := newCounters()
+		if len(c.shards) != want {
+			t.Errorf("%d shards for %d procs, want %d", len(c.shards), procs, want)
+		}
+		c.of().n[7].Add(1)
+		c.of().errors.Add(1)
+		var w window
+		if c.take(&w); w.n != 1 || w.count[7] != 1 || w.errors != 1 {
+			t.Errorf("%d procs: %d calls, %d errors", procs, w.n, w.errors)
+		}
+	}
+}
+
+func TestAPermitThatWasLostIsForgottenAfterTheLongestAge(t *testing.T) {
+	var f flight
+	slot := f.enter(0)
+	aged, overdue := 0, 0
+	for now := int64(0); now < 300*1000; now += 5 {
+		a, o := f.older(now, 10, 1000)
+		aged, overdue = aged+a, overdue+o
+	}
+	if aged != recounts || overdue != recounts {
+		t.Errorf("counted %d and %d times", aged, overdue)
+	}
+	if f.start[slot-1].Load() == 0 {
+		t.Error("forgotten too early")
+	}
+	f.older(302*1000, 10, 1000)
+	if f.start[slot-1].Load() != 0 {
+		t.Error("not forgotten")
 	}
 }

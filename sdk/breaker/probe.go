@@ -14,10 +14,14 @@ type probe struct {
 
 // allowProbe is the part of AllowAt for breakers that are not closed.
 func (b *Breaker) allowProbe(start time.Duration) (Permit, error) {
+	if b.State() == Open && int64(start) < b.until.Load() {
+		b.rejected.Add(1)
+		return Permit{}, ErrOpen
+	}
 	b.mu.Lock()
 	defer b.unlock()
-	now := b.now()
-	if b.State() == Open && now >= b.until {
+	now := int64(b.since())
+	if b.State() == Open && now >= b.until.Load() {
 		b.good, b.bad, b.given = 0, 0, 0
 		clear(b.probes)
 		b.to(HalfOpen, None)
@@ -73,8 +77,9 @@ func (b *Breaker) expire(now int64) {
 	}
 }
 
-// doneProbe is the end of a probe. One that its caller gave up says nothing: its permit is free again.
-func (b *Breaker) doneProbe(p Permit, bucket int, cancelled bool) {
+// doneProbe is the end of a probe. One that its caller gave up, or whose error does not count, says
+// nothing unless it was slow: its permit is free again.
+func (b *Breaker) doneProbe(p Permit, bucket int, err error) {
 	b.mu.Lock()
 	defer b.unlock()
 	number := p.call.slot()
@@ -83,8 +88,8 @@ func (b *Breaker) doneProbe(p Permit, bucket int, cancelled bool) {
 		return
 	}
 	b.probes[i].number = 0
-	if slow := bucket >= b.probeSlow(); slow || !cancelled {
-		b.verdict(b.now(), slow)
+	if slow := bucket >= b.probeSlow(); slow || err == nil {
+		b.verdict(int64(b.since()), slow)
 	} else {
 		b.given--
 	}

@@ -43,6 +43,9 @@ var guards = []struct {
 	{"two reads of the clock, no breaker", func() func(int) {
 		return func(int) { _ = time.Since(time.Now()) }
 	}},
+	{"nothing: what the loop takes", func() func(int) {
+		return func(int) {}
+	}},
 	{"whylate AllowAt, DoneIn (times are the caller's)", func() func(int) {
 		b := whylate()
 		return func(i int) {
