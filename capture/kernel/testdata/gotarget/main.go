@@ -19,16 +19,19 @@ func allocate(size int) { sink = make([]byte, size) }
 //go:noinline
 func allocateMore(size int) { allocate(2 * size) }
 
-// yield lets others run, n times, and returns how long that took in all and at most.
-func yield(n int) (sum, most time.Duration) {
+// yield lets others run, n times, and returns how long that took in all and at most, and how often 2^20 to 2^21 ns.
+func yield(n int) (sum, most time.Duration, within int) {
 	for range n {
 		from := time.Now()
 		runtime.Gosched()
 		took := time.Since(from)
 		sum += took
 		most = max(most, took)
+		if 1<<20 <= took && took < 1<<21 {
+			within++
+		}
 	}
-	return sum, most
+	return sum, most, within
 }
 
 //go:noinline
@@ -123,10 +126,10 @@ func main() {
 				}
 			}()
 			runtime.Gosched()
-			sum, most := yield(n)
+			sum, most, within := yield(n)
 			close(stop)
 			<-gone
-			fmt.Println(int64(sum), int64(most))
+			fmt.Println(int64(sum), int64(most), within)
 		case "handle": // x ns in the function, in a goroutine for each
 			sum := int64(0)
 			for range n {
