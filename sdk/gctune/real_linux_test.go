@@ -8,12 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/sdk/internal/cgroup"
 	"github.com/whylate/whylate/sdk/internal/groups"
+	"github.com/whylate/whylate/sdk/internal/quotatest"
 )
 
 const child = "WHYLATE_GCTUNE_CHILD"
@@ -22,25 +21,15 @@ const child = "WHYLATE_GCTUNE_CHILD"
 // that cannot be had the test is skipped, or fails if WHYLATE_REQUIRE lists cgroup.
 func memoryGroup(t *testing.T, bytes int64) (group, limit, procs string) {
 	t.Helper()
-	need := func(err error) {
-		t.Helper()
-		switch {
-		case err == nil:
-		case slices.Contains(strings.Split(os.Getenv("WHYLATE_REQUIRE"), ","), "cgroup"):
-			t.Fatal("WHYLATE_REQUIRE lists cgroup: ", err)
-		default:
-			t.Skip("no limit of memory can be made here: ", err)
-		}
-	}
 	f := groups.Host()
 	of := cgroup.Memberships(f.Text("/proc/self/cgroup")).Of("memory")
 	at, found, _ := of.Find(cgroup.Mounts(f.Text("/proc/self/mountinfo")))
 	if !found {
-		need(errors.New("no control groups for memory are mounted"))
+		quotatest.Need(t, errors.New("no control groups for memory are mounted"))
 	}
 	name := fmt.Sprintf("whylate-gctune-%d", os.Getpid())
 	folder := filepath.Join(at.Folder(), name)
-	need(os.Mkdir(folder, 0o755))
+	quotatest.Need(t, os.Mkdir(folder, 0o755))
 	t.Cleanup(func() {
 		if err := os.Remove(folder); err != nil {
 			t.Error(err)
@@ -50,7 +39,7 @@ func memoryGroup(t *testing.T, bytes int64) (group, limit, procs string) {
 	if of.Version == 1 {
 		limit = filepath.Join(folder, "memory.limit_in_bytes")
 	}
-	need(os.WriteFile(limit, []byte(fmt.Sprint(bytes)), 0))
+	quotatest.Need(t, os.WriteFile(limit, []byte(fmt.Sprint(bytes)), 0))
 	return filepath.Join(of.Path, name), limit, filepath.Join(folder, "cgroup.procs")
 }
 

@@ -1,11 +1,9 @@
 package pace
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -138,8 +136,7 @@ const child = "WHYLATE_PACE_CHILD"
 
 // Inside a real quota nothing hangs either, and the background leaves a part of it.
 func TestARealQuotaIsSharedAndNothingHangs(t *testing.T) {
-	if os.Getenv(child) != "" {
-		bufio.NewReader(os.Stdin).ReadString('\n') // it is in the group now
+	if quotatest.InGroup(child) {
 		p := pacer(t, Options{Slice: minSlice})
 		for end := time.Now().Add(time.Minute); p.State().Slowed < 5 && time.Now().Before(end); {
 			hang(t, p, 8, 5)
@@ -148,26 +145,9 @@ func TestARealQuotaIsSharedAndNothingHangs(t *testing.T) {
 		return
 	}
 	_, procs := quotatest.Group(t, 50_000)
-	c := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
-	c.Env = append(os.Environ(), child+"=1")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	c.Stdout, c.Stderr = &out, os.Stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(procs, []byte(fmt.Sprint(c.Process.Pid)), 0); err != nil {
-		t.Error(err)
-	}
-	in.Write([]byte("go\n"))
-	if err := c.Wait(); err != nil {
-		t.Fatal(err, out.String())
-	}
+	out := quotatest.Child(t, procs, child)
 	// There are half a core, and a foreground that would use more.
-	if !strings.Contains(out.String(), "allowed at most 0.") {
-		t.Error(out.String())
+	if !strings.Contains(out, "allowed at most 0.") {
+		t.Error(out)
 	}
 }

@@ -1,11 +1,8 @@
 package quota
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,38 +15,21 @@ const child = "WHYLATE_QUOTA_CHILD"
 
 // A child in a real group, below one that has a real quota, finds that and is throttled.
 func TestARealQuotaIsFoundAndThrottles(t *testing.T) {
-	if os.Getenv(child) != "" {
+	if quotatest.InGroup(child) {
 		beThrottled()
 		return
 	}
 	parent, procs := quotatest.Group(t, 20_000)
-	c := exec.Command(os.Args[0], "-test.run", "^TestARealQuotaIsFoundAndThrottles$")
-	c.Env = append(os.Environ(), child+"=1")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	c.Stdout, c.Stderr = &out, os.Stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(procs, []byte(fmt.Sprint(c.Process.Pid)), 0); err != nil {
-		t.Error(err)
-	}
-	in.Write([]byte("go\n"))
-	if err := c.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	out := quotatest.Child(t, procs, child)
 	var got struct {
 		Cores      float64
 		Group      string
 		Text       string
 		Throttling Throttling
 	}
-	line, _, _ := strings.Cut(out.String(), "\n")
+	line, _, _ := strings.Cut(out, "\n")
 	if err := json.Unmarshal([]byte(line), &got); err != nil {
-		t.Fatal(err, out.String())
+		t.Fatal(err, out)
 	}
 	if got.Cores != 0.2 || got.Group != parent {
 		t.Errorf("%v cores by %q, want 0.2 by %q", got.Cores, got.Group, parent)
@@ -61,7 +41,6 @@ func TestARealQuotaIsFoundAndThrottles(t *testing.T) {
 }
 
 func beThrottled() {
-	bufio.NewReader(os.Stdin).ReadString('\n') // it is in the group now
 	before := Check()
 	var stop atomic.Bool
 	for i := 0; i < 2; i++ {
