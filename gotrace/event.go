@@ -35,7 +35,8 @@ type Kind uint8
 const (
 	// KindNone is the zero Kind; a Reader never returns it.
 	KindNone Kind = iota
-	// KindSync separates generations. Wall is set from go1.25 on.
+	// KindSync separates generations, and ends the trace. Wall is set from go1.25 on, Value is
+	// where the generation begins in the trace.
 	KindSync
 	// KindGo is a goroutine's change of state: Go, From, To, Reason, GoStack.
 	KindGo
@@ -118,7 +119,7 @@ type Event struct {
 	Name  string
 	Scope Scope
 	Task  TaskID
-	// Value is the value of a numeric metric.
+	// Value is the value of a numeric metric, or a number of bytes at a KindSync.
 	Value uint64
 	// Wall is the wall clock at a KindSync, in nanoseconds since 1970, or 0.
 	Wall int64

@@ -22,6 +22,11 @@ func fromReader(data []byte) (out []told, last error) {
 	if err != nil {
 		return nil, err
 	}
+	return tell(r)
+}
+
+// tell reads to the end, or to what is damaged.
+func tell(r *Reader) (out []told, last error) {
 	stack := func(id StackID) string {
 		var b strings.Builder
 		for _, f := range r.Stacks().Frames(id) {

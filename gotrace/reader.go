@@ -1,14 +1,9 @@
 package gotrace
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"strings"
-
-	"golang.org/x/exp/trace"
 )
 
 // ErrFormat reports that the input is not a Go execution trace that can be read:
@@ -18,104 +13,96 @@ var ErrFormat = errors.New("not a readable Go execution trace")
 // ErrNewer is an ErrFormat: the trace was written by a Go newer than this decoder.
 var ErrNewer = fmt.Errorf("%w, use a newer whylate", ErrFormat)
 
-// A CorruptError ends the reading of a damaged or truncated trace. What was
-// returned before it is good.
+// A CorruptError ends the reading of a damaged or truncated trace, unless [Reader.Resume]
+// finds something behind the damage. What was returned before it is good.
 type CorruptError struct {
-	// Offset is how many bytes of the trace were consumed, an upper bound for
-	// the position of the damage.
+	// Offset is where the damage was noticed, in bytes from the beginning of the trace. What is
+	// damaged is there or before.
 	Offset int64
-	// Good is about how many bytes of it became events: those read up to the
-	// last complete generation.
+	// Good is how many bytes became events: those of the generations before the one in which
+	// the damage is.
 	Good int64
 	Err  error
 }
 
 func (e *CorruptError) Error() string {
-	// Behind that the decoder prints its state: kilobytes.
-	why, _, _ := strings.Cut(fmt.Sprint(e.Err), ": frontier:")
-	return fmt.Sprintf("trace damaged or cut within its first %d bytes: %s", e.Offset, why)
+	return fmt.Sprintf("trace damaged or cut within its first %d bytes: %v", e.Offset, e.Err)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Reader reads the events of one trace in an order in which every event comes
-// after those it depends on. It is not safe for concurrent use.
+// after those it depends on. It holds one generation of the trace in memory, about
+// a second of it. It is not safe for concurrent use.
 type Reader struct {
-	r      *trace.Reader
-	in     *countingReader
+	load   loader
+	gen    generation
+	order  order
+	names  names
 	stacks *Stacks
-	// cache maps the decoder's stack handles, valid within a generation, to ids.
-	cache  map[trace.Stack]StackID
-	header string
-	// good and before are the bytes consumed at the last two KindSync.
-	good, before int64
-	err          error
+
+	cursors []cursor
+	front   frontier
+	samples []sample // to come, of this generation
+	// moved is 1 + the place in front of the cursor whose event was returned last, 0 for none.
+	moved int
+	more  []Event // to be returned next
+	last  Time
+	state stage
+	// behind is the error that comes when this generation has been read.
+	behind error
+	good   int64
+	err    error
 }
+
+// stage is what Next returns when no event of a generation is left.
+type stage uint8
+
+const (
+	stageLoad stage = iota // the next generation
+	stageLast              // a last KindSync, then the end
+	stageEnd
+)
 
 // NewReader returns a Reader over r, which must begin with the trace's header.
 // The error wraps [ErrFormat] when r is no trace or one of an unsupported version.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := &countingReader{r: bufio.NewReaderSize(r, 1<<20)}
-	head, err := in.r.Peek(headerLen)
+	in, err := newBatches(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: shorter than its header", ErrFormat)
+		return nil, err
 	}
-	var minor int
-	if _, err := fmt.Sscanf(string(head), "go 1.%d trace\x00\x00\x00", &minor); err != nil {
-		return nil, fmt.Errorf("%w: it begins with %.16q", ErrFormat, head)
-	}
-	if minor < 22 {
-		return nil, fmt.Errorf("%w: written by go1.%d; go1.22 or newer is needed", ErrFormat, minor)
-	}
-	tr, err := newExpReader(in)
-	if err != nil {
-		return nil, fmt.Errorf("%w: written by go1.%d: %v", ErrNewer, minor, err)
-	}
-	return &Reader{r: tr, in: in, stacks: NewStacks(), cache: map[trace.Stack]StackID{}, header: fmt.Sprintf("go1.%d", minor)}, nil
-}
-
-const headerLen = 16
-
-// newExpReader opens the decoder; damaged input makes it panic in rare cases.
-func newExpReader(r io.Reader) (tr *trace.Reader, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("decoder: %v", p)
-		}
-	}()
-	return trace.NewReader(r)
+	t := &Reader{load: loader{in: in}, stacks: NewStacks(), good: headerLen}
+	t.gen.texts.names, t.gen.stacks.all = &t.names, t.stacks
+	t.order.texts = &t.gen.texts
+	t.order.forget()
+	return t, nil
 }
 
 // Version returns the trace format's version, "go1.26". The format of a trace
 // can be older than the toolchain that wrote it: go1.24 writes "go1.23".
-func (r *Reader) Version() string { return r.header }
+func (r *Reader) Version() string { return fmt.Sprintf("go1.%d", r.load.in.minor) }
 
 // Stacks returns the table of the stacks that events refer to. It grows while
 // the Reader reads.
 func (r *Reader) Stacks() *Stacks { return r.stacks }
 
 // Offset returns the number of bytes consumed.
-func (r *Reader) Offset() int64 { return r.in.n }
+func (r *Reader) Offset() int64 { return r.load.in.n }
 
-// Next reads the next event into ev. It returns [io.EOF] at the end and a
-// [*CorruptError] where the trace is damaged; both are final.
+// Next reads the next event into ev. It returns [io.EOF] at the end, which is final, and a
+// [*CorruptError] where the trace is damaged, which is final but for Resume.
 func (r *Reader) Next(ev *Event) error {
 	if r.err != nil {
 		return r.err
 	}
 	for {
-		e, err := r.readEvent()
+		ok, err := r.step(ev)
 		if err != nil {
 			if err != io.EOF {
-				err = &CorruptError{Offset: r.in.n, Good: r.complete(), Err: err}
+				err = r.corrupt(err)
 			}
 			r.err = err
 			return err
-		}
-		ok, err := r.convert(ev, &e)
-		if err != nil {
-			r.err = &CorruptError{Offset: r.in.n, Good: r.complete(), Err: err}
-			return r.err
 		}
 		if ok {
 			return nil
@@ -123,165 +110,152 @@ func (r *Reader) Next(ev *Event) error {
 	}
 }
 
-// complete returns how many bytes were consumed up to the last generation that
-// could be read.
-func (r *Reader) complete() int64 {
-	if r.good == r.in.n {
-		return r.before
+// step goes on by one event and reports whether it is one that is returned.
+func (r *Reader) step(ev *Event) (bool, error) {
+	if len(r.more) > 0 {
+		*ev = r.more[0]
+		r.more = append(r.more[:0], r.more[1:]...)
+		ev.Time = r.tick(ev.Time)
+		return true, nil
 	}
-	return r.good
+	if i := r.moved - 1; i >= 0 {
+		r.moved = 0
+		ok, err := r.front[i].next(r.gen.frequency)
+		switch {
+		case err != nil:
+			return false, err
+		case ok:
+			r.front.moved(i)
+		default:
+			r.front.remove(i)
+		}
+	}
+	if len(r.samples) > 0 && (len(r.front) == 0 || r.samples[0].time < r.front[0].time) {
+		s := &r.samples[0]
+		r.samples = r.samples[1:]
+		*ev = Event{Kind: KindSample, Time: r.tick(s.time), G: s.g, P: s.p, M: s.m, Go: NoGoroutine, Proc: NoProc, Stack: r.stack(s.stack)}
+		return true, nil
+	}
+	if len(r.front) == 0 {
+		return r.sync(ev)
+	}
+	i, err := r.pick()
+	if err != nil {
+		return false, err
+	}
+	c := r.front[i]
+	r.moved = i + 1
+	ok, err := r.convert(ev, c)
+	if err != nil {
+		return false, err
+	}
+	ev.Time = r.tick(c.time)
+	for i := range r.more {
+		r.more[i].Time = c.time
+	}
+	return ok, nil
 }
 
-func (r *Reader) readEvent() (e trace.Event, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("decoder: %v", p)
-		}
-	}()
-	return r.r.ReadEvent()
+// tick makes times differ: the clock's ticks are many events long.
+func (r *Reader) tick(t Time) Time {
+	r.last = max(t, r.last+1)
+	return r.last
 }
 
-// convert fills ev from e and reports whether the event is of a kind we return.
-func (r *Reader) convert(ev *Event, e *trace.Event) (ok bool, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("decoder: %v", p)
-		}
-	}()
-	*ev = Event{
-		Time: Time(e.Time()),
-		G:    GoID(e.Goroutine()), P: ProcID(e.Proc()), M: ThreadID(e.Thread()),
-		Go: NoGoroutine, Proc: NoProc,
+// pick finds the earliest event that may come next.
+func (r *Reader) pick() (int, error) {
+	ok, err := r.order.accept(r.front[0])
+	if err != nil {
+		return 0, r.front[0].corrupt("%w", err)
 	}
-	switch e.Kind() {
-	case trace.EventSync:
-		clear(r.cache)
-		// The generation that begins here has been read whole, unless reading it
-		// failed: then this Sync is the last event.
-		r.before, r.good = r.good, r.in.n
-		ev.Kind = KindSync
-		if c := e.Sync().ClockSnapshot; c != nil {
-			ev.Time, ev.Wall = Time(c.Trace), c.Wall.UnixNano()
+	if ok {
+		return 0, nil
+	}
+	r.front.sort()
+	for i := 1; i < len(r.front); i++ {
+		if ok, err = r.order.accept(r.front[i]); err != nil {
+			return 0, r.front[i].corrupt("%w", err)
 		}
-	case trace.EventStateTransition:
-		return r.transition(ev, e), nil
-	case trace.EventRangeBegin, trace.EventRangeActive, trace.EventRangeEnd:
-		return r.span(ev, e), nil
-	case trace.EventLabel:
-		l := e.Label()
-		if l.Resource.Kind != trace.ResourceGoroutine {
-			return false, nil
+		if ok {
+			return i, nil
 		}
-		ev.Kind, ev.Name, ev.Go = KindLabel, l.Label, GoID(l.Resource.Goroutine())
-	case trace.EventStackSample:
-		ev.Kind, ev.Stack = KindSample, r.intern(e.Stack())
-	case trace.EventTaskBegin, trace.EventTaskEnd:
-		t := e.Task()
-		ev.Kind, ev.Name, ev.Task = KindTaskBegin, t.Type, TaskID(t.ID)
-		if e.Kind() == trace.EventTaskEnd {
-			ev.Kind = KindTaskEnd
+	}
+	return 0, r.front[0].corrupt("none of the next events of %d threads can be one: here is one of kind %d", len(r.front), r.front[0].kind)
+}
+
+// sync begins the next generation, with its KindSync.
+func (r *Reader) sync(ev *Event) (bool, error) {
+	switch r.state {
+	case stageLast:
+		r.state = stageEnd
+		if r.behind == nil {
+			r.behind = io.EOF
 		}
-		ev.Stack = r.intern(e.Stack())
-	case trace.EventRegionBegin, trace.EventRegionEnd:
-		g := e.Region()
-		ev.Kind, ev.Name, ev.Task = KindRegionBegin, g.Type, TaskID(g.Task)
-		if e.Kind() == trace.EventRegionEnd {
-			ev.Kind = KindRegionEnd
-		}
-	case trace.EventMetric:
-		m := e.Metric()
-		if m.Value.Kind() != trace.ValueUint64 {
-			return false, nil
-		}
-		ev.Kind, ev.Name, ev.Value = KindMetric, m.Name, m.Value.Uint64()
-	default:
+		*ev = Event{Kind: KindSync, Time: r.tick(r.last), G: NoGoroutine, P: NoProc, M: NoThread, Go: NoGoroutine, Proc: NoProc, Value: uint64(r.good)}
+		return true, nil
+	case stageEnd:
+		return false, r.behind
+	}
+	g := &r.gen
+	if g.number != 0 {
+		r.good = g.end
+		r.order.gen++
+	}
+	good, err := r.load.next(g)
+	if err != nil || !good {
+		r.state, r.behind = stageLast, err
+	}
+	if !good {
 		return false, nil
+	}
+	r.samples = g.samples
+	if len(r.cursors) < len(g.streams) {
+		r.cursors = make([]cursor, len(g.streams))
+	}
+	for i := range g.streams {
+		s, c := &g.streams[i], &r.cursors[i]
+		*c = cursor{thread: r.order.thread(s.thread), left: s.batches}
+		ok, err := c.next(g.frequency)
+		if err != nil {
+			return false, err
+		}
+		if ok {
+			r.front.push(c)
+		}
+	}
+	*ev = Event{Kind: KindSync, Time: r.tick(g.nanos(g.least)), G: NoGoroutine, P: NoProc, M: NoThread, Go: NoGoroutine, Proc: NoProc}
+	ev.Value = uint64(g.begin)
+	if g.snapped {
+		ev.Time, ev.Wall = g.nanos(g.snap), g.wall
 	}
 	return true, nil
 }
 
-func (r *Reader) transition(ev *Event, e *trace.Event) bool {
-	st := e.StateTransition()
-	switch st.Resource.Kind {
-	case trace.ResourceGoroutine:
-		from, to := st.Goroutine()
-		ev.Kind, ev.Go = KindGo, GoID(st.Resource.Goroutine())
-		ev.From, ev.To = goStates[from], goStates[to]
-		ev.Reason = st.Reason
-		ev.Stack, ev.GoStack = r.intern(e.Stack()), r.intern(st.Stack)
-	case trace.ResourceProc:
-		from, to := st.Proc()
-		ev.Kind, ev.Proc = KindProc, ProcID(st.Resource.Proc())
-		ev.From, ev.To = procStates[from], procStates[to]
-	default:
+// Resume goes on behind the damage that Next returned, with the next generation, and reports
+// whether there may be one: damage may follow on damage. All states are undetermined
+// from there on, as at the beginning of a trace; how much was lost can be seen by the Value of
+// the next KindSync.
+func (r *Reader) Resume() bool {
+	var lost *CorruptError
+	if !errors.As(r.err, &lost) {
 		return false
 	}
+	// In a generation that was read whole it is the events that cannot be.
+	if r.state != stageLoad && !r.load.skip(&r.gen) {
+		return false
+	}
+	clear(r.front)
+	r.front, r.samples, r.more, r.moved = r.front[:0], nil, r.more[:0], 0
+	r.gen.number, r.state, r.behind, r.err = 0, stageLoad, nil, nil
+	r.order.forget()
 	return true
 }
 
-func (r *Reader) span(ev *Event, e *trace.Event) bool {
-	g := e.Range()
-	ev.Name = g.Name
-	ev.Stack = r.intern(e.Stack())
-	switch e.Kind() {
-	case trace.EventRangeBegin:
-		ev.Kind = KindRangeBegin
-	case trace.EventRangeActive:
-		ev.Kind = KindRangeActive
-	default:
-		ev.Kind = KindRangeEnd
+func (r *Reader) corrupt(err error) error {
+	lost := &CorruptError{}
+	if !errors.As(err, &lost) {
+		lost = &CorruptError{Offset: r.load.in.n, Err: err}
 	}
-	switch g.Scope.Kind {
-	case trace.ResourceGoroutine:
-		ev.Scope, ev.Go = ScopeGo, GoID(g.Scope.Goroutine())
-	case trace.ResourceProc:
-		ev.Scope, ev.Proc = ScopeProc, ProcID(g.Scope.Proc())
-	case trace.ResourceThread:
-		ev.Scope = ScopeThread
-	}
-	return true
-}
-
-var goStates = [...]State{
-	trace.GoUndetermined: Undetermined, trace.GoNotExist: NotExist, trace.GoRunnable: Runnable,
-	trace.GoRunning: Running, trace.GoWaiting: Waiting, trace.GoSyscall: Syscall,
-}
-
-var procStates = [...]State{
-	trace.ProcUndetermined: Undetermined, trace.ProcNotExist: NotExist,
-	trace.ProcRunning: Running, trace.ProcIdle: Idle,
-}
-
-func (r *Reader) intern(s trace.Stack) StackID {
-	if s == trace.NoStack {
-		return 0
-	}
-	if id, ok := r.cache[s]; ok {
-		return id
-	}
-	id := r.stacks.Intern(frames(s))
-	r.cache[s] = id
-	return id
-}
-
-func frames(s trace.Stack) iter.Seq[Frame] {
-	return func(yield func(Frame) bool) {
-		for f := range s.Frames() {
-			if !yield(Frame{PC: f.PC, Func: f.Func, File: f.File, Line: int(f.Line)}) {
-				return
-			}
-		}
-	}
-}
-
-// countingReader counts the bytes that the decoder has taken.
-type countingReader struct {
-	r *bufio.Reader
-	n int64
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
+	lost.Good = r.good
+	return lost
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 )
 
 // Use says what the strings of a trace are there for. One string may have several uses:
@@ -52,16 +51,18 @@ type Rewritten struct {
 // a trace that is damaged, or has kinds of events that this version does not know, gives a
 // [*CorruptError], one of another version an error that wraps [ErrFormat].
 func Rewrite(w io.Writer, open func() (io.ReadCloser, error), rename func(Use, string) string) (Rewritten, error) {
-	ahead, err := openBatches(open)
-	if err != nil {
-		return Rewritten{}, err
+	var both [2]*batches
+	for i := range both {
+		in, err := open()
+		if err != nil {
+			return Rewritten{}, err
+		}
+		defer in.Close()
+		if both[i], err = newBatches(in); err != nil {
+			return Rewritten{}, err
+		}
 	}
-	defer ahead.close.Close()
-	behind, err := openBatches(open)
-	if err != nil {
-		return Rewritten{}, err
-	}
-	defer behind.close.Close()
+	ahead, behind := both[0], both[1]
 	x := rewriter{out: bufio.NewWriterSize(w, 64<<10), rename: rename}
 	x.out.Write(behind.header[:])
 	scan := scanner{in: ahead}
@@ -88,53 +89,9 @@ func Rewrite(w io.Writer, open func() (io.ReadCloser, error), rename func(Use, s
 	return x.Rewritten, x.out.Flush()
 }
 
-// The kinds of events that are looked at. Source: internal/trace/tracev2 of Go 1.26.
-const (
-	evEventBatch        = 1
-	evStacks            = 2
-	evStack             = 3
-	evStrings           = 4
-	evString            = 5
-	evCPUSamples        = 6
-	evCPUSample         = 7
-	evFrequency         = 8
-	evGoStop            = 19
-	evGoBlock           = 20
-	evSTWBegin          = 26
-	evGoLabel           = 39
-	evUserTaskBegin     = 40
-	evUserRegionBegin   = 42
-	evUserRegionEnd     = 43
-	evUserLog           = 44
-	evExperimentalBatch = 49
-	evSync              = 50
-	evClockSnapshot     = 51
-	evEndOfGeneration   = 52
-)
-
-const (
-	maxBatch  = 64 << 10
-	maxInARow = 128 // frames of a stack
-	// maxStrings bounds the strings that events of a generation refer to: a program that writes a
-	// hundred thousand lines a second with trace.Log has as many.
-	maxStrings = 4 << 20
-	// maxID leaves room behind the numbers of strings.
-	maxID = math.MaxUint64 / 2
-	// newestMinor is the newest format that is known.
-	newestMinor = 26
-)
-
-// arguments is how many numbers an event has; 0 of those that stand in no batch of events.
-// Source: as above. From 128 on they are the experiment's with allocations.
-var arguments = [256]uint8{
-	9: 3, 10: 3, 11: 1, 12: 4, 13: 3, // processors
-	14: 4, 15: 2, 16: 3, 17: 1, 18: 1, 19: 3, 20: 3, 21: 4, 22: 3, 23: 1, 24: 1, 25: 4, // goroutines
-	26: 3, 27: 1, // stops
-	28: 2, 29: 3, 30: 2, 31: 2, 32: 2, 33: 3, 34: 2, 35: 2, 36: 1, 37: 2, 38: 2, // the collector
-	39: 2, 40: 5, 41: 3, 42: 4, 43: 4, 44: 5, // annotations
-	45: 3, 46: 3, 47: 4, 48: 5,
-	128: 4, 129: 4, 130: 2, 131: 3, 132: 3, 133: 2, 134: 3, 135: 3, 136: 2,
-}
+// maxStrings bounds the strings that events of a generation refer to: a program that writes a
+// hundred thousand lines a second with trace.Log has as many.
+const maxStrings = 4 << 20
 
 // strung is which of an event's numbers are strings, and for what.
 var strung = map[byte][]struct {
@@ -144,169 +101,6 @@ var strung = map[byte][]struct {
 	evGoStop: {{1, UseWord}}, evGoBlock: {{1, UseWord}}, evSTWBegin: {{1, UseWord}}, evGoLabel: {{1, UseWord}},
 	evUserTaskBegin: {{3, UseName}}, evUserRegionBegin: {{2, UseName}}, evUserRegionEnd: {{2, UseName}},
 	evUserLog: {{2, UseLog}, {3, UseLog}},
-}
-
-// batch is one as it stands in a trace.
-type batch struct {
-	kind byte
-	gen  uint64
-	// head is all before the size, data all behind it.
-	head, data []byte
-	// cut says that the trace ends within the batch; then head is what there is before the data.
-	cut bool
-}
-
-// batches reads the batches of a trace.
-type batches struct {
-	r      *bufio.Reader
-	close  io.Closer
-	header [headerLen]byte
-	minor  int
-	n      int64
-	head   []byte
-	data   []byte
-	done   bool
-}
-
-func openBatches(open func() (io.ReadCloser, error)) (*batches, error) {
-	c, err := open()
-	if err != nil {
-		return nil, err
-	}
-	b := &batches{r: bufio.NewReaderSize(c, 64<<10), close: c, n: headerLen}
-	if err := b.begin(); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return b, nil
-}
-
-func (b *batches) begin() error {
-	if _, err := io.ReadFull(b.r, b.header[:]); err != nil {
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			err = fmt.Errorf("%w: shorter than its header", ErrFormat)
-		}
-		return err
-	}
-	if _, err := fmt.Sscanf(string(b.header[:]), "go 1.%d trace\x00\x00\x00", &b.minor); err != nil {
-		return fmt.Errorf("%w: it begins with %.16q", ErrFormat, b.header[:])
-	}
-	if b.minor < 22 || b.minor > newestMinor {
-		return fmt.Errorf("%w: written by go1.%d; go1.22 to go1.%d are known", ErrFormat, b.minor, newestMinor)
-	}
-	return nil
-}
-
-// errCut: the trace ends within a batch.
-var errCut = errors.New("the end is missing")
-
-// next returns the next batch, valid until the one after it, and io.EOF at the end. A batch
-// that is cut is the last one.
-func (b *batches) next() (*batch, error) {
-	if b.done {
-		return nil, io.EOF
-	}
-	out, err := b.read()
-	switch {
-	case errors.Is(err, errCut):
-		b.done, out.cut = true, true
-		return out, nil
-	case err == io.EOF:
-		b.done = true
-		return nil, io.EOF
-	case err != nil:
-		return nil, err
-	}
-	return out, nil
-}
-
-func (b *batches) read() (*batch, error) {
-	b.head, b.data = b.head[:0], b.data[:0]
-	out := &batch{}
-	kind, err := b.r.ReadByte()
-	if err != nil {
-		return out, err
-	}
-	b.n++
-	b.head = append(b.head, kind)
-	out.kind, out.head = kind, b.head
-	numbers := 3 // generation, thread, time
-	switch kind {
-	case evEndOfGeneration:
-		return out, nil
-	case evExperimentalBatch:
-		c, err := b.r.ReadByte()
-		if err != nil {
-			return out, cutOr(err)
-		}
-		b.n++
-		b.head = append(b.head, c)
-	case evEventBatch:
-	default:
-		return out, b.corrupt("there is no batch but an event of kind %d", kind)
-	}
-	for i := range numbers {
-		v, err := b.uvarint()
-		out.head = b.head
-		if err != nil {
-			return out, err
-		}
-		if i == 0 {
-			out.gen = v
-		}
-	}
-	if out.gen == 0 {
-		return out, b.corrupt("generation 0")
-	}
-	before := len(b.head)
-	size, err := b.uvarint()
-	out.head = b.head
-	if err != nil {
-		return out, err
-	}
-	if size > maxBatch {
-		return out, b.corrupt("a batch of %d bytes, at most %d", size, maxBatch)
-	}
-	if cap(b.data) < int(size) {
-		b.data = make([]byte, size, maxBatch)
-	}
-	n, err := io.ReadFull(b.r, b.data[:size])
-	b.n += int64(n)
-	if err != nil {
-		out.data = b.data[:n] // counted, and not looked at
-		return out, cutOr(err)
-	}
-	out.head, out.data = b.head[:before], b.data[:size]
-	return out, nil
-}
-
-// uvarint reads a number of a batch's head.
-func (b *batches) uvarint() (uint64, error) {
-	var v uint64
-	for i := range binary.MaxVarintLen64 {
-		c, err := b.r.ReadByte()
-		if err != nil {
-			return 0, cutOr(err)
-		}
-		b.n++
-		b.head = append(b.head, c)
-		v |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			return v, nil
-		}
-	}
-	return 0, b.corrupt("a number of more than 64 bits")
-}
-
-func cutOr(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return errCut
-	}
-	return err
-}
-
-func (b *batches) corrupt(format string, args ...any) error {
-	return &CorruptError{Offset: b.n, Err: fmt.Errorf(format, args...)}
 }
 
 // scanner reads ahead and learns what strings are used for.
