@@ -17,6 +17,7 @@ import (
 	_ "github.com/whylate/whylate/cause/all" // the catalogue
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/gotrace/slow"
 	"github.com/whylate/whylate/internal/version"
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/report/detail"
@@ -38,6 +39,8 @@ type AnalyseOptions struct {
 	NoHost bool
 	// NoKernel ignores the kernel's events.
 	NoKernel bool
+	// Slow reads traces with the Go team's reader instead of our own.
+	Slow bool
 	// Check adds the closure of every attributed request to the diagnosis.
 	Check bool
 	// Detail, if not nil, has the diagnosis say what is known request by request.
@@ -205,7 +208,7 @@ func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, 
 		return nil, fmt.Errorf("open the trace: %w", err)
 	}
 	defer r.Close()
-	tr, err := gotrace.NewReader(r)
+	tr, err := traceReader(r, o.Slow)
 	if err != nil {
 		return nil, err
 	}
@@ -220,6 +223,14 @@ func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, 
 		return nil, fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
 	}
 	return t, nil
+}
+
+// traceReader returns a reader of events; slow asks for the Go team's.
+func traceReader(r io.Reader, slowly bool) (timeline.Source, error) {
+	if slowly {
+		return slow.NewReader(r)
+	}
+	return gotrace.NewReader(r)
 }
 
 // requests describes how requests were found and how long they took.

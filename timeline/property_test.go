@@ -2,8 +2,11 @@ package timeline_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"os"
 	"sort"
 	"testing"
 
@@ -338,3 +341,43 @@ type failing struct{}
 func (failing) Next(*gotrace.Event) error { return errBroken }
 func (failing) Stacks() *gotrace.Stacks   { return gotrace.NewStacks() }
 func (failing) Version() string           { return "go1.26" }
+
+// Of a trace with damage in it the longest part is read, and it is said how much that is.
+func TestTheLongestPartOfADamagedTraceIsRead(t *testing.T) {
+	f, err := os.Open("../gotrace/testdata/go1.25.trace.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := read(t, bytes.NewReader(data))
+	for _, x := range []struct {
+		name string
+		at   int // of the damage, in percent
+	}{{"early", 5}, {"late", 95}} {
+		damaged := bytes.Clone(data)
+		at := len(data) * x.at / 100
+		clear(damaged[at : at+4096])
+		r, err := gotrace.NewReader(bytes.NewReader(damaged))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := timeline.Read(r, timeline.Options{})
+		if err != nil || tl.Lost == nil {
+			t.Fatalf("%s: %v", x.name, err)
+		}
+		if tl.Duration() < whole.Duration()/3 || tl.Duration() >= whole.Duration() || tl.Lost.Good < int64(len(data)/4) || tl.Lost.Good >= int64(len(data)) {
+			t.Errorf("%s: %v ms of %v, %d bytes of %d", x.name, tl.Duration()/1e6, whole.Duration()/1e6, tl.Lost.Good, len(data))
+		}
+		if early := tl.Start == whole.Start; early != (x.at > 50) {
+			t.Errorf("%s: begins at %d, the trace at %d", x.name, tl.Start, whole.Start)
+		}
+	}
+}

@@ -30,9 +30,43 @@ type Options struct {
 	GoneIdle bool
 }
 
-// Read builds the timeline of a trace. A damaged trace gives a timeline of what
-// came before the damage, with Lost set; an error means that nothing could be read.
+// resumer is a Source that can go on behind damage.
+type resumer interface{ Resume() bool }
+
+// Read builds the timeline of a trace. Damage splits a trace into parts between which anything
+// may have happened: of a damaged trace it is the timeline of the longest part, with Lost set.
+// An error means that nothing could be read.
 func Read(src Source, o Options) (*Timeline, error) {
+	var longest *Timeline
+	var first *gotrace.CorruptError
+	for from := int64(0); ; from = atSync {
+		t, err := readPart(src, o, from)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = t.Lost
+		}
+		if longest == nil || t.Duration() > longest.Duration() {
+			longest = t
+		}
+		on, ok := src.(resumer)
+		if t.Lost == nil || !ok || !on.Resume() {
+			break
+		}
+	}
+	if first != nil {
+		longest.Lost = &gotrace.CorruptError{Offset: first.Offset, Err: first.Err, Good: longest.bytes}
+	}
+	return longest, nil
+}
+
+// atSync stands for where the next generation begins.
+const atSync = -1
+
+// readPart builds the timeline of what lies between from, a position in the trace, and the next
+// damage.
+func readPart(src Source, o Options, from int64) (*Timeline, error) {
 	b := &builder{
 		t:       &Timeline{Stacks: src.Stacks(), Version: src.Version(), byID: map[gotrace.GoID]GID{}},
 		o:       o,
@@ -43,6 +77,7 @@ func Read(src Source, o Options) (*Timeline, error) {
 		threads: map[gotrace.ThreadID]*thread{},
 	}
 	var ev gotrace.Event
+	var to int64
 	for {
 		err := src.Next(&ev)
 		if err == io.EOF {
@@ -51,13 +86,20 @@ func Read(src Source, o Options) (*Timeline, error) {
 		var lost *gotrace.CorruptError
 		if errors.As(err, &lost) {
 			b.t.Lost = lost
+			to = lost.Good
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
+		if ev.Kind == gotrace.KindSync {
+			if to = int64(ev.Value); from == atSync {
+				from = to
+			}
+		}
 		b.add(&ev)
 	}
+	b.t.bytes = to - max(from, 0)
 	b.finish()
 	return b.t, nil
 }

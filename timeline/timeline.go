@@ -206,7 +206,8 @@ type Timeline struct {
 	Polls []Time
 	// Events counts decoded events.
 	Events int64
-	// Lost says why reading ended early, nil if it did not.
+	// Lost is the first damage of the trace, nil if there is none; its Good is the length of the
+	// part that this is the timeline of.
 	Lost *gotrace.CorruptError
 
 	// GOMAXPROCS is the largest number of Ps seen, 0 if the trace does not say.
@@ -215,6 +216,8 @@ type Timeline struct {
 	// as the process itself sees them, in ascending order.
 	Threads []gotrace.ThreadID
 
+	// bytes is the length of what was read in the trace.
+	bytes    int64
 	byID     map[gotrace.GoID]GID
 	runnable []toggle
 	// idle and queued are the merged spans in which a P was idle and in which

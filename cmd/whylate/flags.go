@@ -14,6 +14,7 @@ import (
 type analyseFlags struct {
 	slo  time.Duration
 	expr string
+	slow bool
 	rec  recordFlags
 }
 
@@ -21,6 +22,7 @@ type analyseFlags struct {
 func (f *analyseFlags) register(fs *pflag.FlagSet, as string) {
 	fs.DurationVar(&f.slo, "slo", 0, "latency objective of the 99th percentile"+as)
 	fs.StringVar(&f.expr, "request", "", "what a request is"+as+": `func=REGEXP`, the intervals in which such a function is on the stack")
+	fs.BoolVar(&f.slow, "slow", false, "read the trace with the Go team's reader, golang.org/x/exp/trace: in case of doubt"+as)
 	f.rec.registerHost(fs)
 }
 
@@ -38,5 +40,5 @@ func (f *analyseFlags) options() (o diagnose.AnalyseOptions, err error) {
 			return o, usageError{err}
 		}
 	}
-	return diagnose.AnalyseOptions{SLO: f.slo, Request: request, NoHost: f.rec.noHost, NoKernel: f.rec.noKernel}, nil
+	return diagnose.AnalyseOptions{SLO: f.slo, Request: request, NoHost: f.rec.noHost, NoKernel: f.rec.noKernel, Slow: f.slow}, nil
 }
