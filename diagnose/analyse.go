@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/dependency"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
@@ -39,6 +40,9 @@ type AnalyseOptions struct {
 	NoHost bool
 	// NoKernel ignores the kernel's events.
 	NoKernel bool
+	// Window is about how many bytes of trace are analysed at a time; 0 means 16 MiB. What is known
+	// of them in memory is 35 to 40 times as long.
+	Window int64
 	// Slow reads traces with the Go team's reader instead of our own.
 	Slow bool
 	// Check adds the closure of every attributed request to the diagnosis.
@@ -71,43 +75,144 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	return examine(in, o)
 }
 
-// examine is the way from an incident with a trace to a diagnosis.
+// windowBytes is about how much of a trace is analysed at a time, which bounds the memory: what is
+// known of it takes 35 to 40 times that. A service with 2,000 requests a second writes as much
+// in ten to twenty seconds.
+const windowBytes = 16 << 20
+
+// examine is the way from an incident with a trace to a diagnosis. A trace that is longer than a
+// window, or has damage within, is diagnosed part by part.
 func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error) {
 	begun := time.Now()
-	m := &in.Manifest
-	t, err := readTimeline(in, o)
+	x := &analysis{in: in, o: o}
+	if err := x.read(); err != nil {
+		return nil, err
+	}
+	r, err := in.Member(evidence.MemberTrace)
+	if err != nil {
+		return nil, fmt.Errorf("open the trace: %w", err)
+	}
+	defer r.Close()
+	tr, err := traceReader(r, o.Slow)
 	if err != nil {
 		return nil, err
 	}
-	var hosts *host.Recording
-	var watch *events.Recording
-	var hostErr, watchErr error
+	var all windows
+	parts := timeline.NewParts(tr, o.Timeline, windowLength(in, o))
+	for {
+		t, err := parts.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the trace: %w", err)
+		}
+		if t.Events == 0 || t.Duration() <= 0 {
+			continue
+		}
+		if all.n == 0 {
+			x.origin = t.Start
+		}
+		all.add(x.window(t), t, x.origin)
+	}
+	if all.n == 0 {
+		if lost := parts.Lost(); lost != nil {
+			return nil, fmt.Errorf("read the trace: %w", lost)
+		}
+		return nil, fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
+	}
+	d := all.overall()
+	pauses(d, &in.Manifest)
+	lost(d, in, parts.Lost(), all.bytes)
+	mostlyLost(d, &in.Manifest)
+	d.Cost.AnalyseS = time.Since(begun).Seconds()
+	return d, nil
+}
+
+// windowLength divides a trace into windows of about the same length in bytes.
+func windowLength(in *evidence.Incident, o AnalyseOptions) int64 {
+	most := o.Window
+	if most <= 0 {
+		most = windowBytes
+	}
+	for _, r := range in.Manifest.Recorded {
+		if r.Member == evidence.MemberTrace && r.Bytes > 0 {
+			n := (r.Bytes + most - 1) / most
+			return (r.Bytes + n - 1) / n
+		}
+	}
+	return most
+}
+
+// analysis is what is the same for all windows of an incident.
+type analysis struct {
+	in *evidence.Incident
+	o  AnalyseOptions
+	// origin is when the trace begins.
+	origin timeline.Time
+
+	hosts     *host.Recording
+	watch     *events.Recording
+	said      []dependency.Server
+	hostErr   error
+	watchErr  error
+	saidErr   error
+	base      *cause.Baseline
+	allocated *cause.Allocation
+}
+
+// read reads what stands beside the trace.
+func (x *analysis) read() error {
+	in, o := x.in, x.o
 	if o.NoHost {
-		hostErr = leftOut(in, evidence.MemberHost)
+		x.hostErr = leftOut(in, evidence.MemberHost)
 	} else {
-		hosts, hostErr = hostEvidence(in, t)
+		x.hosts, x.hostErr = readHost(in)
 	}
 	if o.NoHost || o.NoKernel {
-		watchErr = leftOut(in, evidence.MemberKernel)
+		x.watchErr = leftOut(in, evidence.MemberKernel)
 	} else {
-		watch, watchErr = kernelEvents(in, t)
+		x.watch, x.watchErr = readKernel(in)
+	}
+	x.said, x.saidErr = dependencies(in)
+	x.allocated = allocated(in)
+	if o.Baseline == nil {
+		return nil
+	}
+	base, err := readTimeline(o.Baseline, o)
+	if err != nil {
+		return fmt.Errorf("read the baseline: %w", err)
+	}
+	then, _ := kernelEvents(o.Baseline, base) // what cannot be used is as if it were not there
+	f := request.Find(base, requestOptions(then, &o))
+	x.base = cause.Typical(blame.Attribute(base, f, blame.Options{}))
+	return nil
+}
+
+// window diagnoses a part of the trace.
+func (x *analysis) window(t *timeline.Timeline) *report.Diagnosis {
+	o, m := x.o, &x.in.Manifest
+	hosts, hostErr, watch, watchErr := x.hosts, x.hostErr, x.watch, x.watchErr
+	if hosts != nil {
+		if hostErr = ofProcess(hosts, t); hostErr != nil {
+			hosts = nil
+		}
+	}
+	if watch != nil {
+		if watchErr = usable(watch, t); watchErr != nil {
+			watch = nil
+		}
 	}
 	by := requestOptions(watch, &o)
 	f := request.Find(t, by)
 	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards, Watch: watch})
-	said, saidErr := dependencies(in)
-	set := cause.Settings{SLO: int64(o.SLO), Allocated: allocated(in), Host: hosts, Dependencies: said, Target: m.Target, Own: own(m, t)}
+	set := cause.Settings{SLO: int64(o.SLO), Allocated: x.allocated, Host: hosts, Dependencies: x.said, Target: m.Target, Own: own(m, t, x.origin),
+		Baseline: x.base}
+	if x.base != nil {
+		set.BaselineName = o.BaselineName
+	}
 	if watch != nil {
 		set.Kernel = *watch.After
-	}
-	if o.Baseline != nil {
-		base, err := readTimeline(o.Baseline, o)
-		if err != nil {
-			return nil, fmt.Errorf("read the baseline: %w", err)
-		}
-		then, _ := kernelEvents(o.Baseline, base) // what cannot be used is as if it were not there
-		f := request.Find(base, requestOptions(then, &o))
-		set.Baseline, set.BaselineName = cause.Typical(blame.Attribute(base, f, blame.Options{})), o.BaselineName
 	}
 	v := cause.Judge(a, set)
 
@@ -118,7 +223,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	d.Findings, d.ConsistentWith, d.RuledOut, d.Unnamed = v.Findings, v.Consistent, v.RuledOut, v.Unnamed
 	d.Requests = requests(a, v)
 	if d.Started.IsZero() && t.Wall != 0 {
-		d.Started = time.Unix(0, t.Wall-int64(t.WallAt-t.Start)).UTC()
+		d.Started = time.Unix(0, t.Wall-int64(t.WallAt-x.origin)).UTC()
 	}
 	if d.Target.Go == "" {
 		d.Target.Go = t.Version
@@ -129,8 +234,8 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if l := v.Level; l != nil {
 		d.Level = &report.Level{MedianNS: l.Median, WaitShare: l.WaitShare, Against: l.Against, ExcessNS: int64(l.Excess), OtherShare: l.Other}
 	}
-	if saidErr != nil {
-		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "dependencies", Why: saidErr.Error()})
+	if x.saidErr != nil {
+		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: "dependencies", Why: x.saidErr.Error()})
 	}
 	if hostErr != nil {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: HostEvidence, Why: hostErr.Error()})
@@ -144,9 +249,6 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	notes(d, t, f, v, len(by.Calls) > 0)
 	noteCalls(d, watch, watchErr, &o)
 	stolen(d, hosts)
-	pauses(d, m)
-	lost(d, in, t)
-	mostlyLost(d, m)
 	onlyHealthChecks(d, f)
 	if o.Check {
 		c := a.Check()
@@ -155,8 +257,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if o.Detail != nil {
 		d.Detail = detail.New(a, v, hosts, *o.Detail)
 	}
-	d.Cost.AnalyseS = time.Since(begun).Seconds()
-	return d, nil
+	return d
 }
 
 // described is what an incident's manifest says of a diagnosis.
@@ -341,13 +442,13 @@ func pauses(d *report.Diagnosis, m *evidence.Manifest) {
 func clock(wall int64) string { return time.Unix(0, wall).UTC().Format("15:04:05 UTC") }
 
 // lost says what of the trace could not be read.
-func lost(d *report.Diagnosis, in *evidence.Incident, t *timeline.Timeline) {
+func lost(d *report.Diagnosis, in *evidence.Incident, first *gotrace.CorruptError, good int64) {
 	for _, r := range in.Manifest.Recorded {
 		if r.Member == evidence.MemberTrace && r.Incomplete != "" {
 			d.Lost.Detail = r.Incomplete
 		}
 	}
-	if t.Lost == nil {
+	if first == nil {
 		return
 	}
 	var size int64
@@ -356,9 +457,9 @@ func lost(d *report.Diagnosis, in *evidence.Incident, t *timeline.Timeline) {
 			size = r.Bytes
 		}
 	}
-	d.Lost.Bytes = max(size, t.Lost.Offset) - t.Lost.Good
+	d.Lost.Bytes = max(size, first.Offset) - good
 	if d.Lost.Detail == "" {
-		d.Lost.Detail = t.Lost.Error()
+		d.Lost.Detail = first.Error()
 		d.Lost.Advice = "sha256sum FILE    # is it the same where it was recorded? If not, copy it again"
 	}
 }

@@ -13,9 +13,8 @@ import (
 // Threads that live shorter than a sample are missed.
 const sameThreads = 0.9
 
-// hostEvidence returns the host samples of an incident; nil without any, with a
-// reason if there are some that cannot be used.
-func hostEvidence(in *evidence.Incident, t *timeline.Timeline) (*host.Recording, error) {
+// readHost returns the host samples of an incident; nil without any.
+func readHost(in *evidence.Incident) (*host.Recording, error) {
 	if !in.Has(evidence.MemberHost) {
 		return nil, nil
 	}
@@ -24,10 +23,12 @@ func hostEvidence(in *evidence.Incident, t *timeline.Timeline) (*host.Recording,
 		return nil, err
 	}
 	defer r.Close()
-	rec, err := host.Read(r)
-	if err != nil {
-		return nil, err
-	}
+	return host.Read(r)
+}
+
+// ofProcess says why host samples are none of the process of a trace, or not of its time; nil
+// if they are.
+func ofProcess(rec *host.Recording, t *timeline.Timeline) error {
 	known, most := map[int64]bool{}, 0
 	for i := range rec.Samples {
 		most = max(most, rec.Samples[i].NumThreads)
@@ -43,10 +44,10 @@ func hostEvidence(in *evidence.Incident, t *timeline.Timeline) (*host.Recording,
 	}
 	complete := most <= len(known) // of very many threads not all are looked at
 	if complete && float64(n) < sameThreads*float64(len(t.Threads)) {
-		return nil, fmt.Errorf("only %d of the trace's %d threads belong to process %d: it only forwards the port", n, len(t.Threads), rec.Static.PID)
+		return fmt.Errorf("only %d of the trace's %d threads belong to process %d: it only forwards the port", n, len(t.Threads), rec.Static.PID)
 	}
 	if s := rec.Span(); s.To <= int64(t.Start) || s.From >= int64(t.End) {
-		return nil, fmt.Errorf("the host samples were not taken while the trace ran")
+		return fmt.Errorf("the host samples were not taken while the trace ran")
 	}
-	return rec, nil
+	return nil
 }

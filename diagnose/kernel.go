@@ -172,8 +172,16 @@ func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recordin
 	if rec == nil || err != nil {
 		return nil, err
 	}
-	no := func(format string, args ...any) (*events.Recording, error) {
-		return nil, &unusable{fmt.Sprintf(format, args...), rec.After.Func}
+	if err := usable(rec, t); err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+// usable says why the kernel's events tell nothing about a timeline; nil if they do.
+func usable(rec *events.Recording, t *timeline.Timeline) error {
+	no := func(format string, args ...any) error {
+		return &unusable{fmt.Sprintf(format, args...), rec.After.Func}
 	}
 	switch a := rec.After; {
 	case a.Full:
@@ -192,7 +200,7 @@ func kernelEvents(in *evidence.Incident, t *timeline.Timeline) (*events.Recordin
 	if float64(n) < sameThreads*float64(len(t.Threads)) {
 		return no("only %d of the trace's %d threads belong to process %d", n, len(t.Threads), rec.Header.PID)
 	}
-	return rec, nil
+	return nil
 }
 
 // readKernel reads the scheduling events of an incident; nil without any.

@@ -14,8 +14,8 @@ var profiles = []string{evidence.MemberAllocsBefore, evidence.MemberAllocsAfter,
 
 // own returns the spans of the trace's clock in which profiles were asked for, in
 // order and without overlap. The offsets of the manifest are fixed to the trace by
-// its own beginning, which was asked for a round trip before t.Start.
-func own(m *evidence.Manifest, t *timeline.Timeline) []timeline.Span {
+// its own beginning, which was asked for a round trip before origin.
+func own(m *evidence.Manifest, t *timeline.Timeline, origin timeline.Time) []timeline.Span {
 	trace := slices.IndexFunc(m.Recorded, func(r evidence.Recorded) bool { return r.Member == evidence.MemberTrace })
 	if trace < 0 {
 		return nil
@@ -25,7 +25,7 @@ func own(m *evidence.Manifest, t *timeline.Timeline) []timeline.Span {
 		if !slices.Contains(profiles, r.Member) || r.EndedNS <= r.StartedNS {
 			continue
 		}
-		at := func(ns int64) timeline.Time { return t.Start + timeline.Time(ns-m.Recorded[trace].StartedNS) }
+		at := func(ns int64) timeline.Time { return origin + timeline.Time(ns-m.Recorded[trace].StartedNS) }
 		if s := (timeline.Span{Start: at(r.StartedNS), End: at(r.EndedNS), Name: r.Member, G: timeline.NoG}); s.End > t.Start && s.Start < t.End {
 			out = append(out, s)
 		}

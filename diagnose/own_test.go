@@ -21,7 +21,7 @@ func TestOwnProfilesAreAlignedToTheTracesBeginning(t *testing.T) {
 		member(evidence.MemberBlock, 800, 790), // no span
 		member(evidence.MemberAllocsAfter, 1099, 1300),
 	}}
-	got := own(m, tl)
+	got := own(m, tl, tl.Start)
 	want := []timeline.Span{{Start: 1500, End: 1650}, {Start: 1650, End: 1800}, {Start: 1999, End: 2200}}
 	if len(got) != len(want) {
 		t.Fatalf("%+v", got)
@@ -32,7 +32,7 @@ func TestOwnProfilesAreAlignedToTheTracesBeginning(t *testing.T) {
 		}
 	}
 	m.Recorded = m.Recorded[3:]
-	if got := own(m, tl); got != nil {
+	if got := own(m, tl, tl.Start); got != nil {
 		t.Errorf("without a trace: %+v", got)
 	}
 }

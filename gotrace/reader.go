@@ -251,6 +251,15 @@ func (r *Reader) Resume() bool {
 	return true
 }
 
+// Forget makes all states undetermined, as at the beginning of a trace, if Next has just returned a
+// KindSync: what follows is like a trace of its own, but that tasks keep their names.
+func (r *Reader) Forget() {
+	r.order.forget()
+	for i := range r.gen.streams {
+		r.cursors[i].thread = r.order.thread(r.gen.streams[i].thread)
+	}
+}
+
 func (r *Reader) corrupt(err error) error {
 	lost := &CorruptError{}
 	if !errors.As(err, &lost) {

@@ -53,6 +53,10 @@ type Diagnosis struct {
 	// StolenShare is the part of the CPUs' time that the hypervisor took during the
 	// recording; 0 where it took none, or the host was not recorded.
 	StolenShare float64 `json:"stolen_share,omitempty"`
+	// Windows are the parts of a long or damaged trace that were diagnosed one by one, in order
+	// of time; nil if it was diagnosed as one. All else is then what is known of the worst one,
+	// but for the duration and what is lost.
+	Windows []Window `json:"windows,omitempty"`
 	// Kernel is what probes in the kernel counted; nil if there were none.
 	Kernel *Kernel `json:"kernel,omitempty"`
 	Lost   Lost    `json:"lost"`
@@ -99,6 +103,22 @@ type Requests struct {
 	Excluded []Class `json:"excluded"`
 	// HealthChecks says that the requests are health checks, by the names of their functions.
 	HealthChecks bool `json:"health_checks,omitempty"`
+}
+
+// Window is a part of a trace, in nanoseconds since the trace began, with its own diagnosis.
+type Window struct {
+	FromNS   int64  `json:"from_ns"`
+	ToNS     int64  `json:"to_ns"`
+	Requests int    `json:"requests"`
+	P50NS    int64  `json:"p50_ns"`
+	P99NS    int64  `json:"p99_ns"`
+	MaxNS    int64  `json:"max_ns"`
+	Verdict  string `json:"verdict"`
+	// Cause is the first finding, with its share of the tail; "" if none is named.
+	Cause string  `json:"cause,omitempty"`
+	Share float64 `json:"share,omitempty"`
+	// Worst marks the one in which the slow requests took the most time together.
+	Worst bool `json:"worst,omitempty"`
 }
 
 // Band is a set of requests at one height of the latency distribution.

@@ -109,6 +109,13 @@ func lookAlikes() *Diagnosis {
 	d.UnresolvedShare = 0.08
 	d.NotRecorded = []NotRecorded{{What: "host", Why: "a trace file holds nothing about the host", Command: "whylate diagnose 1234"}}
 	d.Lost = Lost{Bytes: 1204000, Detail: "the last generation is cut"}
+	for i := range maxWindows + 2 {
+		at := int64(i) * 2100 * ms
+		d.Windows = append(d.Windows, Window{FromNS: at, ToNS: at + 2100*ms, Requests: 640, P50NS: 3 * ms, P99NS: int64(30+i) * ms, MaxNS: 90 * ms,
+			Verdict: VerdictHealthy, Worst: i == 1})
+	}
+	d.Windows[1].Verdict = VerdictInconclusive
+	d.Windows[7].Verdict, d.Windows[7].Cause, d.Windows[7].Share = VerdictCause, "timer-wait", 0.61
 	d.Notes = []string{"The tail has 3 separate episodes only; a longer recording would give an interval."}
 	d.RuledOut = append(d.RuledOut, cause.RuledOut{Cause: "timer-wait", Because: "its share is uncertain: 13 % [4..30 %]", Fits: true, Number: 0.13})
 	return d
@@ -200,6 +207,7 @@ func hostile() *Diagnosis {
 	d.NotRecorded = []NotRecorded{{What: attack, Why: long, Command: "whylate " + attack}}
 	d.Notes = []string{attack}
 	d.Lost = Lost{Bytes: -1, Detail: attack}
+	d.Windows = []Window{{FromNS: -1, Requests: -1, Verdict: attack, Cause: attack, Share: 7, Worst: true}, {Verdict: attack}}
 	d.Tool = attack
 	return d
 }

@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/whylate/whylate/cause"
@@ -40,6 +42,7 @@ const (
 	maxItems    = 12 // lines in one list
 	maxFindings = 20
 	maxRuledOut = 100 // the catalogue has about 50 entries
+	maxWindows  = 20
 )
 
 // Terminal writes d for a person to read. The first line is the answer in one
@@ -72,6 +75,7 @@ func Terminal(w io.Writer, d *Diagnosis, opts TerminalOptions) error {
 		}
 		p.consistent(k)
 	}
+	p.windows(d.Windows)
 	p.kernel(d.Kernel)
 	p.notes(d)
 	p.ruledOut(d)
@@ -497,6 +501,49 @@ func (p *page) notes(d *Diagnosis) {
 }
 
 // ruledOut writes the elimination table, and before it what only was not named.
+// windows lists the parts of a trace that were diagnosed one by one, of very many only the worst.
+func (p *page) windows(all []Window) {
+	if len(all) == 0 {
+		return
+	}
+	p.heading(fmt.Sprintf("Windows (%s, by time; all above is of the one marked)", count(int64(len(all)))))
+	show := make([]bool, len(all))
+	by := make([]int, len(all))
+	for i := range by {
+		by[i] = i
+	}
+	slices.SortStableFunc(by, func(a, b int) int {
+		switch {
+		case all[a].Worst:
+			return -1
+		case all[b].Worst:
+			return 1
+		}
+		return cmp.Compare(all[b].P99NS, all[a].P99NS)
+	})
+	for _, i := range by[:min(len(by), maxWindows)] {
+		show[i] = true
+	}
+	for i, w := range all {
+		if !show[i] {
+			continue
+		}
+		name := fmt.Sprint(i + 1)
+		if w.Worst {
+			name += " ▶"
+		}
+		what := quote(w.Verdict, maxName)
+		if w.Cause != "" {
+			what = quote(w.Cause, maxName) + " " + percent(w.Share)
+		}
+		p.field(name, fmt.Sprintf("%.1f to %.1f s · %s · p50 %s · p99 %s · %s", float64(w.FromNS)/1e9, float64(w.ToNS)/1e9,
+			counted(w.Requests, "request"), duration(w.P50NS), duration(w.P99NS), what))
+	}
+	if n := len(all) - maxWindows; n > 0 {
+		p.line(fmt.Sprintf("  … and %s more with a smaller p99 (-o json has all)", count(int64(n))))
+	}
+}
+
 func (p *page) ruledOut(d *Diagnosis) {
 	var fits, out []cause.RuledOut
 	for _, r := range eliminated(d.RuledOut) {

@@ -30,76 +30,135 @@ type Options struct {
 	GoneIdle bool
 }
 
-// resumer is a Source that can go on behind damage.
-type resumer interface{ Resume() bool }
-
 // Read builds the timeline of a trace. Damage splits a trace into parts between which anything
 // may have happened: of a damaged trace it is the timeline of the longest part, with Lost set.
 // An error means that nothing could be read.
 func Read(src Source, o Options) (*Timeline, error) {
 	var longest *Timeline
-	var first *gotrace.CorruptError
-	for from := int64(0); ; from = atSync {
-		t, err := readPart(src, o, from)
+	parts := NewParts(src, o, 0)
+	for {
+		t, err := parts.Next()
+		if err == io.EOF {
+			break
+		}
 		if err != nil {
 			return nil, err
-		}
-		if first == nil {
-			first = t.Lost
 		}
 		if longest == nil || t.Duration() > longest.Duration() {
 			longest = t
 		}
-		on, ok := src.(resumer)
-		if t.Lost == nil || !ok || !on.Resume() {
-			break
-		}
 	}
-	if first != nil {
-		longest.Lost = &gotrace.CorruptError{Offset: first.Offset, Err: first.Err, Good: longest.bytes}
+	if first := parts.Lost(); first != nil {
+		longest.Lost = &gotrace.CorruptError{Offset: first.Offset, Err: first.Err, Good: longest.Bytes}
 	}
 	return longest, nil
 }
 
-// atSync stands for where the next generation begins.
-const atSync = -1
+// Parts reads a trace in parts, of which each has a timeline of its own: what happens across
+// their boundaries is not known. It is not safe for concurrent use.
+type Parts struct {
+	src  Source
+	o    Options
+	most int64
+	// from is where the next part begins, -1 if its first KindSync says so; sync is that if it
+	// has been read.
+	from int64
+	sync *gotrace.Event
+	n    int
+	lost *gotrace.CorruptError
+	done bool
+}
 
-// readPart builds the timeline of what lies between from, a position in the trace, and the next
-// damage.
-func readPart(src Source, o Options, from int64) (*Timeline, error) {
+// splitter is a Source that can go on behind damage, and forget what it knows where a
+// generation begins.
+type splitter interface {
+	Resume() bool
+	Forget()
+}
+
+// NewParts returns the parts of a trace: between damages, and of not much more than most bytes
+// of trace, which bounds the memory that is needed. 0 means that there is no bound. Sources other
+// than [gotrace.Reader] have one part, before the first damage.
+func NewParts(src Source, o Options, most int64) *Parts {
+	return &Parts{src: src, o: o, most: most}
+}
+
+// Lost returns the first damage so far, nil if there was none.
+func (p *Parts) Lost() *gotrace.CorruptError { return p.lost }
+
+// Next returns the timeline of the next part, and [io.EOF] behind the last one. The first one
+// may be empty, others are not. Other errors are final, and of the source.
+func (p *Parts) Next() (*Timeline, error) {
+	for !p.done {
+		t, err := p.read()
+		if err != nil {
+			p.done = true
+			return nil, err
+		}
+		p.n++
+		if p.n == 1 || t.Duration() > 0 {
+			return t, nil
+		}
+	}
+	return nil, io.EOF
+}
+
+// read builds the timeline of the next part.
+func (p *Parts) read() (*Timeline, error) {
 	b := &builder{
-		t:       &Timeline{Stacks: src.Stacks(), Version: src.Version(), byID: map[gotrace.GoID]GID{}},
-		o:       o,
+		t:       &Timeline{Stacks: p.src.Stacks(), Version: p.src.Version(), byID: map[gotrace.GoID]GID{}},
+		o:       p.o,
 		procs:   map[gotrace.ProcID]*procState{},
 		open:    map[rangeKey]openSpan{},
 		tasks:   map[gotrace.TaskID]*Task{},
 		wrapped: map[string]string{},
 		threads: map[gotrace.ThreadID]*thread{},
 	}
+	split, _ := p.src.(splitter)
+	to := p.from
+	if p.sync != nil {
+		b.add(p.sync)
+		p.sync = nil
+	}
 	var ev gotrace.Event
-	var to int64
 	for {
-		err := src.Next(&ev)
+		err := p.src.Next(&ev)
 		if err == io.EOF {
+			p.done = true
 			break
 		}
 		var lost *gotrace.CorruptError
 		if errors.As(err, &lost) {
+			if p.lost == nil {
+				p.lost = lost
+			}
 			b.t.Lost = lost
 			to = lost.Good
+			p.done = split == nil || !split.Resume()
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
 		if ev.Kind == gotrace.KindSync {
-			if to = int64(ev.Value); from == atSync {
-				from = to
+			last := to
+			if to = int64(ev.Value); p.from < 0 {
+				p.from = to
+			}
+			// Where the generation behind is as long as the one before, this is as near to most as
+			// it gets.
+			if size := to - last; split != nil && p.most > 0 && to-p.from+size/2 >= p.most && size > 0 {
+				split.Forget()
+				p.sync = &ev
+				break
 			}
 		}
 		b.add(&ev)
 	}
-	b.t.bytes = to - max(from, 0)
+	b.t.Bytes = to - max(p.from, 0)
+	if p.from = -1; p.sync != nil {
+		p.from = to
+	}
 	b.finish()
 	return b.t, nil
 }

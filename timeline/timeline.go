@@ -206,9 +206,11 @@ type Timeline struct {
 	Polls []Time
 	// Events counts decoded events.
 	Events int64
-	// Lost is the first damage of the trace, nil if there is none; its Good is the length of the
-	// part that this is the timeline of.
+	// Lost is the damage at which this ends, or for [Read] the first damage of the trace, its Good
+	// then the length of the part that this is the timeline of; nil if there is none.
 	Lost *gotrace.CorruptError
+	// Bytes is the length in the trace of what was read, 0 if the source does not say.
+	Bytes int64
 
 	// GOMAXPROCS is the largest number of Ps seen, 0 if the trace does not say.
 	GOMAXPROCS int
@@ -216,8 +218,6 @@ type Timeline struct {
 	// as the process itself sees them, in ascending order.
 	Threads []gotrace.ThreadID
 
-	// bytes is the length of what was read in the trace.
-	bytes    int64
 	byID     map[gotrace.GoID]GID
 	runnable []toggle
 	// idle and queued are the merged spans in which a P was idle and in which
