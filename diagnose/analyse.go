@@ -98,7 +98,9 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		return nil, err
 	}
 	var all windows
-	parts := timeline.NewParts(tr, o.Timeline, windowLength(in, o))
+	length, n := divide(in, o)
+	x.most = max(attributed/n, leastAttributed)
+	parts := timeline.NewParts(tr, o.Timeline, length)
 	for {
 		t, err := parts.Next()
 		if err == io.EOF {
@@ -129,20 +131,25 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	return d, nil
 }
 
-// windowLength divides a trace into windows of about the same length in bytes.
-func windowLength(in *evidence.Incident, o AnalyseOptions) int64 {
+// divide divides a trace into n windows of about the same length in bytes; n is 1 if the length
+// of the trace is not known.
+func divide(in *evidence.Incident, o AnalyseOptions) (length int64, n int) {
 	most := o.Window
 	if most <= 0 {
 		most = windowBytes
 	}
 	for _, r := range in.Manifest.Recorded {
-		if r.Member == evidence.MemberTrace && r.Bytes > 0 {
+		if r.Member == evidence.MemberTrace && r.Bytes > most {
 			n := (r.Bytes + most - 1) / most
-			return (r.Bytes + n - 1) / n
+			return (r.Bytes + n - 1) / n, int(n)
 		}
 	}
-	return most
+	return most, 1
 }
+
+// attributed is how many requests of a trace are attributed, and leastAttributed how many of each
+// of its windows, if it has more. A trace of one window has blame's own bound, which is the same.
+const attributed, leastAttributed = 20_000, 4_000
 
 // analysis is what is the same for all windows of an incident.
 type analysis struct {
@@ -150,6 +157,8 @@ type analysis struct {
 	o  AnalyseOptions
 	// origin is when the trace begins.
 	origin timeline.Time
+	// most is how many requests of a window are attributed.
+	most int
 
 	hosts     *host.Recording
 	watch     *events.Recording
@@ -205,7 +214,7 @@ func (x *analysis) window(t *timeline.Timeline) *report.Diagnosis {
 	}
 	by := requestOptions(watch, &o)
 	f := request.Find(t, by)
-	a := blame.Attribute(t, f, blame.Options{Guards: o.Guards, Watch: watch})
+	a := blame.Attribute(t, f, blame.Options{MaxRequests: x.most, Guards: o.Guards, Watch: watch})
 	set := cause.Settings{SLO: int64(o.SLO), Allocated: x.allocated, Host: hosts, Dependencies: x.said, Target: m.Target, Own: own(m, t, x.origin),
 		Baseline: x.base}
 	if x.base != nil {

@@ -169,52 +169,30 @@ func (b *batches) corrupt(format string, args ...any) error {
 	return &CorruptError{Offset: b.n, Err: fmt.Errorf(format, args...)}
 }
 
-// resume finds the first batch behind damage: something that has the form of one, of a
-// generation that is not older than gen, and behind it the form of another one. It reports
+// resume finds the first batch behind damage: something that has the form of one, and behind it
+// the form of another one, not older than a generation and a time in the trace. It reports
 // whether there is one.
-func (b *batches) resume(gen uint64) bool {
+func (b *batches) resume(gen, time uint64) bool {
 	for !b.done {
 		ahead, err := b.r.Peek(b.r.Size())
-		last := err != nil
-		if len(ahead) == 0 {
-			b.done = true
-			break
-		}
 		for i := 0; i < len(ahead); i++ {
 			j := bytes.IndexByte(ahead[i:], evEventBatch)
 			if j < 0 {
-				i = len(ahead)
 				break
 			}
 			i += j
-			g, end, ok := head(ahead[i:])
-			if !ok || g < gen || g > gen+maxGap {
-				continue
+			if h, ok := head(ahead[i:]); ok && h.follows(gen, gen+maxGap, time) && h.followed(ahead[i:], time, err != nil) {
+				b.skip(i)
+				return true
 			}
-			rest := ahead[i:]
-			if end > len(rest) { // not whole: at the end of the input, or further than we look
-				continue
-			}
-			if rest = rest[end:]; len(rest) > 0 && rest[0] == evEndOfGeneration {
-				rest = rest[1:]
-			}
-			if len(rest) > 0 {
-				if next, _, ok := head(rest); !ok || next != g && next != g+1 {
-					continue
-				}
-			} else if !last {
-				continue
-			}
-			b.skip(i)
-			return true
 		}
-		if last {
+		if err != nil {
 			b.skip(len(ahead))
 			b.done = true
 			break
 		}
 		// A batch that begins in the second half is looked at when all of it is there.
-		b.skip(len(ahead) - maxBatch)
+		b.skip(len(ahead) - maxBatch - maxHead)
 	}
 	return false
 }
@@ -227,10 +205,19 @@ func (b *batches) skip(n int) {
 	b.n += int64(m)
 }
 
-// head reads the head of a batch and returns its generation and where it ends.
-func head(data []byte) (gen uint64, end int, ok bool) {
+// heading is the head of a batch; the batch ends end bytes behind where it begins.
+type heading struct {
+	gen, time uint64
+	end       int
+}
+
+// maxHead is the length of the longest head of a batch.
+const maxHead = 2 + 4*binary.MaxVarintLen64
+
+// head reads the head of a batch.
+func head(data []byte) (h heading, ok bool) {
 	if len(data) == 0 {
-		return 0, 0, false
+		return h, false
 	}
 	at := 1
 	switch data[0] {
@@ -238,22 +225,48 @@ func head(data []byte) (gen uint64, end int, ok bool) {
 	case evExperimentalBatch:
 		at = 2
 	default:
-		return 0, 0, false
+		return h, false
 	}
-	var numbers [4]uint64 // generation, thread, time, size
-	for i := range numbers {
+	var thread, size uint64
+	for _, to := range []*uint64{&h.gen, &thread, &h.time, &size} {
 		if at >= len(data) {
-			return 0, 0, false
+			return h, false
 		}
 		v, n := binary.Uvarint(data[at:])
 		if n <= 0 {
-			return 0, 0, false
+			return h, false
 		}
-		numbers[i] = v
+		*to = v
 		at += n
 	}
-	if numbers[0] == 0 || numbers[3] > maxBatch || numbers[1] > math.MaxInt64 && numbers[1] != math.MaxUint64 {
-		return 0, 0, false
+	if h.gen == 0 || size > maxBatch || thread > math.MaxInt64 && thread != math.MaxUint64 {
+		return h, false
 	}
-	return numbers[0], at + int(numbers[3]), true
+	h.end = at + int(size)
+	return h, true
+}
+
+// follows reports whether a batch can be in the generations from and to, after a time. No trace is
+// longer than maxLength.
+func (h heading) follows(from, to, time uint64) bool {
+	return from <= h.gen && h.gen <= to && h.time >= time && h.time-time < maxLength
+}
+
+// maxLength is a number of ticks: an hour if they are of a CPU, three days on Linux.
+const maxLength = 1 << 42
+
+// followed reports whether what begins with the batch goes on with another one, or ends with it.
+func (h heading) followed(data []byte, time uint64, last bool) bool {
+	if h.end > len(data) {
+		return false
+	}
+	rest := data[h.end:]
+	if len(rest) > 0 && rest[0] == evEndOfGeneration {
+		rest = rest[1:]
+	}
+	if len(rest) == 0 {
+		return last
+	}
+	next, ok := head(rest)
+	return ok && next.follows(h.gen, h.gen+1, time)
 }

@@ -123,8 +123,9 @@ type loader struct {
 	in *batches
 	// held is a batch of the generation behind the one that was read last.
 	held *batch
-	// adrift: where the next batch begins is not known.
+	// adrift: where the next batch begins is not known. No batch behind is of before time.
 	adrift bool
+	time   uint64
 }
 
 // next reads the next generation into g. What was read is good if it reports so, even if
@@ -164,12 +165,15 @@ func (l *loader) next(g *generation) (good bool, err error) {
 		case g.number == 0:
 			g.number = b.gen
 		case b.gen != g.number && (l.marked() || b.gen != g.number+1):
-			l.held = b
+			l.hold(b, g)
 			return false, &CorruptError{Offset: b.at, Err: fmt.Errorf("generation %d within generation %d", b.gen, g.number)}
 		case b.gen != g.number:
 			l.held = b
 			g.end = b.from
 			return l.finish(g, nil)
+		}
+		if l.time == 0 {
+			l.time = b.time
 		}
 		if err := g.add(b, l.in.minor); err != nil {
 			return false, &CorruptError{Offset: b.at, Err: err}
@@ -181,7 +185,7 @@ func (l *loader) next(g *generation) (good bool, err error) {
 // there is one.
 func (l *loader) skip(g *generation) bool {
 	for l.held == nil {
-		if l.adrift && !l.in.resume(g.number) {
+		if l.adrift && !l.in.resume(g.number, l.time) {
 			return false
 		}
 		b, err := l.in.next()
@@ -195,10 +199,18 @@ func (l *loader) skip(g *generation) bool {
 			return true
 		}
 		if b.gen != g.number {
-			l.held = b
+			l.hold(b, g)
 		}
 	}
 	return true
+}
+
+// hold keeps a batch that is behind g, if it can be one.
+func (l *loader) hold(b *batch, g *generation) {
+	h := heading{gen: b.gen, time: b.time}
+	if l.adrift = !h.follows(g.number, g.number+maxGap, l.time); !l.adrift {
+		l.held = b
+	}
 }
 
 // marked reports whether ends of generations are in the trace.
@@ -209,6 +221,7 @@ func (l *loader) finish(g *generation, behind error) (bool, error) {
 	if g.end == 0 {
 		g.end = l.in.n
 	}
+	l.time = g.least
 	var err error
 	switch {
 	case g.tick == 0:

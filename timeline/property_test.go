@@ -342,9 +342,10 @@ func (failing) Next(*gotrace.Event) error { return errBroken }
 func (failing) Stacks() *gotrace.Stacks   { return gotrace.NewStacks() }
 func (failing) Version() string           { return "go1.26" }
 
-// Of a trace with damage in it the longest part is read, and it is said how much that is.
-func TestTheLongestPartOfADamagedTraceIsRead(t *testing.T) {
-	f, err := os.Open("../gotrace/testdata/go1.25.trace.gz")
+// fixture returns a recorded trace of several generations.
+func fixture(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open("../gotrace/testdata/" + name + ".trace.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,6 +358,12 @@ func TestTheLongestPartOfADamagedTraceIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return data
+}
+
+// Of a trace with damage in it the longest part is read, and it is said how much that is.
+func TestTheLongestPartOfADamagedTraceIsRead(t *testing.T) {
+	data := fixture(t, "go1.25")
 	whole := read(t, bytes.NewReader(data))
 	for _, x := range []struct {
 		name string
@@ -378,6 +385,62 @@ func TestTheLongestPartOfADamagedTraceIsRead(t *testing.T) {
 		}
 		if early := tl.Start == whole.Start; early != (x.at > 50) {
 			t.Errorf("%s: begins at %d, the trace at %d", x.name, tl.Start, whole.Start)
+		}
+	}
+}
+
+// A trace that is read in parts tells of every instant what it tells as a whole.
+func TestPartsTellWhatTheWholeTells(t *testing.T) {
+	for _, name := range []string{"go1.22", "go1.23", "go1.24", "go1.25", "go1.26"} {
+		data := fixture(t, name)
+		whole := read(t, bytes.NewReader(data))
+		r, err := gotrace.NewReader(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := timeline.NewParts(r, timeline.Options{}, int64(len(data)/3))
+		rng := rand.New(rand.NewPCG(1, 2))
+		n, bytes, last := 0, int64(0), whole.Start
+		for {
+			tl, err := parts.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil || tl.Lost != nil {
+				t.Fatal(err, tl.Lost)
+			}
+			n++
+			bytes += tl.Bytes
+			// Threads end a generation one after the other, so parts may overlap a little.
+			if tl.Start < last {
+				t.Errorf("%s: part %d begins at %d, the one before at %d", name, n, tl.Start, last)
+			}
+			last = tl.Start + tl.Duration()/2
+			same := 0
+			for range 20_000 {
+				part := &tl.Gs[rng.IntN(len(tl.Gs))]
+				at := tl.Start + 1 + timeline.Time(rng.Int64N(int64(tl.Duration())))
+				i := part.SegmentAt(at)
+				if i == len(part.Segs) || part.Segs[i].Start >= at {
+					continue
+				}
+				g, ok := whole.G(part.ID)
+				if !ok {
+					t.Fatalf("%s: g%d is in no whole", name, part.ID)
+				}
+				all := &whole.Gs[g]
+				k := all.SegmentAt(at)
+				if k == len(all.Segs) || all.Segs[k].Kind != part.Segs[i].Kind {
+					t.Fatalf("%s: g%d at %d is %+v, in the whole %+v", name, part.ID, at, part.Segs[i], all.Segs[max(0, k-1):min(k+2, len(all.Segs))])
+				}
+				same++
+			}
+			if same < 1000 {
+				t.Errorf("%s: part %d was compared at %d instants", name, n, same)
+			}
+		}
+		if n < 2 || bytes != int64(len(data)) {
+			t.Errorf("%s: %d parts with %d bytes of %d", name, n, bytes, len(data))
 		}
 	}
 }
