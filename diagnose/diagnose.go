@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
 )
@@ -110,12 +109,6 @@ func record(ctx context.Context, target, path string, o Options) (*report.Diagno
 	}
 	defer in.Close()
 	d, err := Analyse(in, o.Analyse)
-	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("interrupted too early: a trace can be read from about a second on (%w)", err)
-	}
-	if err != nil && result != nil && result.Lost != "" { // what came cannot be read because of that
-		return nil, &pprofhttp.Error{Cause: result.Lost + ", too early for anything to be read", Advice: result.Advice, Err: err}
-	}
 	if d != nil && result != nil {
 		d.Lost.Advice = result.Advice
 	}

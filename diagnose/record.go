@@ -19,6 +19,7 @@ import (
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/gotrace"
 )
 
 // RecordOptions say what to record of a live target, and how.
@@ -40,8 +41,9 @@ type RecordOptions struct {
 
 // Record records a live target into a new incident at path: the URL of a service
 // with net/http/pprof, or the id of a local process. After an error there is no
-// file. Of a process without such an endpoint only the host's evidence is
-// recorded; the result is nil then.
+// file, but after ErrTooEarly there is one if it holds more than the trace. Of a
+// process without such an endpoint only the host's evidence is recorded; the
+// result is nil then.
 func Record(ctx context.Context, target, path string, o RecordOptions) (*pprofhttp.Result, error) {
 	w, err := evidence.Create(path)
 	if err != nil {
@@ -55,7 +57,66 @@ func Record(ctx context.Context, target, path string, o RecordOptions) (*pprofht
 	if err != nil {
 		return nil, err
 	}
-	return result, w.Close()
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	if result != nil && result.Took < result.Asked {
+		if err := readBack(path, target, result); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// ErrTooEarly reports a recording that ended before anything of its trace can be read.
+var ErrTooEarly = errors.New("nothing that can be diagnosed was recorded")
+
+// readBack returns an error with ErrTooEarly if nothing can be read of a trace that ended
+// early. The file goes then, unless it holds more.
+func readBack(path, target string, r *pprofhttp.Result) error {
+	in, err := evidence.Open(path, evidence.Options{})
+	if err != nil {
+		return fmt.Errorf("read back the recording: %w", err)
+	}
+	defer in.Close()
+	err = firstInterval(in)
+	if err == nil || errors.Is(err, gotrace.ErrNewer) {
+		return nil
+	}
+	why := cmp.Or(r.Lost, fmt.Sprintf("the server ended the trace after %s of %s", r.Took.Round(100*time.Millisecond), r.Asked))
+	e := &pprofhttp.Error{
+		Cause: fmt.Sprintf("%v: %s, and a trace can be read from about a second on", ErrTooEarly, why),
+		Err:   fmt.Errorf("%w: %w", ErrTooEarly, err),
+	}
+	switch _, isPID := processID(target); {
+	case strings.HasPrefix(r.Advice, "--"):
+		e.Advice = r.Advice
+	case isPID && r.Advice != "": // it is gone, and has another id when it runs again
+		e.Target = strings.TrimSuffix(in.Manifest.Target.URL, "/debug/pprof")
+	}
+	if len(in.Members()) <= 2 { // the manifest and the trace
+		return errors.Join(e, in.Close(), os.Remove(path))
+	}
+	return e
+}
+
+// firstInterval reads a trace until time has passed in it.
+func firstInterval(in *evidence.Incident) error {
+	r, err := in.Member(evidence.MemberTrace)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	tr, err := gotrace.NewReader(r)
+	if err != nil {
+		return err
+	}
+	var ev gotrace.Event
+	err = tr.Next(&ev)
+	for begun := ev.Time; err == nil && ev.Time == begun; {
+		err = tr.Next(&ev)
+	}
+	return err
 }
 
 func recordInto(ctx context.Context, w *evidence.Writer, target string, o RecordOptions) (*pprofhttp.Result, error) {

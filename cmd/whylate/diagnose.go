@@ -290,7 +290,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 			d, err := diagnose.Run(cmd.Context(), a[0], o)
 			p.clear()
 			if err != nil {
-				return err
+				return withRest(err, save)
 			}
 			if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
 				complain(cmd.ErrOrStderr(), lost(cmd, d))
@@ -404,7 +404,7 @@ Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command li
 			r, err := diagnose.Record(cmd.Context(), a[0], save, record)
 			p.clear()
 			if err != nil {
-				return err
+				return withRest(err, save)
 			}
 			if r == nil {
 				complain(cmd.ErrOrStderr(), "the process serves no net/http/pprof: only what the machine knows of it was recorded\n"+diagnose.AddEndpoint)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -62,6 +63,8 @@ func remedy(cmd *cobra.Command, err error) string {
 		return again(cmd, "", "")
 	case errors.As(err, &e) && e.Target != "":
 		return again(cmd, e.Target, "")
+	case errors.Is(err, diagnose.ErrTooEarly) && (e == nil || e.Advice == ""):
+		return again(cmd, "", "")
 	case errors.As(err, &e):
 		return addition(cmd, e.Advice)
 
@@ -114,6 +117,24 @@ func addition(cmd *cobra.Command, advice string) string {
 		return again(cmd, "", advice)
 	}
 	return advice
+}
+
+// withRest adds to the error of a recording that ended too early what of it stays in a file.
+func withRest(err error, file string) error {
+	var e *pprofhttp.Error
+	if !errors.Is(err, diagnose.ErrTooEarly) || !errors.As(err, &e) {
+		return err
+	}
+	in, open := evidence.Open(file, evidence.Options{})
+	if open != nil {
+		return err
+	}
+	defer in.Close()
+	rest := slices.DeleteFunc(in.Members(), func(name string) bool {
+		return name == evidence.MemberManifest || name == evidence.MemberTrace
+	})
+	e.Cause += fmt.Sprintf("; what was recorded beside it stays in %s: %s", file, strings.Join(rest, ", "))
+	return err
 }
 
 // lost says what of a recording is lost, and what to do about it.

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -108,14 +109,16 @@ func (s scene) content(path string) []byte {
 }
 
 // service is a server with net/http/pprof and a health check.
-func (s scene) service() *httptest.Server {
+func (s scene) service() *httptest.Server { return s.serve(httptest.NewServer(endpoint())) }
+
+func endpoint() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("/healthz", healthz)
-	return s.serve(httptest.NewServer(mux))
+	return mux
 }
 
 func healthz(http.ResponseWriter, *http.Request) { time.Sleep(time.Millisecond) }
@@ -142,6 +145,26 @@ func (s scene) cut(after time.Duration) string {
 		time.AfterFunc(after, func() { c.Close() })
 		forward(c, to)
 	})
+}
+
+// dies is the URL of a service whose second trace, behind the one that is only measured, breaks
+// before anything of it can be read, and which then answers nothing, unless it survives.
+func (s scene) dies(survives bool) string {
+	s.Helper()
+	begun, live := s.content(healthyTrace)[:2000], endpoint()
+	var traces atomic.Int32
+	return s.serve(httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		isTrace := r.URL.Path == "/debug/pprof/trace"
+		if isTrace && traces.Add(1) == 2 {
+			w.Write(begun)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		if traces.Load() > 1 && !survives {
+			panic(http.ErrAbortHandler)
+		}
+		live.ServeHTTP(w, r)
+	}))).URL
 }
 
 // ask sends requests to a path of a service until the test ends.
@@ -287,6 +310,18 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		{"a proxy that cuts long answers", func(s scene) []string {
 			return []string{"diagnose", s.cut(2500 * time.Millisecond), "--for=4s"}
 		}, exitInconclusive, "a part of the recording is lost: the connection broke after 2.5s of 4s", "whylate diagnose http://127.0.0.1:"},
+		{"a target that ends too early", func(s scene) []string {
+			return []string{"record", s.dies(false), short, "--save=" + s.dir + "/a.whylate"}
+		}, exitFailure, "nothing that can be diagnosed was recorded: the connection broke after ", "whylate record http://127.0.0.1:"},
+		{"a process that ends too early", func(s scene) []string {
+			s.dies(false)
+			return []string{"record", strconv.Itoa(os.Getpid()), short, "--save=" + s.dir + "/a.whylate"}
+		}, exitFailure, "the target does not answer any more, and a trace can be read from about a second on; what was recorded beside it stays in ", "whylate record http://127.0.0.1:"},
+		{"a proxy that cuts all but the beginning", func(s scene) []string {
+			return []string{"record", s.dies(true), "--for=2s", "--save=" + s.dir + "/a.whylate"}
+		}, exitFailure, "nothing that can be diagnosed was recorded: the connection broke after ", "whylate record http://127.0.0.1:"},
+		{"a target that ends too early for a diagnosis", func(s scene) []string { return []string{"diagnose", s.dies(false), short} },
+			exitFailure, "nothing that can be diagnosed was recorded: the connection broke after ", "whylate diagnose http://127.0.0.1:"},
 		{"two recorders", func(s scene) []string {
 			live := s.service()
 			resp, err := http.Get(live.URL + "/debug/pprof/trace?seconds=60") // its header comes when the trace runs
