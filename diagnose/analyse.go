@@ -3,6 +3,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/whylate/whylate/capture/dependency"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/cause"
 	_ "github.com/whylate/whylate/cause/all" // the catalogue
 	"github.com/whylate/whylate/evidence"
@@ -469,8 +471,13 @@ func lost(d *report.Diagnosis, in *evidence.Incident, first *gotrace.CorruptErro
 	d.Lost.Bytes = max(size, first.Offset) - good
 	if d.Lost.Detail == "" {
 		d.Lost.Detail = first.Error()
-		d.Lost.Advice = "sha256sum FILE    # is it the same where it was recorded? If not, copy it again"
+		d.Lost.Advice = CopyAgain(in.Path)
 	}
+}
+
+// CopyAgain is how to find out whether a file was damaged on its way.
+func CopyAgain(path string) string {
+	return "sha256sum " + pprofhttp.Shell(cmp.Or(path, "FILE")) + "    # is it the same where it was recorded? If not, copy it again"
 }
 
 // mostlyLost takes back that a service is healthy of which most of the recording is lost: it

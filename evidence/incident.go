@@ -53,6 +53,8 @@ type Incident struct {
 	// Manifest belongs to the caller. Its text comes from the file: quote it
 	// before printing it to a terminal.
 	Manifest Manifest
+	// Path is what Open opened; "" after Read.
+	Path string
 	// Kind is what the file was.
 	Kind Kind
 	// Unknown lists members of the zip that this version does not know, in the
@@ -84,7 +86,7 @@ func Open(path string, options Options) (*Incident, error) {
 		f.Close()
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	in.closer = f
+	in.closer, in.Path = f, path
 	if in.Kind != KindIncident {
 		in.Manifest.Target.File = filepath.Base(path)
 	}

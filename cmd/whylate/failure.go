@@ -80,7 +80,7 @@ func remedy(cmd *cobra.Command, err error) string {
 	case errors.Is(err, evidence.ErrVersion), errors.Is(err, gotrace.ErrNewer):
 		return getNewer
 	case errors.Is(err, evidence.ErrMalformed):
-		return "sha256sum " + pprofhttp.Shell(path) + "    # is it the same where it was recorded? If not, copy it again"
+		return diagnose.CopyAgain(path)
 	case errors.Is(err, evidence.ErrNotIncident), errors.Is(err, diagnose.ErrNoTrace), errors.Is(err, gotrace.ErrFormat), errors.As(err, &damaged):
 		return recordOne("", "")
 

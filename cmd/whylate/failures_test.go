@@ -268,8 +268,8 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 			for i := range 3 {
 				b[len(b)/3+i] ^= 0xff
 			}
-			return []string{"diagnose", s.file("a.whylate", b)}
-		}, exitCause, "a part of the recording is lost: trace damaged or cut", "sha256sum "},
+			return []string{"diagnose", s.file("a b.whylate", b)}
+		}, exitCause, "a part of the recording is lost: trace damaged or cut", "sha256sum '/"},
 		{"a trace that was cut", func(s scene) []string {
 			return []string{"compare", lockIncident, s.file("a.trace", s.content(fewTrace)[:300])}
 		}, exitFailure, "trace damaged or cut", "whylate record "},
@@ -277,7 +277,7 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 			b := s.content(healthyTrace)
 			b[len(b)/2] ^= 0xff
 			return []string{"diagnose", s.file("a.trace", b)}
-		}, exitInconclusive, "a part of the recording is lost: trace damaged or cut", "sha256sum "},
+		}, exitInconclusive, "a part of the recording is lost: trace damaged or cut", "sha256sum /"},
 
 		{"nobody listens", func(s scene) []string {
 			closed := httptest.NewServer(nil)
