@@ -37,8 +37,8 @@ and another one went or shrank (mixed): 3 if B's p99 is higher by more than a te
 			o.Detail = &detail.Options{}
 			var both [2]experiment.Incident
 			for i, name := range a {
-				if !diagnose.IsFile(name) {
-					return usageError{fmt.Errorf("%s is no file; compare wants recordings: whylate record %s --save FILE.whylate", name, name)}
+				if err := wantFile(cmd, name); err != nil {
+					return err
 				}
 				in, err := examined(name, o)
 				if err != nil {

@@ -44,10 +44,11 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 				return usageError{fmt.Errorf("--to is missing: one of %s", strings.Join(names, ", "))}
 			case !ok:
 				return usageError{fmt.Errorf("--to: there is no format %q%s; there are %s", to, didYouMean(to, names), strings.Join(names, ", "))}
-			case !diagnose.IsFile(a[0]):
-				return usageError{fmt.Errorf("%s is no file; export wants a recording: whylate record %s --save FILE.whylate", a[0], a[0])}
 			case slowest < 1 || slowest > detail.MaxPaths:
 				return usageError{fmt.Errorf("--slowest must lie between 1 and %d, not %d", detail.MaxPaths, slowest)}
+			}
+			if err := wantFile(cmd, a[0]); err != nil {
+				return err
 			}
 			o, err := flags.options()
 			if err != nil {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,6 +30,43 @@ const getNewer = "go install github.com/whylate/whylate/cmd/whylate@latest"
 // recordOne is how to get a recording of a target whose URL is known, or "".
 func recordOne(url, flags string) string {
 	return "whylate record " + cmp.Or(url, "http://HOST:PORT") + flags + " --save FILE.whylate"
+}
+
+// liveTarget matches what is meant for a live target: a URL, host:port with or without a path,
+// the id of a process.
+var liveTarget = regexp.MustCompile(`://|^[^/]*:[0-9]+(/|$)|^[0-9]+$`)
+
+// wantFile returns an error if what was given for a recording is no file.
+func wantFile(cmd *cobra.Command, arg string) error {
+	if !diagnose.IsFile(arg) && liveTarget.MatchString(arg) {
+		return usageError{fmt.Errorf("%s is no file; %s wants a recording: %s", clean(arg), cmd.Name(), recordOne(pprofhttp.Shell(clean(arg)), ""))}
+	}
+	_, err := os.Stat(arg)
+	return err // names the operation and the path
+}
+
+// clean is a target without credentials.
+func clean(target string) string {
+	if strings.ContainsAny(target, "@?") && !diagnose.IsFile(target) { // a password, or a token
+		return cmp.Or(evidence.CleanURL(target), "URL")
+	}
+	return target
+}
+
+// list shows the recordings beside one that is not there, and which of them, mistyped or without
+// its end, may have been meant.
+func list(path string) string {
+	folder, word := filepath.Split(path)
+	command := "ls " + pprofhttp.Shell(folder) + "*.whylate    # "
+	var names []string
+	files, _ := os.ReadDir(cmp.Or(folder, ".")) // the command will say why, if there are none
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if near := cmp.Or(nearest(word, names), nearest(word+".whylate", names)); near != "" {
+		return command + "did you mean " + folder + near + "?"
+	}
+	return command + "or make one: " + recordOne("", "")
 }
 
 // failure is the text of an error of a command for a person: one line of cause and, where
@@ -85,7 +124,7 @@ func remedy(cmd *cobra.Command, err error) string {
 		return recordOne("", "")
 
 	case at != nil && at.Op == "stat" && errors.Is(err, fs.ErrNotExist):
-		return "ls *.whylate    # or make one: " + recordOne("", "")
+		return list(path)
 	case at != nil && at.Op == "create" && errors.Is(err, fs.ErrNotExist):
 		return "mkdir -p " + pprofhttp.Shell(filepath.Dir(path))
 	case errors.Is(err, syscall.EISDIR):
@@ -125,8 +164,8 @@ func withRest(err error, file string) error {
 	if !errors.Is(err, diagnose.ErrTooEarly) || !errors.As(err, &e) {
 		return err
 	}
-	in, open := evidence.Open(file, evidence.Options{})
-	if open != nil {
+	in, none := evidence.Open(file, evidence.Options{})
+	if none != nil {
 		return err
 	}
 	defer in.Close()
@@ -182,10 +221,7 @@ var secret = []string{"header", "postgres", "redis"}
 // which replace those that were given. It holds no credentials.
 func again(cmd *cobra.Command, target, flags string) string {
 	if target == "" {
-		target = cmd.Flags().Arg(0)
-		if strings.ContainsAny(target, "@?") && !diagnose.IsFile(target) { // a password, or a token
-			target = cmp.Or(evidence.CleanURL(target), "URL")
-		}
+		target = clean(cmd.Flags().Arg(0))
 	}
 	words := []string{cmd.CommandPath(), pprofhttp.Shell(target)}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

@@ -240,10 +240,26 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		paste string // beginning of a line behind it
 	}{
 		{"a file that is not there", func(s scene) []string { return []string{"diagnose", s.dir + "/none.whylate"} },
-			exitFailure, "no such file", "ls *.whylate "},
+			exitFailure, "no such file", "ls /"},
+		{"a mistyped file", func(s scene) []string {
+			s.Chdir(s.dir)
+			s.file("monday.whylate", nil)
+			return []string{"diagnose", "mnoday.whylate"}
+		}, exitFailure, "no such file", "ls *.whylate # did you mean monday.whylate?"},
+		{"a file without its end", func(s scene) []string {
+			s.Chdir(s.dir)
+			s.file("monday.whylate", nil)
+			return []string{"compare", "monday", "tuesday"}
+		}, exitFailure, "stat monday: no such file", "ls *.whylate # did you mean monday.whylate?"},
+		{"a word that is no file for redact", func(s scene) []string { return []string{"redact", "nofile"} },
+			exitFailure, "stat nofile: no such file", "ls *.whylate # or make one: "},
+		{"a word that is no file for show", func(s scene) []string { return []string{"show", "nofile"} },
+			exitFailure, "stat nofile: no such file", "ls *.whylate # or make one: "},
+		{"a word that is no file for export", func(s scene) []string { return []string{"export", "nofile", "--to", "csv"} },
+			exitFailure, "stat nofile: no such file", "ls *.whylate # or make one: "},
 		{"a baseline that is not there", func(s scene) []string {
 			return []string{"diagnose", healthyTrace, "--baseline", s.dir + "/none"}
-		}, exitFailure, "no such file", "ls *.whylate "},
+		}, exitFailure, "no such file", "ls /"},
 		{"a baseline without a trace", func(s scene) []string {
 			return []string{"diagnose", healthyTrace, "--baseline", emptyIncident(s.T)}
 		}, exitFailure, "no execution trace", "whylate record "},
@@ -464,6 +480,9 @@ func TestALineToPasteHoldsNoCredentials(t *testing.T) {
 		code, stdout, stderr := whylate(t, "record", target, "--for=1s", "--header=X-Token: hunter2",
 			"--redis=redis://:hunter2@127.0.0.1:1", "--postgres=postgres://me:hunter2@127.0.0.1:1/x", "--save="+s.dir+"/a.whylate")
 		if code != exitFailure || strings.Contains(stdout+stderr, "hunter2") || !strings.Contains(stderr, "--for=1s") {
+			t.Errorf("exit %d, %q, %q", code, stdout, stderr)
+		}
+		if code, stdout, stderr := whylate(t, "show", target); code != exitUsage || strings.Contains(stdout+stderr, "hunter2") || !strings.Contains(stderr, "whylate record ") {
 			t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 		}
 	}

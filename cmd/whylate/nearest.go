@@ -3,18 +3,24 @@ package main
 import "fmt"
 
 // didYouMean returns "; did you mean NAME?" with the name that a mistyped word is
-// nearest to, "" if none is near: at most a third of its letters are wrong.
+// nearest to, "" if none is near.
 func didYouMean(word string, names []string) string {
-	best, least := "", len(word)/3+1
+	if best := nearest(word, names); best != "" {
+		return fmt.Sprintf("; did you mean %s?", best)
+	}
+	return ""
+}
+
+// nearest returns the name that a word is nearest to, "" if none is near: at most a
+// third of the word's letters are wrong.
+func nearest(word string, names []string) (best string) {
+	least := len(word)/3 + 1
 	for _, n := range names {
 		if d := distance(word, n); d < least {
 			best, least = n, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %s?", best)
+	return best
 }
 
 // distance is the number of bytes to insert, remove or replace that turn a into b

@@ -34,8 +34,8 @@ The hashes have a random key each time, unless --salt gives one: who knows it ca
 names. --map keeps the names for yourself, to read what strangers answer.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
-			if !diagnose.IsFile(a[0]) {
-				return usageError{fmt.Errorf("%s is no file; redact wants a recording: whylate record %s --save FILE.whylate", a[0], a[0])}
+			if err := wantFile(cmd, a[0]); err != nil {
+				return err
 			}
 			if output == "" {
 				output = redactedName(a[0])

@@ -32,10 +32,10 @@ needs no network and asks none; -o keeps it.
 BROWSER, if it is set, is the command that opens it.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
-			switch {
-			case !diagnose.IsFile(a[0]):
-				return usageError{fmt.Errorf("%s is no file; show wants a recording: whylate record %s --save FILE.whylate", a[0], a[0])}
-			case file == "-" && isTerminal(cmd.OutOrStdout()):
+			if err := wantFile(cmd, a[0]); err != nil {
+				return err
+			}
+			if file == "-" && isTerminal(cmd.OutOrStdout()) {
 				return usageError{errors.New("a page is nothing for a terminal: -o FILE.html")}
 			}
 			o, err := flags.options()
