@@ -45,7 +45,7 @@ Exit codes: 0 done, whatever was found; 1 PID cannot be examined; 2 usage.`,
 			}
 			problem := r.Target != nil && r.Target.Problem != ""
 			if problem {
-				complain(cmd.ErrOrStderr(), r.Target.Problem)
+				complain(cmd.ErrOrStderr(), r.Target.Problem+"\n"+findProcess)
 			}
 			if err := printDoctor(cmd.OutOrStdout(), r, output); err != nil {
 				return err

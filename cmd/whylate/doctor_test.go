@@ -65,7 +65,7 @@ func TestDoctorGoesOnWithoutTheProcess(t *testing.T) {
 	const none = "2147483647" // above the kernel's largest process id
 	for _, output := range []string{"text", "json"} {
 		code, stdout, stderr := whylate(t, "doctor", "-o", output, none)
-		if code != exitFailure || !strings.HasPrefix(stderr, "whylate: there is no process "+none) || strings.Count(stderr, "\n") != 1 {
+		if code != exitFailure || !strings.HasPrefix(stderr, "whylate: there is no process "+none) || strings.Count(stderr, "\n") != 2 {
 			t.Errorf("exit %d, stderr %q", code, stderr)
 		}
 		said := map[string]int{"text": 0, "json": 1}[output] // for text stderr said it

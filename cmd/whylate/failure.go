@@ -27,6 +27,9 @@ import (
 // getNewer is how to get a whylate that reads newer recordings.
 const getNewer = "go install github.com/whylate/whylate/cmd/whylate@latest"
 
+// findProcess is how to find the id of a process.
+const findProcess = "pgrep -a NAME    # the ids of the processes of a program"
+
 // recordOne is how to get a recording of a target whose URL is known, or "".
 func recordOne(url, flags string) string {
 	return "whylate record " + cmp.Or(url, "http://HOST:PORT") + flags + " --save FILE.whylate"
@@ -110,7 +113,7 @@ func remedy(cmd *cobra.Command, err error) string {
 	case errors.Is(err, context.Canceled):
 		return again(cmd, "", "")
 	case errors.Is(err, host.ErrNoProcess):
-		return "pgrep -a NAME    # the ids of the processes of a program"
+		return findProcess
 	case errors.Is(err, diagnose.ErrNotGo):
 		return "pgrep -a -P " + cmd.Flags().Arg(0) + "    # its children: is the service one of them?"
 

@@ -360,6 +360,8 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 
 		{"no such process", func(s scene) []string { return []string{"diagnose", "999999", short} },
 			exitFailure, "no such process", "pgrep -a "},
+		{"no such process for doctor", func(s scene) []string { return []string{"doctor", "2147483647"} },
+			exitFailure, "there is no process 2147483647", "pgrep -a "},
 		{"a process that is no Go program", func(s scene) []string { return []string{"diagnose", s.other(), short} },
 			exitFailure, "is no Go program", "pgrep -a -P "},
 		{"a forwarded port", func(s scene) []string {

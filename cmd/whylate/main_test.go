@@ -337,6 +337,8 @@ func TestMistypedWordsAreCorrected(t *testing.T) {
 		{"record -z x", ""},
 		{"causes cpu-hogs", "did you mean cpu-hog?"},
 		{"causes lock-held-accross-wait", "did you mean lock-held-across-wait?"},
+		{"causes lock-held", "did you mean lock-held-across-wait or lock-held-across-work?"},
+		{"causes l", ""},
 		{"causes nonsense", ""},
 		{"demo cpuhog", "did you mean cpu-hog?"},
 	} {

@@ -1,14 +1,27 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxMeant is how many names are offered that begin with what was typed.
+const maxMeant = 3
 
 // didYouMean returns "; did you mean NAME?" with the name that a mistyped word is
-// nearest to, "" if none is near.
+// nearest to, or with those of which it is the beginning, "" if there are none or many.
 func didYouMean(word string, names []string) string {
+	var meant []string
 	if best := nearest(word, names); best != "" {
-		return fmt.Sprintf("; did you mean %s?", best)
+		meant = []string{best}
+	} else {
+		meant = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, word) })
 	}
-	return ""
+	if len(meant) == 0 || len(meant) > maxMeant {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", strings.Join(meant, " or "))
 }
 
 // nearest returns the name that a word is nearest to, "" if none is near: at most a
