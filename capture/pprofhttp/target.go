@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/whylate/whylate/evidence"
@@ -64,6 +65,11 @@ func (t Target) endpoint() (*url.URL, error) {
 	u, err := url.Parse(raw) // the error repeats the URL, password included
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, bad
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, &Error{Cause: port + " is no port: they go from 1 to 65535", Advice: adviceListen}
+		}
 	}
 	query := u.Query()
 	for _, own := range []string{"seconds", "debug", "gc"} {

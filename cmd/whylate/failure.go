@@ -128,14 +128,16 @@ func remedy(cmd *cobra.Command, err error) string {
 
 	case at != nil && at.Op == "stat" && errors.Is(err, fs.ErrNotExist):
 		return list(path)
-	case at != nil && at.Op == "create" && errors.Is(err, fs.ErrNotExist):
+	case at != nil && at.Op == "create" && errors.Is(err, fs.ErrNotExist) && !isThere(filepath.Dir(path)):
 		return "mkdir -p " + pprofhttp.Shell(filepath.Dir(path))
 	case errors.Is(err, syscall.EISDIR):
-		return elsewhere(cmd, filepath.Join(path, "FILE"))
+		return elsewhere(cmd, path, filepath.Join(path, "FILE"))
 	case errors.Is(err, evidence.ErrSpecial):
-		return elsewhere(cmd, "FILE.whylate")
+		return elsewhere(cmd, path, "FILE.whylate")
 	case errors.Is(err, syscall.ENOSPC) && at != nil:
 		return "df -h " + pprofhttp.Shell(filepath.Dir(path)) + "    # and write elsewhere"
+	case at != nil && at.Op == "create": // not by this user, or by nobody, as in /proc
+		return elsewhere(cmd, path, filepath.Join(os.TempDir(), filepath.Base(path)))
 	case errors.Is(err, fs.ErrPermission) && at != nil:
 		return "ls -ld " + pprofhttp.Shell(filepath.Dir(path)) + " " + pprofhttp.Shell(path)
 	case errors.Is(err, fs.ErrPermission):
@@ -144,13 +146,23 @@ func remedy(cmd *cobra.Command, err error) string {
 	return ""
 }
 
-// elsewhere is the command once more, with another file to write.
-func elsewhere(cmd *cobra.Command, file string) string {
-	flag := "--save"
-	if cmd.Flags().Lookup("save") == nil {
-		flag = "--output"
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// elsewhere is the command once more, with another file to write instead of path.
+func elsewhere(cmd *cobra.Command, path, file string) string {
+	flag := "save"
+	if cmd.Flags().Lookup(flag) == nil {
+		flag = "output"
 	}
-	return again(cmd, "", flag+" "+pprofhttp.Shell(file))
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.String() == path {
+			flag = f.Name
+		}
+	})
+	return again(cmd, "", "--"+flag+" "+pprofhttp.Shell(file))
 }
 
 // addition is the line to paste of an advice: one that begins with -- is added to the command.

@@ -302,6 +302,8 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		}, exitFailure, "nothing listens on", "ss -ltnp"},
 		{"no such host", func(s scene) []string { return []string{"diagnose", "http://no-such-host.invalid:6060", short} },
 			exitFailure, "there is no host named", "getent hosts no-such-host.invalid"},
+		{"no such port", func(s scene) []string { return []string{"record", "http://127.0.0.1:99999", short} },
+			exitFailure, "99999 is no port", "ss -ltnp"},
 		{"404", func(s scene) []string { return []string{"diagnose", s.answers(404, ""), short} },
 			exitFailure, "has no /debug/pprof/trace (404 Not Found)", `in the program: import _ "net/http/pprof"`},
 		{"401", func(s scene) []string {
@@ -395,6 +397,12 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 			exitFailure, "is a directory", "whylate record http://127.0.0.1:"},
 		{"a folder where a page should be", func(s scene) []string { return []string{"show", lockIncident, "-o", s.dir} },
 			exitFailure, "is a directory", "whylate show " + lockIncident + " --output "},
+		{"a place for a process of the kernel's", func(s scene) []string {
+			return []string{"record", s.service().URL, short, "--save", "/proc/x.whylate"}
+		}, exitFailure, "create /proc/x.whylate: no such file or directory", "whylate record http://127.0.0.1:"},
+		{"a place for a process of the kernel's, for a table", func(s scene) []string {
+			return []string{"redact", lockIncident, "-o", s.dir + "/a.whylate", "--map", "/proc/x.json"}
+		}, exitFailure, "create /proc/x.json: no such file or directory", "whylate redact " + lockIncident + " --output="},
 		{"a full disk", func(s scene) []string {
 			dir := full(s)
 			return []string{"record", s.service().URL, short, "--save", dir + "/a.whylate"}
