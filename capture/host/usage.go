@@ -2,6 +2,7 @@ package host
 
 import (
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -183,6 +184,35 @@ func (r *Recording) smooth() {
 		s.ChildrenNS = between(a.ChildrenNS, b.ChildrenNS, f)
 	})
 }
+
+// Even returns a copy in which the process's CPU time and the machine's pressure, which are not
+// read in every look, grow evenly from one reading to the next. It is for what is drawn: a sample
+// of r itself tells by repeating the process's CPU time that it was not read.
+func (r *Recording) Even() *Recording {
+	even := *r
+	even.Samples = slices.Clone(r.Samples)
+	even.spread(runUnread, func(s *Sample) int64 { return s.RunNS }, func(s, a, b *Sample, f float64) {
+		s.RunNS = between(a.RunNS, b.RunNS, f)
+	})
+	for _, some := range []func(m *Machine) *int64{
+		func(m *Machine) *int64 { return &m.CPUSomeNS },
+		func(m *Machine) *int64 { return &m.IOSomeNS },
+		func(m *Machine) *int64 { return &m.MemorySomeNS },
+	} {
+		even.spread(pressureUnread, func(s *Sample) int64 { return *some(&s.Machine) }, func(s, a, b *Sample, f float64) {
+			*some(&s.Machine) = between(*some(&a.Machine), *some(&b.Machine), f)
+		})
+	}
+	return &even
+}
+
+// How long, in nanoseconds, a counter that stays as it was may just not have been read; if it is
+// longer, nothing was counted. The CPU time of 10,000 threads, which the kernel sums up, is read once
+// in a second; pressure every 100 ms, or in the first look after that.
+const (
+	runUnread      = 1e9
+	pressureUnread = int64(2 * leisurely)
+)
 
 // childSeen is how long before a child is found it may have run: processes are looked
 // through about once a second, in nanoseconds.

@@ -116,6 +116,36 @@ func TestTheTimeOfChildrenIsSpreadOverTheTimeInWhichTheyWereNotSeen(t *testing.T
 	}
 }
 
+// What is drawn has no steps where a counter was not read, and none where nothing was counted for long.
+func TestEvenCountersGrowFromOneReadingToTheNext(t *testing.T) {
+	const look = 50e6
+	for _, c := range []struct {
+		name             string
+		counted, growing []int64
+		value            func(*Sample) *int64
+	}{
+		{"pressure", []int64{7, 7, 47, 47, 47, 47, 47, 47, 87}, []int64{7, 27, 47, 47, 47, 57, 67, 77, 87}, func(s *Sample) *int64 { return &s.Machine.CPUSomeNS }},
+		{"CPU time", []int64{7, 7, 47, 47, 47, 47, 47, 47, 107}, []int64{7, 27, 47, 57, 67, 77, 87, 97, 107}, func(s *Sample) *int64 { return &s.RunNS }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &Recording{Samples: make([]Sample, len(c.counted))}
+			for i := range r.Samples {
+				r.Samples[i].MonoNS = 1 + int64(i)*look
+				*c.value(&r.Samples[i]) = c.counted[i]
+			}
+			even := r.Even()
+			for i := range r.Samples {
+				if got := *c.value(&even.Samples[i]); got != c.growing[i] {
+					t.Errorf("sample %d: %d, want %d", i, got, c.growing[i])
+				}
+				if *c.value(&r.Samples[i]) != c.counted[i] {
+					t.Errorf("sample %d was changed in the recording itself", i)
+				}
+			}
+		})
+	}
+}
+
 func TestUsageIsThatOfTheCPUsThatTheProcessMayUse(t *testing.T) {
 	r := steps()
 	for i := range r.Samples {
