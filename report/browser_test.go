@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +50,7 @@ func TestABrowserShowsEveryIncident(t *testing.T) {
 	}
 	for _, file := range files {
 		for _, format := range []string{"html", "json"} {
-			out, err := os.Create(filepath.Join(dir, strings.TrimSuffix(filepath.Base(file), "whylate")+format))
+			out, err := os.Create(filepath.Join(dir, incident(file)+"."+format))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,4 +81,13 @@ func TestABrowserShowsEveryIncident(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	if saw := fmt.Sprintf("\n%d pages, ", len(files)+1); !strings.Contains("\n"+string(out), saw) {
+		t.Errorf("it did not see the pages of %d incidents and a hostile one", len(files))
+	}
+}
+
+// incident is what the page of one is called: cause.name, as some have the same name.
+func incident(file string) string {
+	folder := filepath.Base(filepath.Dir(filepath.Dir(file)))
+	return folder + "." + strings.TrimSuffix(filepath.Base(file), ".whylate")
 }
