@@ -10,7 +10,7 @@ const left = 72, right = 12
 
 const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()
 
-type Labels = Pick<uPlot.Axis, 'splits' | 'values' | 'filter'>
+type Labels = Pick<uPlot.Axis, 'splits' | 'values' | 'filter' | 'space'>
 
 function axes(y: Labels, x: Labels, last: boolean): uPlot.Axis[] {
   const stroke = colour('faint'), line = { stroke: colour('line'), width: 1 }
@@ -195,7 +195,7 @@ function Line({ doc, i, theme, group, last }: { doc: Document; i: number; theme:
     const o = common(group, seconds, width, last ? 98 : 70)
     return {
       ...o, scales: { ...o.scales, y: { range: (_, __, max) => [0, s.unit === 'share' ? 1 : Math.max(max, 0.1) * 1.1] } },
-      axes: axes({ values: (_, v) => v.map(x => s.unit === 'share' ? `${Math.round(100 * x)} %` : String(+x.toPrecision(3))) }, time, last),
+      axes: axes({ space: 20, values: (_, v) => v.map(x => s.unit === 'share' ? `${Math.round(100 * x)} %` : String(+x.toPrecision(3))) }, time, last),
       series: [{}, { stroke: colour('line-of-series'), fill: colour('under-series'), width: 1, points: { show: false }, paths: uPlot.paths.stepped!({ align: 1 }) }],
     }
   }, () => {
