@@ -48,7 +48,7 @@ ui/node_modules: ui/package-lock.json
 	npm --prefix ui ci
 	touch $@
 
-# The pictures in README and docs, of three golden incidents.
+# The pictures in README and docs, of three golden incidents: see ui/test/walk.mjs.
 screenshots: ui/node_modules
 	WHYLATE_PICTURES="$(CURDIR)/docs/pictures" $(GO) test -count=1 -run Browser ./report
 
