@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +37,9 @@ func newDemo() *cobra.Command {
 		},
 		Long: `Start a small service with one planted cause of lateness, put it under load, and
 diagnose it. The verdict is checked against what was planted: exit code 3 (or that
-of the planted verdict) if it is right, 1 if it is not.
+of the planted verdict) if it is right, 1 if it is not. The recording stays in a
+temporary folder, unless --save says where; the last line is the command that shows it
+in a browser.
 
 With --all, several names or --times the answer is a table, a line per run: what was
 planted and found, and what the same recording says without the host's evidence, as
@@ -173,8 +177,19 @@ func (d *demonstration) diagnose(ctx context.Context, s demo.Scenario, save stri
 
 func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
 	d.progress.say(fmt.Sprintf("demo %s: %s", s.Name, s.Title))
-	diag, res, err := d.diagnose(ctx, s, d.save)
+	save := d.save
+	if save == "" { // whoever wants to see more of it need not make it again
+		dir, err := os.MkdirTemp("", "whylate-")
+		if err != nil {
+			return fmt.Errorf("make room for the recording: %w", err)
+		}
+		save = filepath.Join(dir, s.Name+".whylate")
+	}
+	diag, res, err := d.diagnose(ctx, s, save)
 	if err != nil {
+		if d.save == "" {
+			return errors.Join(err, os.RemoveAll(filepath.Dir(save)))
+		}
 		return err
 	}
 	if err := print(d.out, diag, d.output, ""); err != nil {
@@ -182,6 +197,7 @@ func (d *demonstration) one(ctx context.Context, s demo.Scenario) error {
 	}
 	ok, why := judge(s, diag)
 	d.progress.say(fmt.Sprintf("\nplanted: %s; found: %s; the clients saw p99 %.1f ms; %.1f s from start to sentence", planted(s), found(diag), float64(res.seen.Latency.Quantile(0.99))/1e6, res.took.Seconds()))
+	d.progress.say(fmt.Sprintf("next: the same in a browser, request by request: %s show %s", os.Args[0], save))
 	if !ok {
 		return fmt.Errorf("the verdict is not the planted one: %s", why)
 	}

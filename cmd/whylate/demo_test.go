@@ -25,18 +25,18 @@ func TestDemoListsItsScenarios(t *testing.T) {
 }
 
 // The first demo, end to end: a process of its own, load, a recording over HTTP,
-// the diagnosis, and the recording diagnosed once more from its file. About 6 s.
+// the diagnosis, and the recording diagnosed once more from the file that the last line names.
+// About 6 s.
 func TestTheFirstDemoNamesItsPlantedCause(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "demo.whylate")
+	t.Setenv("TMPDIR", t.TempDir())
 	s := demo.Default()
-	code, stdout, stderr := whylate(t, "demo", "--for", "3s", "--save", file)
+	code, stdout, stderr := whylate(t, "demo", "--for", "3s")
 	for range 3 { // while something else has the machine's CPUs, that is the truth
 		if code == exitCause || !strings.Contains(stdout, "host-contention") {
 			break
 		}
 		t.Logf("once more: %s", strings.SplitN(stdout, "\n", 2)[0])
-		os.Remove(file)
-		code, stdout, stderr = whylate(t, "demo", "--for", "3s", "--save", file)
+		code, stdout, stderr = whylate(t, "demo", "--for", "3s")
 	}
 	if code != exitCause {
 		t.Fatalf("exit %d\n%s\n%s", code, stdout, stderr)
@@ -48,6 +48,11 @@ func TestTheFirstDemoNamesItsPlantedCause(t *testing.T) {
 		if !strings.Contains(stderr, part) {
 			t.Errorf("%q is missing in\n%s", part, stderr)
 		}
+	}
+	_, next, _ := strings.Cut(stderr, "\nnext: ")
+	_, file, _ := strings.Cut(strings.TrimSpace(next), " show ")
+	if code, page, stderr := whylate(t, "show", file, "-o", "-"); code != exitOK || !strings.Contains(page, s.Cause) {
+		t.Errorf("the last line shows nothing: exit %d\n%s", code, stderr)
 	}
 	for _, c := range []struct {
 		name, verdict string
