@@ -53,17 +53,19 @@ func (q *permits) pass(w *worker) bool {
 	if q.first == nil && q.out <= q.limit {
 		return false
 	}
+	w.lent.Store(false)
 	q.release(w)
 	q.push(w)
 	q.serve()
 	return true
 }
 
-// lend takes the permit of a worker that waits for something else, and reports whether it had one.
+// lend takes the permit of a worker that waits for something else, and reports whether it had one. Who has got one and
+// did not run since waits for a CPU.
 func (q *permits) lend(w *worker) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !w.held {
+	if !w.held || len(w.grant) > 0 {
 		return false
 	}
 	w.lent.Store(true)
@@ -102,7 +104,9 @@ func (q *permits) serve() {
 		q.remove(w)
 		w.held = true
 		q.out++
-		w.grant <- now() // it is empty: who has something in it is not queued
+		t := now()
+		w.seen.Store(t)
+		w.grant <- t // it is empty: who has something in it is not queued
 	}
 	q.over.Store(q.out > q.limit)
 }

@@ -29,6 +29,7 @@ func FuzzPermits(f *testing.F) {
 	f.Add([]byte{0x00, 0x01, 0x02, 0x20, 0x10, 0x11, 0x40, 0x00})
 	f.Add([]byte{0x50, 0x00, 0x01, 0x02, 0x03, 0x52, 0x20, 0x51, 0x21, 0x22})
 	f.Add([]byte{0x00, 0x01, 0x30, 0x00, 0x11, 0x31, 0x01, 0x20})
+	f.Add([]byte{0x00, 0x40, 0x01, 0x30, 0x41, 0x02, 0x20, 0x21, 0x22})
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		p := &Pacer{}
 		q := &p.permits
@@ -53,8 +54,8 @@ func FuzzPermits(f *testing.F) {
 				q.give(w)
 				m.holders, m.queue = without(m.holders, w), without(m.queue, w)
 			case 2:
-				if !holds {
-					continue // only who runs comes to the end of a slice
+				if waits {
+					continue // only who runs comes to the end of a slice, be its permit lent meanwhile
 				}
 				drain(w)
 				passed := q.pass(w)
@@ -65,11 +66,11 @@ func FuzzPermits(f *testing.F) {
 					m.holders, m.queue = without(m.holders, w), append(m.queue, w)
 				}
 			case 3:
-				if lent := q.lend(w); lent != holds {
-					t.Fatalf("step %d: lent %v of one that holds %v", n, lent, holds)
+				runs := holds && len(w.grant) == 0
+				if lent := q.lend(w); lent != runs {
+					t.Fatalf("step %d: lent %v of one that holds %v and runs %v", n, lent, holds, runs)
 				}
-				if holds {
-					drain(w)
+				if runs {
 					m.holders = without(m.holders, w)
 				}
 			case 4:
@@ -110,6 +111,9 @@ func compare(t *testing.T, n int, q *permits, m *model, workers []*worker) {
 		}
 		if len(w.grant) > 0 && !w.held {
 			t.Fatalf("step %d: worker %d is told of a permit that it does not have", n, i)
+		}
+		if w.lent.Load() && (w.held || slices.Contains(m.queue, w)) {
+			t.Fatalf("step %d: worker %d would give away what it has or will get", n, i)
 		}
 	}
 }
