@@ -67,10 +67,10 @@ func TestTheAllowanceAndTheSliceComeBack(t *testing.T) {
 }
 
 func TestAGrantIsTheAllowance(t *testing.T) {
-	for _, allowance := range []float64{0.05, 0.5, 1, 1.25, 2, 3.9, 4} {
+	for _, allowance := range []float64{minFloor, 0.05, 0.5, 1, 1.25, 2, 3.9, 4} {
 		c := control{allowance: allowance}
 		permits, rest := c.grant()
-		if got := float64(permits) * 1024 / float64(1024+rest); math.Abs(got-allowance) > 0.01 {
+		if got := float64(permits) * 1024 / float64(1024+rest); math.Abs(got/allowance-1) > 0.01 {
 			t.Errorf("%d permits with %d ns of rest for 1024 are %v cores, want %v", permits, rest, got, allowance)
 		}
 	}
@@ -80,6 +80,8 @@ func TestAGrantIsTheAllowance(t *testing.T) {
 func FuzzControl(f *testing.F) {
 	f.Add(int64(2e6), 2, 0.05, int64(0), []byte{0, 1, 2, 4, 8, 16, 255})
 	f.Add(int64(0), 1, 1e300, int64(1e9), []byte{16, 32, 64})
+	f.Add(int64(0), 1, 1e-300, int64(0), []byte{64, 64})
+	f.Add(int64(0), 1000, minFloor, int64(0), []byte{64, 64})
 	f.Fuzz(func(t *testing.T, target int64, permits int, floor float64, slice int64, steps []byte) {
 		o := Options{Target: time.Duration(target), Permits: permits, Floor: floor, Slice: time.Duration(slice)}
 		if o.complete() != nil || permits == 0 {
@@ -114,8 +116,12 @@ func FuzzControl(f *testing.F) {
 			}
 			c.step(s)
 			n, rest := c.grant()
-			if !(c.allowance > 0 && c.allowance <= c.most) || n < 1 || n > permits || rest < 0 {
-				t.Fatalf("%+v: %d permits, rest %d", c, n, rest)
+			if !(c.allowance >= min(c.floor, c.most) && c.allowance <= c.most) || n < 1 || n > permits {
+				t.Fatalf("%+v: %d permits", c, n)
+			}
+			// A worker multiplies the rest with an hour of work at most.
+			if got := float64(n) * 1024 / float64(1024+rest); math.Abs(got/c.allowance-1) > 0.01 || rest < 0 || rest > math.MaxInt64/int64(time.Hour) {
+				t.Fatalf("%+v: %d permits that rest %d are %v cores", c, n, rest, got)
 			}
 			if c.slice < minSlice || c.slice > maxSlice {
 				t.Fatalf("slices of %v", c.slice)
@@ -172,7 +178,7 @@ func TestALayoutLeavesPsToOthers(t *testing.T) {
 func TestOptionsThatCannotBe(t *testing.T) {
 	for _, o := range []Options{
 		{Way: 9}, {Raise: 9}, {Permits: -1}, {Permits: 1e6}, {Slice: 1}, {Slice: time.Hour}, {Target: -1}, {Target: 1},
-		{Floor: -1}, {Floor: math.NaN()}, {Floor: math.Inf(1)}, {MaxWorkers: -1}, {MaxWorkers: 1e6},
+		{Floor: -1}, {Floor: 1e-300}, {Floor: math.NaN()}, {Floor: math.Inf(1)}, {MaxWorkers: -1}, {MaxWorkers: 1e6},
 	} {
 		if p, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)

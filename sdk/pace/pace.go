@@ -88,6 +88,8 @@ const (
 	// workers is how many functions may be at work if nothing is said. Each has a thread: the runtime ends
 	// programs with more than 10,000.
 	workers = 1000
+	// minFloor: below it a function rests for minutes after each slice, and counting that overflows.
+	minFloor = 0.001
 	// maxPermits bounds GOMAXPROCS, which costs memory for each P and time for each stop of the world.
 	maxPermits = 1024
 )
@@ -108,8 +110,8 @@ type Options struct {
 	// The background gets less while there are longer ones. 0 does not steer; inside a CPU quota what the
 	// background gets is bounded in any case, for threads of low priority spend the quota like others.
 	Target time.Duration
-	// Floor is the CPU time per time that the background gets whatever the foreground suffers, in cores: at
-	// most Permits. 0 is a twentieth of a core.
+	// Floor is the CPU time per time that the background may take whatever the foreground suffers, in cores: 0.001 or
+	// more, at most Permits. 0 is a twentieth of a core. Lowered threads get it where the kernel has it left.
 	Floor float64
 	// MaxWorkers is how many functions may be at work: 0 is 1000, at most 5000.
 	MaxWorkers int
@@ -127,8 +129,8 @@ func (o *Options) complete() error {
 		return fmt.Errorf("pace: a slice of %v: it is %v to %v, or 0 for the default", o.Slice, minSlice, maxSlice)
 	case o.Target < 0 || o.Target != 0 && o.Target < minTarget:
 		return fmt.Errorf("pace: a target of %v: it is %v or more, or 0 to not steer", o.Target, minTarget)
-	case !(o.Floor >= 0 && o.Floor <= maxPermits): // false for NaN
-		return fmt.Errorf("pace: a floor of %v cores: it is 0 to %d", o.Floor, maxPermits)
+	case o.Floor != 0 && !(o.Floor >= minFloor && o.Floor <= maxPermits): // false for NaN
+		return fmt.Errorf("pace: a floor of %v cores: it is %v to %d, or 0 for the default", o.Floor, minFloor, maxPermits)
 	case o.MaxWorkers < 0 || o.MaxWorkers > 5*workers:
 		return fmt.Errorf("pace: %d workers: it is 1 to %d, or 0 for %d", o.MaxWorkers, 5*workers, workers)
 	}
@@ -269,6 +271,8 @@ func (p *Pacer) work(w *worker, fn func(context.Context)) {
 	<-p.steer.began
 	_ = w.begin() // the function finds out by its context
 	fn(w)
+	w.count(now())
+	w.rest() // a function that is shorter than a slice pays, too
 }
 
 func (p *Pacer) atWork() int {
@@ -348,7 +352,9 @@ func (p *Pacer) Blocking(ctx context.Context, fn func()) error {
 	if !ok {
 		return ErrNotPaced
 	}
-	w.giveUp()
+	w.count(now())
+	w.rest()
+	w.p.permits.lend(w) // if fn panics, and the function recovers, the next Pace takes one
 	fn()
 	if err := w.begin(); err != nil {
 		return err

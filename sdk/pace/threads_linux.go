@@ -103,9 +103,11 @@ func setPolicy(id, policy int) error {
 // onMainThread reports whether the calling thread is the one that the process began with.
 func onMainThread() bool { return syscall.Gettid() == syscall.Getpid() }
 
+func (t *thread) lowered() bool { return t.id.Load() != 0 }
+
 // cpu is the CPU time of the calling thread in ns if it is t, and otherwise the time that it was given.
 func (t *thread) cpu(now int64) int64 {
-	if t.id.Load() == 0 {
+	if !t.lowered() {
 		return now
 	}
 	var ts syscall.Timespec

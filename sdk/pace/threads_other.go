@@ -18,6 +18,8 @@ func (threads) raise(*thread) error { return nil }
 
 func onMainThread() bool { return false }
 
+func (*thread) lowered() bool { return false }
+
 func (*thread) cpu(now int64) int64 { return now }
 
 func (*thread) sleeps() (sleeps, known bool) { return false, false }

@@ -31,10 +31,10 @@ type worker struct {
 	began  int64 // when it got its permit, or others were seen waiting for none
 	parked int64 // when it last parked
 	cpu    int64 // CPU time of the thread when it was last counted
-	debt   int64 // ns that it has to rest
+	owed   int64 // ns that it has used and not rested for
 
 	thread thread
-	seen   atomic.Int64 // when it looked last, for the controller
+	seen   atomic.Int64 // when it looked last, or will when it has rested; for the controller
 	lent   atomic.Bool  // its permit was given to another
 	held   bool         // it has a permit; of permits
 	next   *worker      // in the queue; of permits
@@ -98,11 +98,24 @@ func (w *worker) giveUp() {
 
 // count adds what was used since the last time. t is the time.
 func (w *worker) count(t int64) (used int64) {
+	w.look(t)
 	cpu := w.thread.cpu(t)
 	used = max(0, cpu-w.cpu)
 	w.cpu = cpu
+	w.owed += used
 	w.p.busy.Add(used)
 	return used
+}
+
+// look notes that the worker looks at the clock, and returns how long it did not. Where threads are not lowered nobody knows what it
+// used: it has waited if that is long.
+func (w *worker) look(t int64) (took int64) {
+	took = t - w.looked
+	w.looked = t
+	if took > int64(overdue) && !w.thread.lowered() {
+		w.cpu = t
+	}
+	return took
 }
 
 // check looks at the clock, and does what has to be done at that time.
@@ -110,7 +123,7 @@ func (w *worker) check() error {
 	t := now()
 	slice := w.p.slice.Load()
 	// A share of calls shall take a tenth of a slice at most.
-	switch took := t - w.looked; {
+	switch took := w.look(t); {
 	case took > slice/5:
 		w.share = max(1, w.share/8)
 	case took > slice/10:
@@ -118,7 +131,7 @@ func (w *worker) check() error {
 	case w.share < every:
 		w.share++
 	}
-	w.left, w.looked = w.share, t
+	w.left = w.share
 	w.seen.Store(t)
 	select {
 	case <-w.Done():
@@ -143,19 +156,13 @@ func (w *worker) check() error {
 
 // turn ends a slice: it rests, and hands the permit on if somebody waits.
 func (w *worker) turn(t int64) error {
-	used := w.count(t)
-	w.p.adapt(used, t-w.began)
-	if rest := w.p.rest.Load(); rest > 0 {
-		w.settle(used * rest / 1024)
-	} else {
-		w.debt = 0
-	}
+	w.p.adapt(w.count(t), t-w.began)
+	w.rest()
 	if w.p.permits.pass(w) {
 		w.p.turns.Add(1)
 		return w.run()
 	}
 	w.began = now()
-	w.cpu = w.thread.cpu(w.began)
 	return nil
 }
 
@@ -174,20 +181,40 @@ func (p *Pacer) adapt(used, wall int64) {
 	p.slice.Store(min(longest, max(slice, int64(contended))))
 }
 
-// settle rests for what has to be rested, as soon as that is long enough to be slept: in an idle process no sleep is
-// shorter than a millisecond.
-func (w *worker) settle(rest int64) {
-	// After a change of the allowance an old debt must not stop the worker for long.
-	w.debt = min(w.debt+rest, int64(100*time.Millisecond))
-	if w.debt < int64(time.Millisecond) {
-		return
+// rest sleeps for what was used and counted, as long as the allowance is what it is: it is asked again each period. The permit is kept
+// meanwhile, or another would use what is left of it. In an idle process no sleep is shorter than a millisecond, so what is less is owed.
+func (w *worker) rest() {
+	for {
+		rate := w.p.rest.Load()
+		if rate == 0 {
+			w.owed = 0
+			return
+		}
+		debt := min(w.owed, int64(time.Hour)) * rate / 1024
+		if debt < int64(time.Millisecond) {
+			return
+		}
+		debt = min(debt, int64(period))
+		start := now()
+		w.seen.Store(start + debt) // it does not wait for something else
+		if !w.sleep(time.Duration(debt)) {
+			return
+		}
+		t := now()
+		// To wake up late is to rest, too, but a laptop's night is not.
+		w.owed -= min(t-start, 2*debt) * 1024 / rate
+		w.looked, w.cpu = t, w.thread.cpu(t)
 	}
-	start := now()
-	timer := time.NewTimer(time.Duration(w.debt))
+}
+
+// sleep reports whether it slept for so long, as the context was not cancelled.
+func (w *worker) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-w.Done():
+		return false
 	}
-	w.debt -= now() - start
 }
