@@ -157,12 +157,12 @@ func TestALayoutLeavesPsToOthers(t *testing.T) {
 		user bool
 		want layout
 	}{
-		{"threads are lowered", Options{}, Lowered, 4, false, layout{permits: 4, raised: 8}},
-		{"fewer permits", Options{Permits: 1}, Lowered, 4, false, layout{permits: 1, raised: 5}},
-		{"more permits than Ps", Options{Permits: 6}, Nice, 4, false, layout{permits: 6, raised: 10}},
+		{"threads are lowered", Options{}, Lowered, 4, false, layout{permits: 4, raises: true}},
+		{"fewer permits", Options{Permits: 1}, Lowered, 4, false, layout{permits: 1, raises: true}},
+		{"more permits than Ps", Options{Permits: 6}, Nice, 4, false, layout{permits: 6, raises: true}},
 		{"somebody chose GOMAXPROCS", Options{}, Lowered, 4, true, layout{permits: 3}},
 		{"somebody chose one", Options{}, Lowered, 1, true, layout{permits: 1, parks: true}},
-		{"and does not mind", Options{Raise: RaiseAlways}, Lowered, 4, true, layout{permits: 4, raised: 8}},
+		{"and does not mind", Options{Raise: RaiseAlways}, Lowered, 4, true, layout{permits: 4, raises: true}},
 		{"never", Options{Raise: RaiseNever, Permits: 9}, Lowered, 4, false, layout{permits: 3}},
 		{"threads cannot be lowered", Options{Permits: 9}, Parks, 4, false, layout{permits: 4, parks: true}},
 	}

@@ -419,7 +419,7 @@ type State struct {
 	Permits   int
 	Allowance float64
 	Slice     time.Duration
-	// Raised is the value to which GOMAXPROCS was raised, 0 if it is not.
+	// Raised is the value to which GOMAXPROCS was raised, for all pacers that do; 0 if this one does not.
 	Raised int
 	// Used is the time that the background has run, the sum over its goroutines: CPU time where threads are lowered,
 	// else between two looks at the clock.
@@ -460,7 +460,7 @@ func (p *Pacer) State() State {
 //
 //	pace_workers, pace_waiting               functions at work, and those of them that wait for a permit
 //	pace_permits, pace_allowance_cores       how many may run at once, and how much of the time
-//	pace_slice_seconds, pace_raised_threads  the slice; GOMAXPROCS if it is raised, else 0
+//	pace_slice_seconds, pace_raised_threads  the slice; State.Raised
 //	pace_used_seconds_total                  how long the background ran
 //	pace_turns_total, pace_lent_total        permits handed on
 //	pace_slowed_total                        how often the controller took from the background

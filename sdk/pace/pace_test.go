@@ -374,6 +374,69 @@ func TestAGOMAXPROCSThatSomebodySetsMeanwhileStays(t *testing.T) {
 	}
 }
 
+// What one pacer sets is no choice of the user's to the other, and nothing is left of it, whichever ends first.
+func TestPacersThatWorkAtOnceAddUpAndGiveAllBack(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	for _, raise := range []Raise{RaiseDefault, RaiseAlways} {
+		for _, first := range []int{0, 1} {
+			t.Run(fmt.Sprintf("raise %d, number %d ends first", raise, first), func(t *testing.T) {
+				two := [2]*Pacer{}
+				for i := range two {
+					p, err := New(Options{Raise: raise, Permits: 2 + i})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p.way == Parks {
+						t.Skip("threads cannot be lowered here")
+					}
+					two[i] = p
+				}
+				for i := 0; i < 3; i++ { // as in each survey
+					for k, p := range two {
+						want := layout{permits: 2 + k, raises: true, raised: before + 5}
+						if i == 0 && k == 0 {
+							want.raised = before + 2
+						}
+						if _, l := processors.arrange(p); l != want || runtime.GOMAXPROCS(0) != want.raised {
+							t.Errorf("%+v, GOMAXPROCS %d; want %+v", l, runtime.GOMAXPROCS(0), want)
+						}
+					}
+				}
+				processors.leave(two[first])
+				if now, want := runtime.GOMAXPROCS(0), before+two[1-first].options.Permits; now != want {
+					t.Errorf("with one left it is %d, want %d", now, want)
+				}
+				processors.leave(two[1-first])
+				if now := runtime.GOMAXPROCS(0); now != before {
+					t.Errorf("afterwards it is %d, want %d", now, before)
+				}
+			})
+		}
+	}
+}
+
+// Where GOMAXPROCS is not raised, what the first pacer has leaves less to the second.
+func TestPacersThatWorkAtOnceLeaveAPToOthers(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	mine := runtime.NumCPU() + 3
+	runtime.GOMAXPROCS(mine)
+	for i, want := range []layout{{permits: mine - 1}, {permits: 1, parks: true}} {
+		p, err := New(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.way == Parks {
+			t.Skip("threads cannot be lowered here")
+		}
+		defer processors.leave(p)
+		if _, l := processors.arrange(p); l != want {
+			t.Errorf("pacer %d: %+v, want %+v", i, l, want)
+		}
+	}
+}
+
 // Whatever a lowered thread holds when the kernel takes its CPU away, others come on.
 func TestNothingHangs(t *testing.T) {
 	each(t, func(t *testing.T, way Way) {

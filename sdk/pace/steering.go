@@ -41,7 +41,6 @@ type steering struct {
 	fg       float64 // cores that the foreground uses, smoothed
 
 	mu      sync.Mutex
-	procs   procs
 	layout  layout
 	control control
 	seen    signals
@@ -61,7 +60,6 @@ func (s *steering) park() { s.trips.wait() }
 func (s *steering) run() {
 	p := s.p
 	defer close(p.done)
-	s.quota = quota.Check()
 	s.arrange(true)
 	if p.options.Target > 0 {
 		s.latency = delays.New("/sched/latencies:seconds")
@@ -83,8 +81,9 @@ func (s *steering) run() {
 		case <-p.end:
 			s.stopProbe()
 			s.trips.close()
+			processors.leave(p)
 			s.mu.Lock()
-			s.procs.restore()
+			s.layout.raised = 0
 			s.mu.Unlock()
 			return
 		case <-timer.C:
@@ -117,13 +116,10 @@ func (s *steering) stopProbe() {
 // arrange makes GOMAXPROCS and the permits fit what is allowed now.
 func (s *steering) arrange(first bool) {
 	p := s.p
+	r, l := processors.arrange(p)
+	s.quota = r
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.procs.look(s.quota)
-	l := plan(p.options, p.way, s.procs.base, s.procs.user)
-	if l.raised > 0 {
-		s.procs.raise(l.raised)
-	}
 	if first {
 		s.control = newControl(p.options, l.permits)
 		p.slice.Store(min(int64(s.control.slice), int64(contended)))
@@ -158,10 +154,9 @@ func (s *steering) step(t int64) {
 	if t-s.surveyed >= int64(survey) {
 		s.surveyed = t
 		before := s.quota
-		s.quota = quota.Check()
+		s.arrange(false)
 		// One period may have been used up by what ended meanwhile.
 		seen.throttled = s.quota.Since(before).Throttled >= 2
-		s.arrange(false)
 	}
 	s.measure(&seen, elapsed, fresh)
 	if fresh {
@@ -250,7 +245,7 @@ func (s *steering) tell(to *State) {
 	defer s.mu.Unlock()
 	to.Permits, _ = s.control.grant()
 	to.Allowance = s.control.allowance
-	to.Raised = s.procs.raised
+	to.Raised = s.layout.raised
 	to.Wakeup, to.Stop = s.seen.wakeup, s.seen.stop
 	to.Slowed = s.slowed
 }
