@@ -201,14 +201,12 @@ func foreground(late uint64, ours int64) int {
 
 // room returns what the foreground leaves of the quota, +Inf without one.
 func (s *steering) room(elapsed int64, fresh bool) float64 {
-	cores, group := s.quota.Cores()
-	if group == "" {
-		return math.Inf(1)
-	}
+	// Without a quota, too: one may come.
 	bg, cpu := s.p.busy.Load(), processCPU()
 	used := float64((cpu-s.cpu)-(bg-s.bg)) / float64(max(elapsed, 1))
 	s.bg, s.cpu = bg, cpu
-	if fresh {
+	cores, group := s.quota.Cores()
+	if group == "" || fresh {
 		return math.Inf(1)
 	}
 	used = max(0, used)
