@@ -17,6 +17,8 @@ const (
 	defaultSlice = 10 * time.Millisecond
 	// contended is the longest slice while the foreground wants the CPUs.
 	contended = time.Millisecond
+	// After the group was stopped it is 200, 20 s: whether it was is looked at once a second, and by then all would have come back.
+	stoppedSteps = 200
 	// headroom is the part of a CPU quota that is used: who uses all of it is stopped, foreground and all.
 	headroom = 0.9
 )
@@ -40,6 +42,7 @@ type signals struct {
 //
 //	wake-ups, goroutines, stops ── longer than the target? ──┬── yes ─► half the allowance, half the slice
 //	quota ── was the group stopped? ─────────────────────────┘   no ──► a twentieth of all more, 0.5 ms more
+//	         half of what there was then, and slowly more ────────────► no allowance above that
 //	quota ── 90 % of it less the foreground's CPU time ───────────────► no allowance above that
 //	                                                                    none below the floor
 //
@@ -51,6 +54,7 @@ type control struct {
 	longest time.Duration // slice
 
 	allowance float64
+	left      float64 // by the quota, as the group was stopped with twice as much; +Inf: nothing is known
 	slice     time.Duration
 }
 
@@ -60,7 +64,7 @@ func newControl(o Options, permits int) control {
 		c.longest = defaultSlice
 	}
 	c.slice = c.longest
-	c.allowance = math.Inf(1)
+	c.allowance, c.left = math.Inf(1), math.Inf(1)
 	c.bound(permits)
 	return c
 }
@@ -74,10 +78,16 @@ func (c *control) bound(permits int) {
 // step takes what was seen in a period, and reports whether the background gets less for it.
 func (c *control) step(s signals) (slowed bool) {
 	floor := min(c.floor, c.most)
+	if c.left += c.most / stoppedSteps; c.left >= c.most {
+		c.left = math.Inf(1)
+	}
 	late := c.target > 0 && (s.wakeup > c.target || s.late >= 2 || s.stop > c.target)
 	if late || s.throttled {
 		slowed = c.allowance > floor
 		c.allowance /= 2
+		if s.throttled {
+			c.left = c.allowance
+		}
 		if c.target > 0 {
 			c.slice = max(minSlice, c.slice/2)
 		}
@@ -89,7 +99,7 @@ func (c *control) step(s signals) (slowed bool) {
 		slowed = slowed || s.room < c.most
 		c.allowance = s.room
 	}
-	c.allowance = max(floor, min(c.allowance, c.most))
+	c.allowance = max(floor, min(c.allowance, c.left, c.most))
 	return slowed
 }
 

@@ -66,6 +66,33 @@ func TestTheAllowanceAndTheSliceComeBack(t *testing.T) {
 	}
 }
 
+// What others of the group use is not seen but by its being stopped, and that is looked at once a second.
+func TestANeighbourInTheQuotaIsNotStoppedMostOfTheTime(t *testing.T) {
+	const quota, neighbour, foreground = 1, 0.5, 0.1
+	o := Options{}
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	c := newControl(o, 2)
+	const steps = 1200
+	stopped, since, work := 0, 0, 0.0
+	for i := 1; i <= steps; i++ {
+		work += c.allowance / steps
+		if neighbour+foreground+c.allowance > quota {
+			stopped++
+			since++
+		}
+		s := signals{room: headroom*quota - foreground}
+		if i%10 == 0 {
+			s.throttled, since = since >= 2, 0
+		}
+		c.step(s)
+	}
+	if stopped > steps/3 || work < 0.2 {
+		t.Errorf("stopped in %d of %d periods; the background has %.2f of the 0.4 cores that are left", stopped, steps, work)
+	}
+}
+
 func TestAGrantIsTheAllowance(t *testing.T) {
 	for _, allowance := range []float64{minFloor, 0.05, 0.5, 1, 1.25, 2, 3.9, 4} {
 		c := control{allowance: allowance}
