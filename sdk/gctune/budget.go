@@ -46,7 +46,7 @@ func budgetOf(o Options, set int64, t groups.Tree) (budget, error) {
 	b, err := groupBudget(o, t)
 	// The budget of which a limit is that limit.
 	if whole := set + min(set, math.MaxInt64/2)/15; set < math.MaxInt64/2 && whole >= smallest && (err != nil || whole < b.bytes) {
-		b, err = budget{bytes: whole, source: "GOMEMLIMIT", enforced: err == nil}, nil
+		b, err = budget{bytes: whole, source: "GOMEMLIMIT", enforced: b.enforced}, nil
 	}
 	if err == nil && o.Ceiling > 0 && o.Ceiling < b.bytes {
 		return budget{}, fmt.Errorf("gctune: Ceiling is %s: it has to be %s, the budget by %s, at least", size(o.Ceiling), size(b.bytes), b.source)
@@ -54,7 +54,7 @@ func budgetOf(o Options, set int64, t groups.Tree) (budget, error) {
 	return b, err
 }
 
-// groupBudget is the budget by the process's control groups.
+// groupBudget is the budget by the process's control groups. With an error it tells nothing but whether there is a limit that is enforced.
 func groupBudget(o Options, t groups.Tree) (budget, error) {
 	if t.FS == nil {
 		return budget{}, fmt.Errorf("%w: there are no control groups on %s: %s", ErrNoBudget, runtime.GOOS, advice)
@@ -65,12 +65,12 @@ func groupBudget(o Options, t groups.Tree) (budget, error) {
 	}
 	if o.Reserve == 0 {
 		if others := others(t, l.folder, os.Getpid()); others != "" {
-			return budget{}, fmt.Errorf("%w: %s counts against the %s of %q: %s, or Options.Reserve to what the others need", ErrShared, others, size(l.bytes), l.group, advice)
+			return budget{enforced: true}, fmt.Errorf("%w: %s counts against the %s of %q: %s, or Options.Reserve to what the others need", ErrShared, others, size(l.bytes), l.group, advice)
 		}
 	}
 	b := budget{root: t.FS, reserve: o.Reserve, enforced: true}
 	if b.take(l); b.bytes < smallest {
-		return budget{}, fmt.Errorf("%w: the limit of %q less Options.Reserve is %s, below %s: %s", ErrNoBudget, l.group, size(b.bytes), size(smallest), advice)
+		return budget{enforced: true}, fmt.Errorf("%w: the limit of %q less Options.Reserve is %s, below %s: %s", ErrNoBudget, l.group, size(b.bytes), size(smallest), advice)
 	}
 	return b, nil
 }
