@@ -41,7 +41,8 @@ type Options struct {
 	// Ceiling is how much memory in bytes may be used where the budget is too small: the memory limit is raised to a sixteenth below
 	// it, and GOGC becomes up to 800. If that is too small too, the collector may run all the time: the limit is never let
 	// go if Ceiling is Budget. 0: memory has no bound, but GOGC has. With a Budget that is what
-	// it was before New (100 if it was off): the process becomes no larger than it would be without a tuner. With the limit of a control
+	// it was before New (100 if it was off): the process becomes no larger than it would be without a tuner, unless GOMEMLIMIT held it:
+	// one at the budget or below is let go of. With the limit of a control
 	// group it is 25, as who exceeds that is killed: that happens when the live heap is more than about 0.7 of it, and the load is such that
 	// the collector would run all the time. A memory limit above the budget that was set before New remains in force then.
 	Ceiling int64
@@ -52,8 +53,8 @@ type Options struct {
 	// These are the moments at which a request waits for it. 0 is 0.1.
 	AssistShare float64
 	// Logger is told each decision and its reason, a line each: at level Warn when the budget is left or the tuner yields, Debug when
-	// GOGC is trimmed while it leads, else Info. Its handler is called by the tuner's goroutine: it must not call Stop, and a panic of it
-	// is the program's. nil: nothing is logged.
+	// GOGC is trimmed while it leads, else Info. Its handler is called by the tuner's goroutine, and by New and Stop: it must not call
+	// Stop, and a panic of it is the program's. nil: nothing is logged.
 	Logger *slog.Logger
 }
 

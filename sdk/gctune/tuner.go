@@ -13,11 +13,11 @@ The loop. Nothing here is done more often than garbage is collected, but for a t
 
 	    budget (control groups, each second)
 	      |
-	      v            GOGC 800, limit 0.9 x budget
+	      v            GOGC 800, limit 0.94 x budget
 	  +--------+  -------------------------------------->  +---------+  runs a cycle when the heap is at
 	  |  law   |                                           | runtime |  min(live + (live+stacks+globals) x GOGC/100,
 	  +--------+  -------------------------------------->  +---------+      0.97 x (limit - what is no heap))
-	      ^            GOGC 25 to 800, limit dropped            |
+	      ^            GOGC 25 to 800, limit dropped or raised  |
 	      |                                                     | at the end of a cycle (a finalizer), and each 200 ms
 	      +----------------- runtime/metrics -------------------+
 
