@@ -342,10 +342,21 @@ func FuzzAnyReadingLeavesTheSettingsWithinTheirBounds(f *testing.F) {
 			top = math.MaxInt64
 		}
 		budget = max(smallest, budget)
-		l := newLaw(budget, top, ceiling, 0.25, 0.1)
+		most := ceiling
+		if len(b) > 0 {
+			most = floor + int(b[0])*(ceiling-floor)/255
+		}
+		l := newLaw(budget, top, most, 0.25, 0.1)
 		l.step(reading{gogc: 100, limit: math.MaxInt64})
 		for _, r := range readings(b) {
 			r.gogc, r.limit = l.now.GOGC, l.now.Limit
+			switch r.cycles % 8 { // a control group's limit may change at any time
+			case 6:
+				budget = max(smallest, budget/2)
+			case 7:
+				budget = min(budget, math.MaxInt64/4) * 2
+			}
+			l.budget = budget
 			before := l.now
 			d, changed := l.step(r)
 			switch {
