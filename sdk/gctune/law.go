@@ -14,7 +14,7 @@ const (
 	// Over: the live heap is so large that the limit would make the collector run all the time. The limit is dropped, or raised
 	// below Options.Ceiling, and GOGC leads.
 	Over
-	// Yielded: somebody else set GOGC or the memory limit. The controller sets nothing any more.
+	// Yielded: somebody else set GOGC or the memory limit. The controller sets nothing until that is put back.
 	Yielded
 	// Stopped: Stop was called, and the settings are restored.
 	Stopped
@@ -104,6 +104,9 @@ type law struct {
 	within  int     // cycles since the limit leads
 	over    int     // or since GOGC does
 	again   bool    // it was let go of before
+
+	ours              settings // what was set when it yielded
+	setGOGC, setLimit bool     // by somebody else then
 }
 
 func newLaw(budget, raised int64, most int, share, assist float64) *law {
@@ -117,8 +120,9 @@ func limit(budget int64) int64 { return max(smallest, budget-int64(margin*float6
 func (l *law) step(r reading) (d Decision, changed bool) {
 	before := l.now
 	switch {
-	case l.now.Mode >= Yielded:
-		return l.now, false
+	case l.now.Mode == Yielded:
+		changed = l.resume(&r)
+		return l.now, changed
 	case !l.begun:
 		l.begun, l.last, l.limited = true, r, r.limited
 		l.room = r.room(float64(limit(l.budget)))
@@ -235,14 +239,29 @@ func (l *law) hold(r *reading, why string) {
 
 // yield leaves the settings to whoever changed them.
 func (l *law) yield(r *reading) {
+	l.ours = settings{l.now.GOGC, l.now.Limit}
+	l.setGOGC, l.setLimit = r.gogc != l.now.GOGC, r.limit != l.now.Limit
 	why := "somebody set "
-	if r.gogc != l.now.GOGC {
+	if l.setGOGC {
 		why += fmt.Sprintf("GOGC to %d, which was %d", r.gogc, l.now.GOGC)
 	} else {
 		why += fmt.Sprintf("the memory limit to %s, which was %s", size(r.limit), size(l.now.Limit))
 	}
-	l.set(Yielded, r.gogc, r, why+": nothing is set any more")
+	l.set(Yielded, r.gogc, r, why+": nothing is set until that is put back")
 	l.now.Limit = r.limit
+}
+
+// resume takes the settings over again when what somebody else had set is back, as by one who turned the collector off
+// for a while: with what was set here it must not be left alone. What was not theirs has to be as yield left it.
+func (l *law) resume(r *reading) bool {
+	back := (r.gogc == l.ours.gogc || !l.setGOGC && r.gogc == l.now.GOGC) && (r.limit == l.ours.limit || !l.setLimit && r.limit == l.now.Limit)
+	if !back {
+		return false
+	}
+	l.last, l.limited, l.cost = *r, r.limited, cost{}
+	l.room = r.room(float64(limit(l.budget)))
+	l.hold(r, "resumes: what somebody had set is put back, and the memory limit leads")
+	return true
 }
 
 // top is the limit while GOGC leads; math.MaxInt64: none.

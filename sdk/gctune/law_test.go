@@ -262,9 +262,9 @@ func TestSomebodyElsesSettingIsLeftAndNothingIsSetAnyMore(t *testing.T) {
 		change func(*reading)
 		why    string
 	}{
-		{func(r *reading) { r.gogc = 150 }, "somebody set GOGC to 150, which was 800: nothing is set any more"},
-		{func(r *reading) { r.gogc = -1 }, "somebody set GOGC to -1, which was 800: nothing is set any more"},
-		{func(r *reading) { r.limit = 100 * mb }, "somebody set the memory limit to 100 MiB, which was 240 MiB: nothing is set any more"},
+		{func(r *reading) { r.gogc = 150 }, "somebody set GOGC to 150, which was 800: nothing is set until that is put back"},
+		{func(r *reading) { r.gogc = -1 }, "somebody set GOGC to -1, which was 800: nothing is set until that is put back"},
+		{func(r *reading) { r.limit = 100 * mb }, "somebody set the memory limit to 100 MiB, which was 240 MiB: nothing is set until that is put back"},
 	} {
 		p := program(30 * mb)
 		l := begin(p, 256*mb, math.MaxInt64)
@@ -280,6 +280,40 @@ func TestSomebodyElsesSettingIsLeftAndNothingIsSetAnyMore(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		})
+	}
+}
+
+func TestASettingThatIsPutBackIsTakenOverAgain(t *testing.T) {
+	none := int64(math.MaxInt64)
+	for _, c := range []struct {
+		name          string
+		theirs        settings // what somebody sets
+		left, putBack settings // what is in force then, as the tuner restores what is still its own, and later
+		resumes       bool
+	}{
+		{"the collector was off for a while", settings{-1, 240 * mb}, settings{-1, none}, settings{800, none}, true},
+		{"the limit was another", settings{800, 100 * mb}, settings{100, 100 * mb}, settings{100, 240 * mb}, true},
+		{"both", settings{-1, 100 * mb}, settings{-1, 100 * mb}, settings{800, 240 * mb}, true},
+		{"one of both", settings{-1, 100 * mb}, settings{-1, 100 * mb}, settings{800, 100 * mb}, false},
+		{"and the other is set", settings{-1, 240 * mb}, settings{-1, none}, settings{800, 77 * mb}, false},
+		{"another is set", settings{-1, 240 * mb}, settings{-1, none}, settings{50, none}, false},
+	} {
+		p := program(30 * mb)
+		l := begin(p, 256*mb, math.MaxInt64)
+		see := func(s settings) (Decision, bool) {
+			r := p.r
+			r.gogc, r.limit = s.gogc, s.limit
+			return l.step(r)
+		}
+		see(c.theirs)
+		l.now.GOGC, l.now.Limit = c.left.gogc, c.left.limit
+		if d, changed := see(c.left); changed || d.Mode != Yielded {
+			t.Errorf("%s: %+v", c.name, d)
+		}
+		d, changed := see(c.putBack)
+		if changed != c.resumes || c.resumes && (d.Mode != Within || d.GOGC != ceiling || d.Limit != limit(256*mb)) || !c.resumes && d.Mode != Yielded {
+			t.Errorf("%s: %v, %+v", c.name, changed, d)
+		}
 	}
 }
 

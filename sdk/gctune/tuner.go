@@ -43,7 +43,7 @@ the moment of letting go, and what it costs, gives the first one by the same alg
 	             in 2 cycles, and in more each time that was wrong
 
 Whoever else sets GOGC or the limit means it. That is seen as the metrics, or the old value that a setter returns, is not what was
-set last; the law then sets nothing any more (Yielded).
+set last; the law then sets nothing until that is put back (Yielded).
 */
 
 // tick is how long the budget, the limiter and others' settings are unwatched at most if no cycle ends; the budget is read at each fifth.
@@ -105,6 +105,9 @@ func (t *Tuner) look() {
 		return
 	}
 	if d.Mode < Yielded {
+		if t.State().Mode == Yielded {
+			t.put = settings{r.gogc, r.limit}
+		}
 		if now := t.apply(settings{d.GOGC, d.Limit}); now != t.put {
 			// Somebody came between the reading and the setting: the law shall see what was set.
 			r.gogc, r.limit = now.gogc, now.limit
@@ -114,6 +117,7 @@ func (t *Tuner) look() {
 	if d.Mode == Yielded {
 		now := t.restore()
 		d.GOGC, d.Limit = now.gogc, now.limit
+		t.law.now = d
 	}
 	t.publish(d)
 }
@@ -176,10 +180,8 @@ func (t *Tuner) Stop() {
 
 func (t *Tuner) end() {
 	d := t.State().Decision
-	if d.Mode != Yielded {
-		now := t.restore()
-		d.GOGC, d.Limit = now.gogc, now.limit
-	}
+	now := t.restore()
+	d.GOGC, d.Limit = now.gogc, now.limit
 	d.Why = "stops: what was set before is in force again"
 	if d.GOGC != t.asked.gogc || d.Limit != t.asked.limit {
 		d.Why = "stops: what somebody else has set meanwhile is left"

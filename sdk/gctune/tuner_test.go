@@ -174,6 +174,29 @@ func TestWhatSomebodyElseSetsMeanwhileIsLeft(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+	t.Run("for a while", func(t *testing.T) {
+		for _, stop := range []bool{false, true} {
+			with(t, 77, math.MaxInt64)
+			tuner, err := New(Options{Budget: 1 << 30})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tuner.Stop()
+			old := debug.SetGCPercent(-1)
+			until(func() bool { return tuner.State().Mode == Yielded })
+			debug.SetGCPercent(old)
+			if !stop {
+				until(func() bool { return tuner.State().Mode == Within })
+				if got := inForce(); got != (settings{ceiling, limit(1 << 30)}) {
+					t.Errorf("%+v", got)
+				}
+			}
+			tuner.Stop()
+			if got := inForce(); got != (settings{77, math.MaxInt64}) {
+				t.Errorf("after Stop: %+v", got)
+			}
+		}
+	})
 	t.Run("just before Stop, unseen until then", func(t *testing.T) {
 		with(t, 77, math.MaxInt64)
 		tuner, err := New(Options{Budget: 1 << 30})
