@@ -24,7 +24,7 @@ BUILDER     ?= $(shell command -v podman || command -v docker || command -v buil
 BUILDFLAGS  ?=
 IMAGE       ?= whylate
 
-.PHONY: help build page screenshots demo test fmt vet lint cross unit e2e dist release image
+.PHONY: help build page screenshots demo test fmt vet lint cross unit e2e bench dist release image
 
 help:
 	@echo 'make build   bin/whylate, without cgo'
@@ -32,6 +32,7 @@ help:
 	@echo 'make demo    build it and let it diagnose a planted fault'
 	@echo 'make test    gofmt, vet, staticcheck, other systems, tests under the race detector'
 	@echo 'make e2e     diagnose third-party programs (incidents/e2e.sh)'
+	@echo 'make bench   what reading and diagnosing a trace costs, beside the Go team'"'"'s tools'
 	@echo 'make image   a container image (podman, docker, buildah), see Containerfile'
 	@echo 'make dist    what a release has, into dist/; the commit needs a tag'
 	@echo 'make release make dist, and publish it (GITHUB_TOKEN)'
@@ -110,6 +111,12 @@ unit:
 
 e2e:
 	./incidents/e2e.sh
+
+# Takes minutes, and the whole machine. go tool trace needs 90 bytes of memory for each byte of
+# trace: of the last trace it is not asked.
+bench: build
+	$(GO) run ./gotrace/bench -whylate bin/whylate -mb 10,70
+	$(GO) run ./gotrace/bench -whylate bin/whylate -mb 500 -gotool=false
 
 dist:
 	$(GO) run $(GORELEASER) release --clean --skip=publish,announce

@@ -1,10 +1,10 @@
 //go:build unix
 
-// Command perf measures what a diagnosis of a trace file costs beside the bare
-// event loop of golang.org/x/exp/trace and beside go tool trace -pprof=sched, in
-// one run: wall time, user CPU and peak memory of each, and their ratios.
+// Command bench measures what reading and diagnosing a trace cost beside the bare event loop of
+// golang.org/x/exp/trace and go tool trace -pprof=sched, in one run: wall time, user CPU and peak
+// memory of each, and their ratios.
 //
-//	go run ./cmd/perf -whylate ../bin/whylate -mb 10,70
+//	go run ./gotrace/bench -whylate bin/whylate -mb 10,70,500
 //
 // It makes the traces itself: a JSON service under a closed loop of clients in the
 // same process, whose cache is locked for 20 ms twice a second.
@@ -32,18 +32,22 @@ import (
 	"time"
 
 	"golang.org/x/exp/trace"
+
+	"github.com/whylate/whylate/gotrace"
 )
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) == 3 && os.Args[1] == "bare" {
-		if err := bare(os.Args[2]); err != nil {
-			log.Fatal(err)
+	if len(os.Args) == 3 {
+		if read := readers[os.Args[1]]; read != nil {
+			if err := with(os.Args[2], read); err != nil {
+				log.Fatal(err)
+			}
+			return
 		}
-		return
 	}
 	keep := flag.String("keep", "", "directory in which to keep the traces")
-	whylate := flag.String("whylate", "../bin/whylate", "the whylate binary")
+	whylate := flag.String("whylate", "bin/whylate", "the whylate binary")
 	sizes := flag.String("mb", "10,70", "sizes of the traces in MB")
 	gotool := flag.Bool("gotool", true, "run go tool trace too; it needs about 90 bytes of memory per byte of trace")
 	flag.Parse()
@@ -76,12 +80,14 @@ func main() {
 			args []string
 		}{
 			{"x/exp/trace, bare loop", []string{self, "bare", file}},
+			{"gotrace, every event", []string{self, "events", file}},
+			{"gotrace, states and wake-ups", []string{self, "states", file}},
 			{"whylate diagnose", []string{*whylate, "diagnose", file}},
 			{"go tool trace -pprof=sched", []string{"go", "tool", "trace", "-pprof=sched", file}},
 		}
 		var base float64
 		for i, r := range rows {
-			if i == 2 && !*gotool {
+			if i == len(rows)-1 && !*gotool {
 				continue
 			}
 			c, err := measure(r.args)
@@ -97,14 +103,21 @@ func main() {
 	}
 }
 
-// bare reads every event and does nothing with it.
-func bare(file string) error {
+// readers are what a trace is read with, in a process of its own.
+var readers = map[string]func(io.Reader) error{"bare": bare, "events": events, "states": states}
+
+func with(file string, read func(io.Reader) error) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	r, err := trace.NewReader(bufio.NewReaderSize(f, 1<<20))
+	return read(f)
+}
+
+// bare has the Go team's reader read every event.
+func bare(in io.Reader) error {
+	r, err := trace.NewReader(bufio.NewReaderSize(in, 1<<20))
 	if err != nil {
 		return err
 	}
@@ -115,6 +128,57 @@ func bare(file string) error {
 			return err
 		}
 	}
+}
+
+// events has our own read every event.
+func events(in io.Reader) error { return each(in, func(*gotrace.Event) {}) }
+
+func each(in io.Reader, do func(*gotrace.Event)) error {
+	r, err := gotrace.NewReader(in)
+	if err != nil {
+		return err
+	}
+	var ev gotrace.Event
+	for {
+		if err := r.Next(&ev); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		do(&ev)
+	}
+}
+
+// states sums up how long goroutines were in each state, and counts who woke whom.
+func states(in io.Reader) error {
+	type life struct {
+		state gotrace.State
+		since gotrace.Time
+		stack gotrace.StackID
+	}
+	var total [gotrace.Idle + 1]gotrace.Time
+	alive := map[gotrace.GoID]life{}
+	edges := map[[2]gotrace.StackID]int{}
+	err := each(in, func(ev *gotrace.Event) {
+		if ev.Kind != gotrace.KindGo {
+			return
+		}
+		if l, ok := alive[ev.Go]; ok {
+			total[l.state] += ev.Time - l.since
+			if l.state == gotrace.Waiting && ev.To == gotrace.Runnable {
+				edges[[2]gotrace.StackID{ev.Stack, l.stack}]++
+			}
+		}
+		if ev.To == gotrace.NotExist {
+			delete(alive, ev.Go)
+			return
+		}
+		alive[ev.Go] = life{ev.To, ev.Time, ev.GoStack}
+	})
+	if err == nil && (total[gotrace.Running] == 0 || len(edges) == 0) {
+		err = errors.New("nothing ran, or nobody woke anybody")
+	}
+	return err
 }
 
 // cost is what a process took.
