@@ -36,9 +36,8 @@ const (
 	MaxFor = 60 * time.Second
 )
 
-// MaxTrace bounds the traces that are analysed, in bytes after decompression. The
-// analysis keeps the timeline in memory, 35 to 40 bytes per byte of trace (see
-// incidents/cmd/perf): beyond 2 GiB that is more than 70 GB.
+// MaxTrace bounds the traces that are analysed, in bytes after decompression: what is
+// beyond would take longer than ten minutes.
 const MaxTrace = 2 << 30
 
 // Run diagnoses a target: the URL of a service with net/http/pprof, the id of a

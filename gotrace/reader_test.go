@@ -264,7 +264,8 @@ func drain(data []byte) (events int, err error) {
 }
 
 // FuzzReader feeds anything to the reader: it must neither panic nor return what
-// is out of range, nor more events than the input has bytes for.
+// is out of range, nor more events than the input has bytes for, nor need much more memory
+// than the input. It always comes to an end, and so does going on behind damage.
 func FuzzReader(f *testing.F) {
 	seed, err := os.ReadFile("testdata/tiny.trace")
 	if err != nil {
@@ -275,13 +276,45 @@ func FuzzReader(f *testing.F) {
 	f.Add(seed[:headerLen])
 	f.Add([]byte("go 1.22 trace\x00\x00\x00\x01\x01\x00\x00\x05\x08\x80\xa8\xd6\xb9\x07"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := drain(data)
-		var lost *CorruptError
-		if err != io.EOF && !errors.As(err, &lost) && !errors.Is(err, ErrFormat) {
-			t.Fatal(err)
+		r, err := NewReader(bytes.NewReader(data))
+		if err != nil {
+			if !errors.Is(err, ErrFormat) {
+				t.Fatal(err)
+			}
+			return
 		}
-		if n > 16*len(data) {
-			t.Fatalf("%d events from %d bytes", n, len(data))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var ev Event
+		events, damages := 0, 0
+		for {
+			if err = r.Next(&ev); err == nil {
+				events++
+				continue
+			}
+			var lost *CorruptError
+			if err == io.EOF || !errors.As(err, &lost) {
+				break
+			}
+			if lost.Good < headerLen || lost.Good > int64(len(data)) || lost.Offset < 0 || lost.Offset > int64(len(data)) {
+				t.Fatalf("%d bytes, damage at %d, %d good", len(data), lost.Offset, lost.Good)
+			}
+			if damages++; damages > len(data) {
+				t.Fatalf("%d damages in %d bytes", damages, len(data))
+			}
+			if !r.Resume() {
+				break
+			}
+		}
+		if err == nil || r.Resume() && err == io.EOF {
+			t.Fatalf("the end is %v", err)
+		}
+		if events > 16*len(data) {
+			t.Fatalf("%d events from %d bytes", events, len(data))
+		}
+		// A frame of a stack has four bytes, and becomes sixty.
+		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > uint64(64*len(data)+4<<20) {
+			t.Fatalf("%d bytes allocated for %d", after.TotalAlloc-before.TotalAlloc, len(data))
 		}
 	})
 }

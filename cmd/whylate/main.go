@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -31,6 +32,11 @@ const (
 func main() {
 	if name := os.Getenv(demo.VictimEnv); name != "" {
 		os.Exit(demo.Victim(name, os.Args[1:]))
+	}
+	if os.Getenv("GOGC") == "" {
+		// Most of an analysis is one large timeline: it costs a hundredth more CPU and saves a fifth
+		// of the memory to collect twice as often.
+		debug.SetGCPercent(50)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
