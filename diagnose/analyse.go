@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"regexp"
 	"slices"
 	"time"
@@ -192,7 +193,7 @@ func (x *analysis) read() error {
 	}
 	base, err := readTimeline(o.Baseline, o)
 	if err != nil {
-		return fmt.Errorf("read the baseline: %w", err)
+		return &fs.PathError{Op: "read the baseline", Path: o.BaselineName, Err: err}
 	}
 	then, _ := kernelEvents(o.Baseline, base) // what cannot be used is as if it were not there
 	f := request.Find(base, requestOptions(then, &o))
@@ -329,6 +330,9 @@ func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, 
 		return nil, fmt.Errorf("read the trace: %w", err)
 	}
 	if t.Events == 0 || t.Duration() <= 0 {
+		if why := incomplete(in); why != "" {
+			return nil, fmt.Errorf("%w: %s", ErrTooEarly, why)
+		}
 		if t.Lost != nil {
 			return nil, fmt.Errorf("read the trace: %w", t.Lost)
 		}
@@ -452,13 +456,19 @@ func pauses(d *report.Diagnosis, m *evidence.Manifest) {
 
 func clock(wall int64) string { return time.Unix(0, wall).UTC().Format("15:04:05 UTC") }
 
-// lost says what of the trace could not be read.
-func lost(d *report.Diagnosis, in *evidence.Incident, first *gotrace.CorruptError, good int64) {
+// incomplete is why the recording of the trace ended early, "" if it did not.
+func incomplete(in *evidence.Incident) (why string) {
 	for _, r := range in.Manifest.Recorded {
 		if r.Member == evidence.MemberTrace && r.Incomplete != "" {
-			d.Lost.Detail = r.Incomplete
+			why = r.Incomplete
 		}
 	}
+	return why
+}
+
+// lost says what of the trace could not be read.
+func lost(d *report.Diagnosis, in *evidence.Incident, first *gotrace.CorruptError, good int64) {
+	d.Lost.Detail = incomplete(in)
 	if first == nil {
 		return
 	}

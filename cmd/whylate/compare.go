@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +78,7 @@ func examined(name string, o diagnose.AnalyseOptions) (experiment.Incident, erro
 	defer in.Close()
 	d, err := diagnose.Analyse(in, o)
 	if err != nil {
-		return experiment.Incident{}, fmt.Errorf("%s: %w", name, err)
+		return experiment.Incident{}, &fs.PathError{Op: "diagnose", Path: name, Err: err}
 	}
 	return experiment.Incident{Name: name, Manifest: &in.Manifest, Diagnosis: d}, nil
 }

@@ -105,7 +105,9 @@ func remedy(cmd *cobra.Command, err error) string {
 		return again(cmd, "", "")
 	case errors.As(err, &e) && e.Target != "":
 		return again(cmd, e.Target, "")
-	case errors.Is(err, diagnose.ErrTooEarly) && (e == nil || e.Advice == ""):
+	case errors.Is(err, diagnose.ErrTooEarly) && e == nil: // and that was another time
+		return recordOne("", "")
+	case errors.Is(err, diagnose.ErrTooEarly) && e.Advice == "":
 		return again(cmd, "", "")
 	case errors.As(err, &e):
 		return addition(cmd, e.Advice)
@@ -121,9 +123,9 @@ func remedy(cmd *cobra.Command, err error) string {
 		return "GOTOOLCHAIN=go1.26.0 go build ./...    # build the target with Go 1.22 or newer"
 	case errors.Is(err, evidence.ErrVersion), errors.Is(err, gotrace.ErrNewer):
 		return getNewer
-	case errors.Is(err, evidence.ErrMalformed):
+	case errors.Is(err, evidence.ErrMalformed), errors.As(err, &damaged):
 		return diagnose.CopyAgain(path)
-	case errors.Is(err, evidence.ErrNotIncident), errors.Is(err, diagnose.ErrNoTrace), errors.Is(err, gotrace.ErrFormat), errors.As(err, &damaged):
+	case errors.Is(err, evidence.ErrNotIncident), errors.Is(err, diagnose.ErrNoTrace), errors.Is(err, gotrace.ErrFormat):
 		return recordOne("", "")
 
 	case at != nil && at.Op == "stat" && errors.Is(err, fs.ErrNotExist):

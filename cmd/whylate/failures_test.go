@@ -287,8 +287,21 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 			return []string{"diagnose", s.file("a b.whylate", b)}
 		}, exitCause, "a part of the recording is lost: trace damaged or cut", "sha256sum '/"},
 		{"a trace that was cut", func(s scene) []string {
-			return []string{"compare", lockIncident, s.file("a.trace", s.content(fewTrace)[:300])}
-		}, exitFailure, "trace damaged or cut", "whylate record "},
+			return []string{"compare", lockIncident, s.file("b.trace", s.content(fewTrace)[:300])}
+		}, exitFailure, "trace damaged or cut", "sha256sum /"},
+		{"a baseline that was cut", func(s scene) []string {
+			return []string{"diagnose", lockIncident, "--baseline", s.file("b.trace", s.content(fewTrace)[:300])}
+		}, exitFailure, "trace damaged or cut", "sha256sum /"},
+		{"a trace with flipped bits for redact", func(s scene) []string {
+			b := s.content(healthyTrace)
+			b[len(b)/2] ^= 0xff
+			return []string{"redact", s.file("a.trace", b)}
+		}, exitFailure, "trace damaged or cut", "sha256sum /"},
+		{"a recording that ended too early", func(s scene) []string {
+			kept := s.dir + "/a.whylate"
+			whylate(s.T, "record", s.dies(false), short, "--save="+kept)
+			return []string{"diagnose", kept}
+		}, exitFailure, "nothing that can be diagnosed was recorded: the connection broke after ", "whylate record http://HOST:PORT "},
 		{"a trace with flipped bits", func(s scene) []string {
 			b := s.content(healthyTrace)
 			b[len(b)/2] ^= 0xff
