@@ -83,15 +83,17 @@ type Target struct {
 type Requests struct {
 	FoundBy string `json:"found_by"`
 	// Clock says from which instant to which the durations run.
-	Clock   string `json:"clock"`
-	Count   int    `json:"count"`
-	P50NS   int64  `json:"p50_ns"`
-	P90NS   int64  `json:"p90_ns"`
-	P99NS   int64  `json:"p99_ns"`
-	P999NS  int64  `json:"p999_ns"`
-	MaxNS   int64  `json:"max_ns"`
-	Tail    Band   `json:"tail"`
-	Typical Band   `json:"typical"`
+	Clock string `json:"clock"`
+	// Count is without those that hang (InFlight); the percentiles and the bands are with them,
+	// and take their age for their duration.
+	Count   int   `json:"count"`
+	P50NS   int64 `json:"p50_ns"`
+	P90NS   int64 `json:"p90_ns"`
+	P99NS   int64 `json:"p99_ns"`
+	P999NS  int64 `json:"p999_ns"`
+	MaxNS   int64 `json:"max_ns"`
+	Tail    Band  `json:"tail"`
+	Typical Band  `json:"typical"`
 	// InFlight counts the requests that hang: open at the end of the recording and
 	// more than twice as old as the longest that ended.
 	InFlight  int   `json:"in_flight"`

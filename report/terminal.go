@@ -242,7 +242,7 @@ func (p *page) recording(d *Diagnosis) {
 		p.field("bands", bands(d))
 	}
 	if r.InFlight > 0 {
-		p.field("in flight", fmt.Sprintf("%s at the end, the oldest since %s", counted(r.InFlight, "request"), duration(r.OldestNS)))
+		p.field("in flight", fmt.Sprintf("%s at the end, the oldest since %s; latency and bands are of these, too", counted(r.InFlight, "more request"), duration(r.OldestNS)))
 	}
 	if r.ArrivalNS > 0 {
 		p.field("arrival", fmt.Sprintf("tail requests had been waiting about %s before the first sign of them (an estimate, not part of the durations)", duration(r.ArrivalNS)))

@@ -21,7 +21,7 @@ export function Answer({ doc: { diagnosis: d } }: Props) {
     <p class={'verdict ' + d.verdict}>{words[d.verdict] ?? d.verdict}{d.reason && ` (${d.reason})`}</p>
     <h1 id="sentence">{d.sentence}</h1>
     <p class="faint">{about.join(' · ')}</p>
-    {r.count > 0 ? <>
+    {r.count + r.in_flight > 0 ? <>
       <dl class="numbers" aria-label="Latency">
         <Number name="p50" value={duration(r.p50_ns)} raw={r.p50_ns} />
         <Number name="p90" value={duration(r.p90_ns)} raw={r.p90_ns} />
@@ -35,7 +35,7 @@ export function Answer({ doc: { diagnosis: d } }: Props) {
         Found by {r.found_by || 'nothing'}; clock: {r.clock}.
         {r.tail.count > 0 && ` The tail is the slowest ${count(r.tail.count)} (mean ${duration(r.tail.mean_ns)}${r.tail.episodes ? `, in ${counted(r.tail.episodes, 'episode')}` : ''}), typical are ${count(r.typical.count)} (mean ${duration(r.typical.mean_ns)}).`}
         {r.arrival_ns > 0 && ` Slow requests had been waiting about ${duration(r.arrival_ns)} before the first sign of them (an estimate, not part of the durations).`}
-        {r.in_flight > 0 && ` The oldest request in flight began ${duration(r.oldest_in_flight_ns)} before the end.`}
+        {r.in_flight > 0 && ` The oldest request in flight began ${duration(r.oldest_in_flight_ns)} before the end; percentiles, tail and typical ones are with those in flight.`}
         {d.level && ` The median request takes ${duration(d.level.median_ns)}, ${percent(d.level.wait_share)} of it not on its own CPU (compared with ${d.level.against}).`}
         {r.excluded.length > 0 && ` Left out: ${r.excluded.map(c => `${c.class} ${count(c.count)}`).join(', ')}.`}
       </p>
