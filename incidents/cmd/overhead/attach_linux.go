@@ -30,7 +30,7 @@ const (
 
 // attach begins and ends recorders of a service under load, and kills others, and says
 // what became of the requests, and of the programs in the kernel.
-func attach(pid int, url string, rate float64, rounds, kills int) error {
+func attach(s service, rate float64, rounds, kills int) error {
 	before, err := programs()
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func attach(pid int, url string, rate float64, rounds, kills int) error {
 	ended := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			r, err := load.Run(context.Background(), load.Config{Targets: []load.Target{{URL: url}}, Rate: rate, Duration: chunk, Seed: uint64(len(loads))})
+			r, err := load.Run(context.Background(), load.Config{Targets: []load.Target{{URL: s.url}}, Rate: rate, Duration: chunk, Seed: uint64(len(loads))})
 			loads = append(loads, r)
 			if err != nil {
 				ended <- err
@@ -51,7 +51,7 @@ func attach(pid int, url string, rate float64, rounds, kills int) error {
 		ended <- nil
 	}()
 	for range rounds {
-		r, err := kernel.Start(pid, kernel.Options{W: io.Discard, Sets: all, Func: named})
+		r, err := kernel.Start(s.pid, kernel.Options{W: io.Discard, Sets: all, Func: named})
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func attach(pid int, url string, rate float64, rounds, kills int) error {
 		}
 	}
 	for range kills {
-		if err := kill(pid); err != nil {
+		if err := kill(s.pid); err != nil {
 			return err
 		}
 	}

@@ -1,9 +1,13 @@
-// Command overhead measures what recording a service's threads in the kernel costs the
-// service: its CPU time per request, in short windows without a recorder and with each of
-// several, in turn. Beside whylate's scheduling events it runs bpftrace doing the same job
+// Command overhead measures what recording a service costs the service: its CPU time per
+// request, in short windows without a recorder and with each of several, in turn. Recorders
+// are Go's own, which whylate asks for (the execution trace, and the CPU profile beside it), and
+// those in the kernel. Beside whylate's scheduling events it runs bpftrace doing the same job
 // (the run-queue delay of threads, as a histogram) and perf sched, where they are installed.
 //
 //	go run ./cmd/overhead -rate 2500 -rounds 50
+//	go run ./cmd/overhead -window 1s -rounds 27 -only '^trace'
+//
+// A trace is cut once a second: windows of one have that, too.
 //
 // Each set of probes is measured, with what takes their share removed as for anybody.
 //
@@ -12,10 +16,10 @@
 // begins and ends that many recordings of the service under load with all sets of probes
 // instead, and kills that many recorders, to see whether a request is lost or a program is left in the kernel.
 //
-// It needs root. The service answers JSON over HTTP, in a process of its own; the ratio of
-// a window is that to the ones without a recorder right before and after it: windows of a
-// second or more differ by several percent on a shared machine, whatever records, and many
-// short ones do not.
+// All but the trace and the profile need root. The service answers JSON over HTTP, in a process
+// of its own; the ratio of a window is that to the ones without a recorder right before and
+// after it: windows of a second or more differ by several percent on a shared machine, whatever
+// records, and many short ones do not.
 package main
 
 import (
@@ -25,6 +29,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"math"
 	"math/rand/v2"
@@ -56,11 +61,17 @@ tracepoint:sched:sched_switch {
 	if ($n) { @us = hist((nsecs - $n) / 1000); delete(@q[args->next_pid]); }
 }`
 
-// recorder begins to record a process; stop ends it.
+// service is what is recorded.
+type service struct {
+	pid int
+	url string // ends with a slash
+}
+
+// recorder begins to record a service for a window; stop ends it.
 type recorder struct {
 	name   string
 	settle time.Duration // from start to when it records
-	start  func(pid int) (stop func() error, err error)
+	start  func(s service, window time.Duration) (stop func() error, err error)
 }
 
 // Another program has to start, and bpftrace to compile.
@@ -70,13 +81,17 @@ const at, later = 50 * time.Millisecond, 1500 * time.Millisecond
 const none = "none"
 
 var recorders = []recorder{
-	{none, at, func(int) (func() error, error) { return func() error { return nil }, nil }},
+	{none, at, func(service, time.Duration) (func() error, error) { return func() error { return nil }, nil }},
+	{"trace", at, asked("trace")},
+	{"trace and CPU profile", at, asked("profile", "trace")},
 	{"sched", at, probes()},
-	{"bpftrace runqlat", later, func(int) (func() error, error) { return command("bpftrace", "-e", runqlat) }},
-	{"perf sched", later, func(int) (func() error, error) { return command("perf", "sched", "record", "-o", os.DevNull) }},
+	{"bpftrace runqlat", later, func(service, time.Duration) (func() error, error) { return command("bpftrace", "-e", runqlat) }},
+	{"perf sched", later, func(service, time.Duration) (func() error, error) {
+		return command("perf", "sched", "record", "-o", os.DevNull)
+	}},
 	{"clock", at, probes(events.Clock)},
-	{"perf trace", later, func(pid int) (func() error, error) {
-		return command("perf", "trace", "-s", "-e", "clock_gettime", "-p", strconv.Itoa(pid))
+	{"perf trace", later, func(s service, _ time.Duration) (func() error, error) {
+		return command("perf", "trace", "-s", "-e", "clock_gettime", "-p", strconv.Itoa(s.pid))
 	}},
 	{"alloc", at, probes(events.Alloc)},
 	{"gc", at, probes(events.GC)},
@@ -84,9 +99,41 @@ var recorders = []recorder{
 	{"cgo", at, probes(events.Cgo)},
 	{"gosched", at, probes(events.Gosched)},
 	{"func", at, probes(events.Func)},
-	{"bpftrace casgstatus", later, func(pid int) (func() error, error) {
-		return command("bpftrace", "-p", strconv.Itoa(pid), "-e", fmt.Sprintf(casgstatus, pid, pid))
+	{"bpftrace casgstatus", later, func(s service, _ time.Duration) (func() error, error) {
+		return command("bpftrace", "-p", strconv.Itoa(s.pid), "-e", fmt.Sprintf(casgstatus, s.pid, s.pid))
 	}},
+}
+
+// asked takes what net/http/pprof has under some names, as whylate does. The endpoints take whole
+// seconds, and so the recorder ends some time after the window.
+func asked(names ...string) func(service, time.Duration) (func() error, error) {
+	return func(s service, window time.Duration) (func() error, error) {
+		seconds := math.Ceil((window + 2*at).Seconds())
+		ended := make(chan error, len(names))
+		for _, name := range names {
+			go func() { ended <- drain(fmt.Sprintf("%sdebug/pprof/%s?seconds=%.0f", s.url, name, seconds)) }()
+		}
+		return func() (err error) {
+			for range names {
+				err = errors.Join(err, <-ended)
+			}
+			return err
+		}, nil
+	}
+}
+
+// drain reads an answer to its end.
+func drain(url string) error {
+	r, err := http.Get(url)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, r.Status)
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return err
 }
 
 // casgstatus is the same job as that of the set gosched.
@@ -102,12 +149,12 @@ var (
 )
 
 // probes records the stretches of threads, and sets of probes beside them.
-func probes(sets ...string) func(int) (func() error, error) {
+func probes(sets ...string) func(service, time.Duration) (func() error, error) {
 	if sets == nil {
 		sets = []string{}
 	}
-	return func(pid int) (func() error, error) {
-		r, err := kernel.Start(pid, kernel.Options{W: new(bytes.Buffer), Sets: sets, Func: named})
+	return func(s service, _ time.Duration) (func() error, error) {
+		r, err := kernel.Start(s.pid, kernel.Options{W: new(bytes.Buffer), Sets: sets, Func: named})
 		if err != nil {
 			return nil, err
 		}
@@ -155,9 +202,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	do := func(pid int, url string) error { return compare(pid, url, *rate, *window, *rounds, re) }
+	do := func(s service) error { return compare(s, *rate, *window, *rounds, re) }
 	if *attached > 0 || *killed > 0 {
-		do = func(pid int, url string) error { return attach(pid, url, *rate, *attached, *killed) }
+		do = func(s service) error { return attach(s, *rate, *attached, *killed) }
 	}
 	if err := run(do); err != nil {
 		log.Fatal(err)
@@ -178,7 +225,8 @@ func serve() error {
 	}
 	fmt.Println(l.Addr())
 	o := order{1, []string{"a line of an order", "another one", "and a third"}, 12.5}
-	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, o) }))
+	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answer(w, o) })
+	return http.Serve(l, nil) // and net/http/pprof
 }
 
 //go:noinline
@@ -189,7 +237,7 @@ func answer(w http.ResponseWriter, o order) {
 }
 
 // run does something with the service.
-func run(do func(pid int, url string) error) error {
+func run(do func(service) error) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -208,12 +256,12 @@ func run(do func(pid int, url string) error) error {
 	if _, err := fmt.Fscanln(out, &addr); err != nil {
 		return err
 	}
-	return do(c.Process.Pid, "http://"+addr+"/")
+	return do(service{c.Process.Pid, "http://" + addr + "/"})
 }
 
 // compare measures what each of the recorders costs the service: under one load, windows
 // with each, and windows without any before and after each of them.
-func compare(pid int, url string, rate float64, window time.Duration, rounds int, only *regexp.Regexp) error {
+func compare(s service, rate float64, window time.Duration, rounds int, only *regexp.Regexp) error {
 	use := slices.DeleteFunc(slices.Clone(recorders), func(r recorder) bool {
 		program, _, _ := strings.Cut(r.name, " ")
 		_, err := exec.LookPath(program)
@@ -223,17 +271,17 @@ func compare(pid int, url string, rate float64, window time.Duration, rounds int
 		}
 		return missing || only != nil && !only.MatchString(r.name) && r.name != none
 	})
-	l := loaded(url, rate)
+	l := loaded(s.url, rate)
 	ratios, costs := map[string][]float64{}, map[string][]float64{}
-	before, err := l.measure(pid, window, recorders[0])
+	before, err := l.measure(s, window, recorders[0])
 	for range rounds {
 		for _, i := range rand.Perm(len(use)) {
 			var with, after float64
 			if err == nil {
-				with, err = l.measure(pid, window, use[i])
+				with, err = l.measure(s, window, use[i])
 			}
 			if err == nil {
-				after, err = l.measure(pid, window, recorders[0])
+				after, err = l.measure(s, window, recorders[0])
 			}
 			if err != nil {
 				return errors.Join(fmt.Errorf("%s: %w", use[i].name, err), l.stop())
@@ -243,11 +291,11 @@ func compare(pid int, url string, rate float64, window time.Duration, rounds int
 			before = after
 		}
 	}
-	fmt.Printf("%-20s %14s   %s\n", "recorder", "us per request", "ratio to the windows before and after (95 % interval)")
+	fmt.Printf("%-22s %14s   %s\n", "recorder", "us per request", "ratio to the windows before and after (95 % interval)")
 	for _, r := range use {
 		_, us, _ := centre(costs[r.name])
 		from, m, to := centre(ratios[r.name])
-		fmt.Printf("%-20s %14.1f   %.3f (%.3f to %.3f)\n", r.name, us, m, from, to)
+		fmt.Printf("%-22s %14.1f   %.3f (%.3f to %.3f)\n", r.name, us, m, from, to)
 	}
 	return l.stop()
 }
@@ -285,16 +333,16 @@ func (l *busy) stop() error {
 const longest = time.Hour
 
 // measure returns the CPU time of a process per request, in microseconds, with a recorder.
-func (l *busy) measure(pid int, window time.Duration, with recorder) (us float64, err error) {
-	stop, err := with.start(pid)
+func (l *busy) measure(s service, window time.Duration, with recorder) (us float64, err error) {
+	stop, err := with.start(s, window)
 	if err != nil {
 		return 0, err
 	}
 	time.Sleep(with.settle)
-	from, failed := cpu(pid)
+	from, failed := cpu(s.pid)
 	n := l.answered.Load()
 	time.Sleep(window)
-	to, err := cpu(pid)
+	to, err := cpu(s.pid)
 	n = l.answered.Load() - n
 	if err := errors.Join(failed, err, stop()); err != nil {
 		return 0, err
