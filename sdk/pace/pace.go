@@ -416,7 +416,8 @@ type State struct {
 	Why string
 	// Workers is how many functions are at work, Waiting how many of them wait for a permit.
 	Workers, Waiting int
-	// Permits is how many may run at once; Allowance is the CPU time per time that they may use, in cores.
+	// Permits is how many may run at once; Allowance is the CPU time per time that they may use, in cores. Both are 0 before
+	// the first Go.
 	Permits   int
 	Allowance float64
 	Slice     time.Duration

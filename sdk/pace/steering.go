@@ -241,7 +241,9 @@ func (s *steering) lend() {
 func (s *steering) tell(to *State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	to.Permits, _ = s.control.grant()
+	if s.control.allowance > 0 {
+		to.Permits, _ = s.control.grant()
+	}
 	to.Allowance = s.control.allowance
 	to.Raised = s.layout.raised
 	to.Wakeup, to.Stop = s.seen.wakeup, s.seen.stop
