@@ -72,12 +72,14 @@ func TestNoMoreRunThanThereArePermitsAndEachHasItsTurn(t *testing.T) {
 		const n = 5
 		var runs atomic.Int32
 		var most atomic.Int32
+		var had atomic.Int32 // how many had their turns
 		var turns sync.WaitGroup
 		turns.Add(n)
 		for i := 0; i < n; i++ {
 			start(t, p, func(ctx context.Context) {
 				defer turns.Done()
-				for left := 3; left > 0; {
+				// Nobody ends before: who is left alone has no turn.
+				for mine := 0; had.Load() < n; {
 					// Between Pace and Pace one runs only. (A thread that the kernel does not run stays the one.)
 					if r := runs.Add(1); r > most.Load() {
 						most.Store(r)
@@ -91,7 +93,9 @@ func TestNoMoreRunThanThereArePermitsAndEachHasItsTurn(t *testing.T) {
 						return
 					}
 					if p.turns.Load() != before {
-						left--
+						if mine++; mine == 3 {
+							had.Add(1)
+						}
 					}
 				}
 			})
@@ -305,6 +309,9 @@ func TestAPacerThatIsNotUsedDoesNothing(t *testing.T) {
 	p := pacer(t, Options{Target: time.Second})
 	if runtime.GOMAXPROCS(0) != before {
 		t.Error("GOMAXPROCS is raised")
+	}
+	if s := p.State(); s.Permits != 0 || s.Raised != 0 {
+		t.Errorf("%+v", s)
 	}
 	await(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= goroutines })
 	stop(t, p)
