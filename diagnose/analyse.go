@@ -91,15 +91,11 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if err := x.read(); err != nil {
 		return nil, err
 	}
-	r, err := in.Member(evidence.MemberTrace)
-	if err != nil {
-		return nil, fmt.Errorf("open the trace: %w", err)
-	}
-	defer r.Close()
-	tr, err := traceReader(r, o.Slow)
+	tr, closer, err := openTrace(in, o.Slow)
 	if err != nil {
 		return nil, err
 	}
+	defer closer.Close()
 	var all windows
 	length, n := divide(in, o)
 	x.most = max(attributed/n, leastAttributed)
@@ -121,10 +117,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		all.add(x.window(t), t, x.origin)
 	}
 	if all.n == 0 {
-		if lost := parts.Lost(); lost != nil {
-			return nil, fmt.Errorf("read the trace: %w", lost)
-		}
-		return nil, fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
+		return nil, nothingIn(in, parts.Lost())
 	}
 	d := all.overall()
 	pauses(d, &in.Manifest)
@@ -316,37 +309,50 @@ func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, 
 	if !in.Has(evidence.MemberTrace) {
 		return nil, ErrNoTrace
 	}
-	r, err := in.Member(evidence.MemberTrace)
-	if err != nil {
-		return nil, fmt.Errorf("open the trace: %w", err)
-	}
-	defer r.Close()
-	tr, err := traceReader(r, o.Slow)
+	tr, closer, err := openTrace(in, o.Slow)
 	if err != nil {
 		return nil, err
 	}
+	defer closer.Close()
 	t, err := timeline.Read(tr, o.Timeline)
 	if err != nil {
 		return nil, fmt.Errorf("read the trace: %w", err)
 	}
 	if t.Events == 0 || t.Duration() <= 0 {
-		if why := incomplete(in); why != "" {
-			return nil, fmt.Errorf("%w: %s", ErrTooEarly, why)
-		}
-		if t.Lost != nil {
-			return nil, fmt.Errorf("read the trace: %w", t.Lost)
-		}
-		return nil, fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
+		return nil, nothingIn(in, t.Lost)
 	}
 	return t, nil
 }
 
-// traceReader returns a reader of events; slow asks for the Go team's.
-func traceReader(r io.Reader, slowly bool) (timeline.Source, error) {
-	if slowly {
-		return slow.NewReader(r)
+// nothingIn says why a trace has nothing that can be diagnosed.
+func nothingIn(in *evidence.Incident, lost *gotrace.CorruptError) error {
+	if why := incomplete(in); why != "" {
+		return fmt.Errorf("%w: %s", ErrTooEarly, why)
 	}
-	return gotrace.NewReader(r)
+	if lost != nil {
+		return fmt.Errorf("read the trace: %w", lost)
+	}
+	return fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
+}
+
+// openTrace returns a reader of an incident's trace, the Go team's if asked for; the closer is
+// the caller's to close.
+func openTrace(in *evidence.Incident, slowly bool) (timeline.Source, io.Closer, error) {
+	r, err := in.Member(evidence.MemberTrace)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the trace: %w", err)
+	}
+	var src timeline.Source
+	if slowly {
+		src, err = slow.NewReader(r)
+	} else {
+		src, err = gotrace.NewReader(r)
+	}
+	if err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return src, r, nil
 }
 
 // requests describes how requests were found and how long they took.
