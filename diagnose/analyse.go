@@ -96,7 +96,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		return nil, err
 	}
 	defer closer.Close()
-	var all windows
+	var all traceWindows
 	length, n := divide(in, o)
 	x.most = max(attributed/n, leastAttributed)
 	parts := timeline.NewParts(tr, o.Timeline, length)
@@ -111,12 +111,12 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		if t.Events == 0 || t.Duration() <= 0 {
 			continue
 		}
-		if all.n == 0 {
-			x.origin = t.Start
+		if all.worst == nil {
+			x.origin, all.origin = t.Start, t.Start
 		}
-		all.add(x.window(t), t, x.origin)
+		all.add(x.window(t), t)
 	}
-	if all.n == 0 {
+	if all.worst == nil {
 		return nil, nothingIn(in, parts.Lost())
 	}
 	d := all.overall()
@@ -127,18 +127,21 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	return d, nil
 }
 
-// divide divides a trace into n windows of about the same length in bytes; n is 1 if the length
-// of the trace is not known.
+// divide divides a trace into n windows of about the same length in bytes, 0 if there is one;
+// n is 1 if the length of the trace is not known.
 func divide(in *evidence.Incident, o AnalyseOptions) (length int64, n int) {
 	most := o.Window
 	if most <= 0 {
 		most = windowBytes
 	}
 	for _, r := range in.Manifest.Recorded {
-		if r.Member == evidence.MemberTrace && r.Bytes > most {
-			n := (r.Bytes + most - 1) / most
+		if r.Member != evidence.MemberTrace || r.Bytes <= 0 {
+			continue
+		}
+		if n := (r.Bytes + most - 1) / most; n > 1 {
 			return (r.Bytes + n - 1) / n, int(n)
 		}
+		return 0, 1
 	}
 	return most, 1
 }

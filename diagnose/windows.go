@@ -1,50 +1,66 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/timeline"
 )
 
-// windows are the diagnoses of the parts of a trace. Of all but the worst only the numbers are kept.
+// windows are the diagnoses of the parts of a trace, or of recordings. Of all but the worst only
+// the numbers are kept.
 type windows struct {
-	n     int
-	bytes int64 // of the trace
 	list  []report.Window
 	worst *report.Diagnosis
 	at    int     // of the worst
 	most  float64 // the time that slow requests took together there
 }
 
-func (w *windows) add(d *report.Diagnosis, t *timeline.Timeline, origin timeline.Time) {
+// add adds a diagnosis, of the time between two instants in nanoseconds.
+func (w *windows) add(d *report.Diagnosis, file string, from, to int64) {
 	r := &d.Requests
-	x := report.Window{
-		FromNS: int64(t.Start - origin), ToNS: int64(t.End - origin),
-		Requests: r.Count, P50NS: r.P50NS, P99NS: r.P99NS, MaxNS: r.MaxNS, Verdict: d.Verdict,
-	}
+	x := report.Window{File: file, FromNS: from, ToNS: to, Requests: r.Count, P50NS: r.P50NS, P99NS: r.P99NS, MaxNS: r.MaxNS, Verdict: d.Verdict}
 	if len(d.Findings) > 0 {
 		x.Cause, x.Share = d.Findings[0].Cause, d.Findings[0].Share
 	}
-	w.n++
-	w.bytes += t.Bytes
 	w.list = append(w.list, x)
 	if most := float64(r.Tail.Count) * float64(r.Tail.MeanNS); w.worst == nil || most > w.most {
-		w.worst, w.at, w.most = d, w.n-1, most
+		w.worst, w.at, w.most = d, len(w.list)-1, most
 	}
+}
+
+// marked returns the windows in order of time.
+func (w *windows) marked() []report.Window {
+	w.list[w.at].Worst = true
+	slices.SortStableFunc(w.list, func(a, b report.Window) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	return w.list
+}
+
+// traceWindows are the windows of a trace.
+type traceWindows struct {
+	windows
+	origin timeline.Time
+	bytes  int64 // of the trace
+}
+
+func (w *traceWindows) add(d *report.Diagnosis, t *timeline.Timeline) {
+	w.bytes += t.Bytes
+	w.windows.add(d, "", int64(t.Start-w.origin), int64(t.End-w.origin))
 }
 
 // overall is the diagnosis of the trace: that of the worst window, with what is known of the
 // others beside it.
-func (w *windows) overall() *report.Diagnosis {
+func (w *traceWindows) overall() *report.Diagnosis {
 	d := w.worst
-	if w.n == 1 {
+	n := len(w.list)
+	if n == 1 {
 		return d
 	}
-	w.list[w.at].Worst = true
-	d.Windows = w.list
-	worst, last := &w.list[w.at], &w.list[w.n-1]
-	d.DurationNS = last.ToNS
-	d.Sentence = fmt.Sprintf("In the worst of %d windows (%.1f to %.1f s of %.1f): %s", w.n, float64(worst.FromNS)/1e9, float64(worst.ToNS)/1e9, float64(last.ToNS)/1e9, d.Sentence)
+	worst := w.list[w.at]
+	d.Windows = w.marked()
+	d.DurationNS = d.Windows[n-1].ToNS
+	d.Sentence = fmt.Sprintf("In the worst of %d windows (%.1f to %.1f s of %.1f): %s", n, float64(worst.FromNS)/1e9, float64(worst.ToNS)/1e9, float64(d.DurationNS)/1e9, d.Sentence)
 	return d
 }

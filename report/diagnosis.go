@@ -53,9 +53,9 @@ type Diagnosis struct {
 	// StolenShare is the part of the CPUs' time that the hypervisor took during the
 	// recording; 0 where it took none, or the host was not recorded.
 	StolenShare float64 `json:"stolen_share,omitempty"`
-	// Windows are the parts of a long or damaged trace that were diagnosed one by one, in order
-	// of time; nil if it was diagnosed as one. All else is then what is known of the worst one,
-	// but for the duration and what is lost.
+	// Windows are the parts of a long or damaged trace that were diagnosed one by one, or several
+	// recordings of a service, in order of time; nil if all was diagnosed as one. All else is then
+	// what is known of the worst one, but for the duration of a trace and what is lost of it.
 	Windows []Window `json:"windows,omitempty"`
 	// Kernel is what probes in the kernel counted; nil if there were none.
 	Kernel *Kernel `json:"kernel,omitempty"`
@@ -107,8 +107,11 @@ type Requests struct {
 	HealthChecks bool `json:"health_checks,omitempty"`
 }
 
-// Window is a part of a trace, in nanoseconds since the trace began, with its own diagnosis.
+// Window is a part of a trace with its own diagnosis, in nanoseconds since the trace began, or a
+// recording, since the first one began.
 type Window struct {
+	// File is the recording, if there are several.
+	File     string `json:"file,omitempty"`
 	FromNS   int64  `json:"from_ns"`
 	ToNS     int64  `json:"to_ns"`
 	Requests int    `json:"requests"`

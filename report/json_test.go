@@ -109,7 +109,7 @@ var additive = []string{
 	".requests.excluded[].p99_ns", ".requests.health_checks", ".requests.typical.episodes", ".ruled_out[].absent", ".ruled_out[].by_share", ".ruled_out[].fits", ".sentence", ".stolen_share",
 	".target.file", ".target.gomaxprocs",
 	".unnamed[].causes", ".unnamed[].where", ".unnamed[].where.file", ".unnamed[].where.function", ".unnamed[].where.line",
-	".windows", ".windows[].cause", ".windows[].from_ns", ".windows[].max_ns", ".windows[].p50_ns", ".windows[].p99_ns", ".windows[].requests", ".windows[].share", ".windows[].to_ns", ".windows[].verdict", ".windows[].worst",
+	".windows", ".windows[].cause", ".windows[].file", ".windows[].from_ns", ".windows[].max_ns", ".windows[].p50_ns", ".windows[].p99_ns", ".windows[].requests", ".windows[].share", ".windows[].to_ns", ".windows[].verdict", ".windows[].worst",
 }
 
 func TestFieldNamesAreThoseOfTheDesign(t *testing.T) {

@@ -207,7 +207,7 @@ func hostile() *Diagnosis {
 	d.NotRecorded = []NotRecorded{{What: attack, Why: long, Command: "whylate " + attack}}
 	d.Notes = []string{attack}
 	d.Lost = Lost{Bytes: -1, Detail: attack}
-	d.Windows = []Window{{FromNS: -1, Requests: -1, Verdict: attack, Cause: attack, Share: 7, Worst: true}, {Verdict: attack}}
+	d.Windows = []Window{{File: attack, FromNS: -1, Requests: -1, Verdict: attack, Cause: attack, Share: 7, Worst: true}, {Verdict: attack}}
 	d.Tool = attack
 	return d
 }

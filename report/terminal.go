@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -506,7 +507,11 @@ func (p *page) windows(all []Window) {
 	if len(all) == 0 {
 		return
 	}
-	p.heading(fmt.Sprintf("Windows (%s, by time; all above is of the one marked)", count(int64(len(all)))))
+	what := "Windows"
+	if all[0].File != "" {
+		what = "Recordings"
+	}
+	p.heading(fmt.Sprintf("%s (%s, by time; all above is of the one marked)", what, count(int64(len(all)))))
 	show := make([]bool, len(all))
 	by := make([]int, len(all))
 	for i := range by {
@@ -536,7 +541,11 @@ func (p *page) windows(all []Window) {
 		if w.Cause != "" {
 			what = quote(w.Cause, maxName) + " " + percent(w.Share)
 		}
-		p.field(name, fmt.Sprintf("%.1f to %.1f s · %s · p50 %s · p99 %s · %s", float64(w.FromNS)/1e9, float64(w.ToNS)/1e9,
+		file := ""
+		if w.File != "" {
+			file = quoteEnd(filepath.Base(w.File), maxFile) + " · "
+		}
+		p.field(name, file+fmt.Sprintf("%.1f to %.1f s · %s · p50 %s · p99 %s · %s", float64(w.FromNS)/1e9, float64(w.ToNS)/1e9,
 			counted(w.Requests, "request"), duration(w.P50NS), duration(w.P99NS), what))
 	}
 	if n := len(all) - maxWindows; n > 0 {

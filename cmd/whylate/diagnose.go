@@ -230,7 +230,7 @@ func newDiagnose() *cobra.Command {
 	flags.rec.register(live)
 	live.StringVar(&save, "save", "", "keep the recording in this `file`")
 	cmd := &cobra.Command{
-		Use:   "diagnose TARGET",
+		Use:   "diagnose TARGET | RECORDING...",
 		Short: "Say why requests are late",
 		Long: `Record TARGET, if it is alive, and say why its slow requests are late.
 
@@ -239,15 +239,23 @@ the id of a local process that has one, or a file: an incident (*.whylate) or a
 Go execution trace. If the process runs on this machine, what the machine knows
 of it is recorded too: whether its threads got a CPU (as root also when, and who had it), its cgroup's quota, pressure.
 
+Several files, or a folder of them (*.whylate, *.trace, *.out), are diagnosed one after the
+other, in the memory of one. For each service it is then the worst recording that is explained,
+with the verdicts of the others beside it.
+
 --redis and --postgres ask a dependency for its own figures before and after: whether
 it was slow itself, or the time is between. No data is written there, nothing reset.
 docs/dependencies.md says what rights that needs.
 Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command line.
 
 Without --for, a recording that holds too few requests is made again, longer.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
-			if diagnose.IsFile(a[0]) {
+			many, err := several(a)
+			if err != nil {
+				return err
+			}
+			if many || diagnose.IsFile(a[0]) {
 				if err := noneSet(live, a[0]); err != nil {
 					return err
 				}
@@ -287,6 +295,9 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				defer in.Close()
 				o.Analyse.Baseline, o.Analyse.BaselineName = in, baseline
 			}
+			if many {
+				return diagnoseFiles(cmd, a, o.Analyse, output, p)
+			}
 			d, err := diagnose.Run(cmd.Context(), a[0], o)
 			p.clear()
 			if err != nil {
@@ -308,6 +319,61 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 	fs.StringVarP(&output, "output", "o", "text", "text, json or html")
 	fs.BoolVar(&check, "check", false, "verify that the leaves of every request add up to its duration")
 	return cmd
+}
+
+// several reports whether the arguments are recordings, or folders of them, that are diagnosed
+// together.
+func several(a []string) (bool, error) {
+	if len(a) == 1 {
+		info, err := os.Stat(a[0])
+		return err == nil && info.IsDir(), nil
+	}
+	for _, path := range a {
+		if !diagnose.IsFile(path) {
+			return false, usageError{fmt.Errorf("of several targets each must be a file; %s is none", path)}
+		}
+	}
+	return true, nil
+}
+
+// diagnoseFiles diagnoses recordings and prints what they say of each service.
+func diagnoseFiles(cmd *cobra.Command, paths []string, o diagnose.AnalyseOptions, output string, p *progress) error {
+	files, err := diagnose.Recordings(paths)
+	if err != nil {
+		return err
+	}
+	var failed error
+	services := diagnose.Files(files, o, func(file string, d *report.Diagnosis, err error) {
+		p.clear()
+		if err != nil {
+			failed = err
+			complain(cmd.ErrOrStderr(), happened(err))
+			return
+		}
+		if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
+			complain(cmd.ErrOrStderr(), file+": "+lost(cmd, d))
+		}
+	})
+	if len(services) == 0 {
+		return failed
+	}
+	if output == "html" && len(services) > 1 {
+		return usageError{fmt.Errorf("a page is of one service, these recordings are of %d", len(services))}
+	}
+	exit := error(nil)
+	for i, s := range services {
+		if i > 0 && output == "text" {
+			fmt.Fprintln(cmd.OutOrStdout())
+		}
+		if err := print(cmd.OutOrStdout(), s.Diagnosis, output, ""); err != nil {
+			return err
+		}
+		// A cause of one service is more than that nothing is known of another.
+		if e := verdictExit(s.Diagnosis); exit == nil || e == exitError(exitCause) {
+			exit = e
+		}
+	}
+	return exit
 }
 
 // noneSet returns a usage error if one of the flags of live was given for a file.
