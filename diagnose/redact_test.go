@@ -3,7 +3,9 @@ package diagnose
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +15,8 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
@@ -44,6 +48,43 @@ func copied(t *testing.T, path string) (string, *redact.Result) {
 		t.Fatal(err)
 	}
 	return out, r
+}
+
+// Whoever reads a copy, and its owner, can follow the advice in it.
+func TestAdviceIsTheSameInACopy(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	_, err := pprofhttp.Connect(t.Context(), pprofhttp.Target{URL: closed.URL}, pprofhttp.Options{})
+	var gone *pprofhttp.Error
+	if !errors.As(err, &gone) {
+		t.Fatal(err)
+	}
+	advice := []string{AddEndpoint, gone.Advice}
+	for _, err := range []error{host.ErrNotLocal, errNoCommandLine, host.ErrOtherProcess, host.ErrNoProcess, os.ErrPermission} {
+		advice = append(advice, hostCommand(err, 12345))
+	}
+	path := filepath.Join(t.TempDir(), "a.whylate")
+	w, err := evidence.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range advice {
+		notRecorded(w, HostEvidence, "nobody asked", a)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := copied(t, path)
+	in, err := evidence.Open(out, evidence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	for i, a := range advice {
+		if got := in.Manifest.NotRecorded[i].Command; got != a {
+			t.Errorf("%q: %q", a, got)
+		}
+	}
 }
 
 // named are the fields of a diagnosis that hold names, or sentences with names in them.

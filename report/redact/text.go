@@ -18,13 +18,25 @@ var vocabulary = lines(wordsText)
 //go:embed words.txt
 var wordsText string
 
-// commands are whylate's own advice: hashed, nobody could follow it.
-var commands = map[string]bool{"runtime.SetMutexProfileFraction(100)": true, "runtime.SetBlockProfileRate(1_000_000)": true}
+// commands are whylate's own advice as far as it is not made of the vocabulary alone: hashed,
+// nobody could follow it. asRoot is such advice with the id of the process, which stays.
+var (
+	commands = map[string]bool{
+		"runtime.SetMutexProfileFraction(100)":                                                     true,
+		"runtime.SetBlockProfileRate(1_000_000)":                                                   true,
+		`import _ "net/http/pprof" and go http.ListenAndServe("localhost:6060", nil)`:              true,
+		"ss -ltnp    # which ports listen here; in Kubernetes: kubectl port-forward pod/NAME 6060": true,
+		"REDISCLI_AUTH=PASSWORD whylate ... --redis HOST:PORT, or redis://USER@HOST:PORT":          true,
+		"redis-cli CONFIG SET slowlog-log-slower-than 10000":                                       true,
+		"PGPASSWORD=PASSWORD whylate ... --postgres postgres://USER@HOST:PORT/DATABASE":            true,
+	}
+	asRoot = regexp.MustCompile(`^sudo whylate diagnose [0-9]{1,7}(; whylate doctor [0-9]{1,7} says what may be recorded| --probes '[a-z,-]+')?$`)
+)
 
 // text returns a sentence that may be given away: words of the vocabulary and short numbers
 // stay, addresses and paths become what stands for them, every other word its hash.
 func (r *redactor) text(s string) string {
-	if commands[s] {
+	if commands[s] || asRoot.MatchString(s) {
 		return r.keep(s)
 	}
 	var b strings.Builder
