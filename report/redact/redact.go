@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 
 	"github.com/whylate/whylate/evidence"
@@ -123,6 +124,9 @@ func (r *redactor) member(w *evidence.Writer, name string) (int64, error) {
 		return r.trace(w)
 	}
 	source, err := r.in.Member(name)
+	if unreadable(err) {
+		return 0, err
+	}
 	if err != nil {
 		r.drop(name, "it cannot be read: "+r.reason(err))
 		return 0, nil
@@ -147,6 +151,8 @@ func (r *redactor) member(w *evidence.Writer, name string) (int64, error) {
 		_, _ = io.Copy(io.Discard, read)
 	}
 	switch {
+	case unreadable(read.err):
+		return 0, read.err
 	case read.err != nil: // as for one that makes no sense: the trace alone is worth a copy
 		r.drop(name, "it cannot be read: "+r.reason(read.err))
 		return 0, nil
@@ -162,6 +168,13 @@ func (r *redactor) member(w *evidence.Writer, name string) (int64, error) {
 	}
 	r.end(name)
 	return size, nil
+}
+
+// unreadable reports whether it was not the content of a member that is damaged, but the file
+// could not be read.
+func unreadable(err error) bool {
+	var file *fs.PathError
+	return errors.As(err, &file)
 }
 
 // reason is the kind of an error: its text may quote the member.

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +18,7 @@ import (
 	"runtime/trace"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/pprof/profile"
@@ -343,23 +346,9 @@ func TestTheSameSaltMakesCopiesComparable(t *testing.T) {
 
 func TestMembersOfUnknownNamesAreLeftOut(t *testing.T) {
 	path := write(t, map[string][]byte{evidence.MemberAppLog: []byte("zorblatt\n")}, evidence.Manifest{})
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	for name, data := range contents(t, path) {
-		f, err := z.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = f.Write(data)
-	}
-	f, err := z.Create("zorblatt.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = f.Write([]byte("zorblatt"))
-	if err := errors.Join(z.Close(), os.WriteFile(path, b.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	members := contents(t, path)
+	members["zorblatt.txt"] = []byte(secret)
+	path = zipIncident(t, members)
 	r, out, err := redacted(t, path, Options{})
 	if err != nil || len(r.Dropped) != 1 || strings.Contains(fmt.Sprint(r.Dropped), secret) || len(contents(t, out)) != 2 {
 		t.Errorf("%+v, %v", r, err)
@@ -407,6 +396,87 @@ func TestADamagedMemberIsLeftOut(t *testing.T) {
 	}
 	if got := contents(t, out); len(r.Dropped) != 1 || r.Dropped[0].What != evidence.MemberCPU || got[evidence.MemberCPU] != nil || got[evidence.MemberTrace] == nil {
 		t.Errorf("%+v, %d members", r.Dropped, len(got))
+	}
+}
+
+// zipIncident writes an incident past the writer, which bounds members and knows their names.
+func zipIncident(t *testing.T, members map[string][]byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, data := range members {
+		f, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "a.whylate")
+	if err := errors.Join(z.Close(), os.WriteFile(path, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What is larger than a reader takes is left out as a whole: the part of it that can be read
+// would pass for the member.
+func TestAMemberThatIsTooLargeIsLeftOut(t *testing.T) {
+	line := make([]byte, 1<<13) // again and again, so that it packs well, but no better than a reader believes
+	for i := range line {
+		line[i] = byte('a' + rand.IntN(26))
+	}
+	line[len(line)-1] = '\n'
+	members := contents(t, write(t, map[string][]byte{evidence.MemberTrace: zorblattTrace(t)}, evidence.Manifest{}))
+	for extra, want := range map[string]int{"": 0, "\n": 1} {
+		members[evidence.MemberAppLog] = append(bytes.Repeat(line, 1<<13), extra...)
+		r, out, err := redacted(t, zipIncident(t, members), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, there := contents(t, out)[evidence.MemberAppLog]
+		if len(r.Dropped) != want || there == (want > 0) || want > 0 && !strings.HasSuffix(r.Dropped[0].Why, evidence.ErrTooLarge.Error()) {
+			t.Errorf("%+v, it is there: %t", r.Dropped, there)
+		}
+	}
+}
+
+// failing is a file of which a part cannot be read any more.
+type failing struct {
+	io.ReaderAt
+	from, to int64
+}
+
+func (f *failing) ReadAt(p []byte, at int64) (int, error) {
+	if at >= f.from && at < f.to {
+		return 0, &fs.PathError{Op: "read", Path: "a.whylate", Err: syscall.EIO}
+	}
+	return f.ReaderAt.ReadAt(p, at)
+}
+
+// That a file cannot be read says nothing of what is in it: a copy would lack what is there.
+func TestADiskThatFailsIsAnError(t *testing.T) {
+	data, err := os.ReadFile(write(t, map[string][]byte{evidence.MemberAppLog: bytes.Repeat([]byte("zorblatt\n"), 5000)}, evidence.Manifest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = 30 // of a member in a zip, and behind it its name (APPNOTE.TXT 4.3.7)
+	for _, f := range []failing{{from: 0, to: header}, {from: header, to: 100}} {
+		bad := &failing{ReaderAt: bytes.NewReader(data)}
+		in, err := evidence.Read(bad, int64(len(data)), evidence.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad.from, bad.to = f.from, f.to
+		w, err := evidence.Create(filepath.Join(t.TempDir(), "out.whylate"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Abort()
+		if r, err := Incident(in, w, Options{}); !errors.Is(err, syscall.EIO) {
+			t.Errorf("from %d on: %+v, %v", f.from, r, err)
+		}
 	}
 }
 
