@@ -358,6 +358,33 @@ func openTrace(in *evidence.Incident, slowly bool) (timeline.Source, io.Closer, 
 	return src, r, nil
 }
 
+// Timelines calls do with the timeline of each part of an incident's trace, in order; an error of
+// do ends it. It returns the first damage of the trace, nil if there is none.
+func Timelines(in *evidence.Incident, o AnalyseOptions, do func(*timeline.Timeline) error) (*gotrace.CorruptError, error) {
+	if !in.Has(evidence.MemberTrace) {
+		return nil, ErrNoTrace
+	}
+	src, closer, err := openTrace(in, o.Slow)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	length, _ := divide(in, o)
+	parts := timeline.NewParts(src, o.Timeline, length)
+	for {
+		t, err := parts.Next()
+		if err == io.EOF {
+			return parts.Lost(), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the trace: %w", err)
+		}
+		if err := do(t); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // requests describes how requests were found and how long they took.
 func requests(a *blame.Attribution, v *cause.Verdict) report.Requests {
 	f := a.Found()

@@ -35,7 +35,7 @@ known of each request in a format of another tool:
 
 ` + strings.Join(about, "\n") + `
 
-Times are those of the diagnosis: they add up to how long each request took.`,
+Times of requests are those of the diagnosis: they add up to how long each request took.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			f, ok := export.Find(to)
@@ -63,6 +63,15 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 				return err
 			}
 			defer in.Close()
+			write := func(do func(io.Writer) error) error {
+				if file == "-" {
+					return do(cmd.OutOrStdout())
+				}
+				return output.File(file, do)
+			}
+			if f.Goroutines() {
+				return write(func(w io.Writer) error { return exportGoroutines(cmd, w, f, in, o) })
+			}
 			d, err := diagnose.Analyse(in, o)
 			if err != nil {
 				return err
@@ -77,10 +86,7 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 			if len(r.Requests) == 0 {
 				return errors.New("no requests were found in the recording: there is nothing to export\nwhylate diagnose " + report.Quote(a[0]))
 			}
-			if file == "-" {
-				return f.Write(cmd.OutOrStdout(), r)
-			}
-			return output.File(file, func(w io.Writer) error { return f.Write(w, r) })
+			return write(func(w io.Writer) error { return f.Write(w, r) })
 		},
 	}
 	fs := cmd.Flags()
@@ -90,6 +96,19 @@ Times are those of the diagnosis: they add up to how long each request took.`,
 	flags.register(fs, asForDiagnose)
 	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
+}
+
+// exportGoroutines writes what the whole trace says of goroutines.
+func exportGoroutines(cmd *cobra.Command, w io.Writer, f export.Format, in *evidence.Incident, o diagnose.AnalyseOptions) error {
+	c := f.Columns(w)
+	lost, err := diagnose.Timelines(in, o, c.Add)
+	if err != nil {
+		return err
+	}
+	if lost != nil {
+		complain(cmd.ErrOrStderr(), "a part of the recording is lost: "+lost.Error()+"\n"+diagnose.CopyAgain(in.Path))
+	}
+	return c.Close()
 }
 
 // isTerminal tells whether what is written to w is seen by a person at once.

@@ -1,5 +1,5 @@
-// Package export writes what is known of a recording request by request in the formats of
-// other tools: pprof, speedscope, Perfetto, CSV and parquet.
+// Package export writes what is known of a recording in the formats of other tools: request by
+// request as pprof, speedscope, Perfetto, CSV and parquet, of all goroutines as parquet.
 package export
 
 import (
@@ -20,16 +20,31 @@ type Format struct {
 	// Binary: it is nothing for a terminal.
 	Binary bool
 	write  func(io.Writer, *detail.Recording) error
+	// columns is set instead for what is of goroutines, not of requests.
+	columns func(io.Writer) *Columns
+}
+
+// Goroutines reports whether the format is of all goroutines, and written by Columns; others are
+// of requests, and written by Write.
+func (f Format) Goroutines() bool { return f.columns != nil }
+
+// Columns returns what writes timelines to w.
+func (f Format) Columns(w io.Writer) *Columns {
+	c := f.columns(w)
+	c.name = f.Name
+	return c
 }
 
 // Formats are all there are.
 func Formats() []Format {
 	return []Format{
-		{"pprof", "where the extra time of slow requests goes, as a profile of lateness: go tool pprof, speedscope", true, pprofTo},
-		{"speedscope", "the same, and the slowest requests one by one: speedscope.app", false, speedscopeTo},
-		{"perfetto", "the slowest requests, what each wait was for, and the collector: ui.perfetto.dev", true, perfettoTo},
-		{"csv", "a line for each leaf of each request: spreadsheets", false, csvTo},
-		{"parquet", "a row for each request with its leaves: DuckDB, pandas", true, parquetTo},
+		{Name: "pprof", About: "where the extra time of slow requests goes, as a profile of lateness: go tool pprof, speedscope", Binary: true, write: pprofTo},
+		{Name: "speedscope", About: "the same, and the slowest requests one by one: speedscope.app", write: speedscopeTo},
+		{Name: "perfetto", About: "the slowest requests, what each wait was for, and the collector: ui.perfetto.dev", Binary: true, write: perfettoTo},
+		{Name: "csv", About: "a line for each leaf of each request: spreadsheets", write: csvTo},
+		{Name: "parquet", About: "a row for each request with its leaves: DuckDB, pandas", Binary: true, write: parquetTo},
+		{Name: "states", About: "parquet: a row for each stretch of each goroutine's life, with who woke it", Binary: true, columns: statesTo},
+		{Name: "wakeups", About: "parquet: a row for each wake-up of a goroutine by another one", Binary: true, columns: wakeupsTo},
 	}
 }
 
