@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -11,6 +12,16 @@ import (
 
 // healthCheck matches names of functions that answer an orchestrator or a load balancer.
 var healthCheck = regexp.MustCompile(`(?i)^(\w*(health|liveness|readiness|heartbeat)\w*|(handle|serve|get)?_?(livez|readyz|alive|ready|ping))$`)
+
+// isHealthCheck tells it by the name of a function, or by the last word of a route where tasks or
+// regions are called so. The route of a literal that main hands to a mux is in no trace.
+func isHealthCheck(endpoint string) bool {
+	route := endpoint[strings.LastIndexByte(endpoint, ' ')+1:] // GET /healthz
+	if strings.HasPrefix(route, "/") {
+		return healthCheck.MatchString(path.Base(route))
+	}
+	return healthCheck.MatchString(function(endpoint))
+}
 
 // onlyHealthChecks says it if every request whose function is known is a health check by that
 // function's name, as are most requests: what is said of them says nothing of others. The name
@@ -23,7 +34,7 @@ func onlyHealthChecks(d *report.Diagnosis, f *request.Found) {
 		if e < 0 || e >= len(counts) || f.Endpoints[e] == "" {
 			continue
 		}
-		if !healthCheck.MatchString(function(f.Endpoints[e])) {
+		if !isHealthCheck(f.Endpoints[e]) {
 			return
 		}
 		known++

@@ -16,6 +16,10 @@ func TestOnlyHealthChecksAreSaid(t *testing.T) {
 	}{
 		"one":                         {[]string{"main.health"}, []int{0, 0, 0}, "main.health"},
 		"a literal in a method":       {[]string{"api.(*Server).HandleHealthz.func1"}, []int{0}, "HandleHealthz"},
+		"a route":                     {[]string{"GET /healthz"}, []int{0}, "GET /healthz"},
+		"a route below another one":   {[]string{"/api/v1/ping/"}, []int{0}, "/api/v1/ping/"},
+		"another route":               {[]string{"GET /health/patients"}, []int{0}, ""},
+		"a literal without a name":    {[]string{"main.main.func1"}, []int{0}, ""},
 		"two kinds":                   {[]string{"main.readyz", "main.livez"}, []int{0, 1, 1}, "main.livez"},
 		"another one among many":      {[]string{"main.health", "main.buy"}, []int{0, 0, 0, 0, 1}, ""},
 		"some whose name is unknown":  {[]string{"", "main.ping"}, []int{0, 1, 1}, "main.ping"},
