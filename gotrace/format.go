@@ -56,8 +56,6 @@ const (
 	evSync                = 50
 	evClockSnapshot       = 51
 	evEndOfGeneration     = 52
-	// From here on they are an experiment's (GODEBUG=traceallocfree).
-	evExperiment = 128
 )
 
 // arguments is how many numbers an event has, the time since the one before first; 0 of those
@@ -69,6 +67,7 @@ var arguments = [256]uint8{
 	28: 2, 29: 3, 30: 2, 31: 2, 32: 2, 33: 3, 34: 2, 35: 2, 36: 1, 37: 2, 38: 2, // the collector
 	39: 2, 40: 5, 41: 3, 42: 4, 43: 4, 44: 5, // annotations
 	45: 3, 46: 3, 47: 4, 48: 5,
+	// Of an experiment (GODEBUG=traceallocfree).
 	128: 4, 129: 4, 130: 2, 131: 3, 132: 3, 133: 2, 134: 3, 135: 3, 136: 2,
 }
 

@@ -147,9 +147,8 @@ func (n *names) stop(why string) string {
 // stackTable has the stacks of a generation. That of number 0 is empty.
 type stackTable struct {
 	index
-	list   []stackEntry
-	all    *Stacks // those of all generations
-	frames []Frame
+	list []stackEntry
+	all  *Stacks // those of all generations
 }
 
 type stackEntry struct {

@@ -168,6 +168,7 @@ type builder struct {
 	t     *Timeline
 	o     Options
 	cur   []goState // by GID
+	seen  [1 << 10]sight
 	procs map[gotrace.ProcID]*procState
 	// resizes are the values of GOMAXPROCS, each different from the one before.
 	resizes []resize
@@ -188,6 +189,13 @@ type builder struct {
 	stopped  Time // when the last P became idle in one
 	running  int  // goroutines running now, without those in system calls
 	runnable int
+}
+
+// sight is a goroutine that was asked for.
+type sight struct {
+	id    gotrace.GoID
+	g     GID
+	known bool
 }
 
 // goState is the open segment of a goroutine.
@@ -281,10 +289,17 @@ func (b *builder) g(id gotrace.GoID) GID {
 	if id == gotrace.NoGoroutine {
 		return NoG
 	}
-	if g, ok := b.t.byID[id]; ok {
+	seen := &b.seen[uint64(id)%uint64(len(b.seen))]
+	if seen.id == id && seen.known {
+		return seen.g
+	}
+	g, ok := b.t.byID[id]
+	*seen = sight{id: id, g: g, known: true}
+	if ok {
 		return g
 	}
-	g := GID(len(b.t.Gs))
+	g = GID(len(b.t.Gs))
+	seen.g = g
 	b.t.byID[id] = g
 	b.t.Gs = append(b.t.Gs, Goroutine{ID: id, Creator: NoG})
 	b.cur = append(b.cur, goState{})
@@ -471,6 +486,9 @@ func (b *builder) count(k Kind, d int, at Time) {
 }
 
 func reasonOf(s string) Reason {
+	if s == "" {
+		return ReasonNone
+	}
 	if r, ok := reasons[s]; ok {
 		return r
 	}
