@@ -43,7 +43,7 @@ type AnalyseOptions struct {
 	NoHost bool
 	// NoKernel ignores the kernel's events.
 	NoKernel bool
-	// Window is about how many bytes of trace are analysed at a time; 0 means 16 MiB. What is known
+	// Window is about how many bytes of trace are analysed at a time; 0 means 32 MiB. What is known
 	// of them in memory is 35 to 40 times as long.
 	Window int64
 	// Slow reads traces with the Go team's reader instead of our own.
@@ -80,8 +80,8 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 
 // windowBytes is about how much of a trace is analysed at a time, which bounds the memory: what is
 // known of it takes 35 to 40 times that. A service with 2,000 requests a second writes as much
-// in ten to twenty seconds.
-const windowBytes = 16 << 20
+// in half a minute: what can be is diagnosed as one, because less is certain of fewer requests.
+const windowBytes = 32 << 20
 
 // examine is the way from an incident with a trace to a diagnosis. A trace that is longer than a
 // window, or has damage within, is diagnosed part by part.
