@@ -170,8 +170,8 @@ func (b *batches) corrupt(format string, args ...any) error {
 }
 
 // resume finds the first batch behind damage: something that has the form of one, and behind it
-// the form of another one, not older than a generation and a time in the trace. It reports
-// whether there is one.
+// the form of others, younger than a generation and a time in the trace, which are 0 if they are
+// not known. It reports whether there is one.
 func (b *batches) resume(gen, time uint64) bool {
 	for !b.done {
 		ahead, err := b.r.Peek(b.r.Size())
@@ -181,7 +181,7 @@ func (b *batches) resume(gen, time uint64) bool {
 				break
 			}
 			i += j
-			if h, ok := head(ahead[i:]); ok && h.follows(gen, gen+maxGap, time) && h.followed(ahead[i:], time, err != nil) {
+			if h, ok := head(ahead[i:]); ok && h.follows(gen, time) && h.followed(ahead[i:], time, err != nil) {
 				b.skip(i)
 				return true
 			}
@@ -191,8 +191,9 @@ func (b *batches) resume(gen, time uint64) bool {
 			b.done = true
 			break
 		}
-		// A batch that begins in the second half is looked at when all of it is there.
-		b.skip(len(ahead) - maxBatch - maxHead)
+		// A batch that begins in the second half is looked at when all of it is there, and the head
+		// behind it.
+		b.skip(len(ahead) - maxBatch - 2*maxHead - 1)
 	}
 	return false
 }
@@ -246,27 +247,37 @@ func head(data []byte) (h heading, ok bool) {
 	return h, true
 }
 
-// follows reports whether a batch can be in the generations from and to, after a time. No trace is
-// longer than maxLength.
-func (h heading) follows(from, to, time uint64) bool {
-	return from <= h.gen && h.gen <= to && h.time >= time && h.time-time < maxLength
+// follows reports whether a batch can be behind a generation that began at a time, both 0 if
+// they are not known. No trace is longer than maxLength.
+func (h heading) follows(gen, time uint64) bool {
+	return (gen == 0 || h.gen > gen && h.gen-gen <= maxGap) && (time == 0 || h.time >= time && h.time-time < maxLength)
 }
 
 // maxLength is a number of ticks: an hour if they are of a CPU, three days on Linux.
 const maxLength = 1 << 42
 
-// followed reports whether what begins with the batch goes on with another one, or ends with it.
+// followed reports whether what begins with the batch goes on with another one and, as far as
+// data is there, a third, or ends with one of them.
 func (h heading) followed(data []byte, time uint64, last bool) bool {
-	if h.end > len(data) {
-		return false
+	for n := range 2 {
+		if h.end > len(data) {
+			return n > 0
+		}
+		data = data[h.end:]
+		if len(data) > 0 && data[0] == evEndOfGeneration {
+			data = data[1:]
+		}
+		if len(data) == 0 {
+			return n > 0 || last
+		}
+		next, ok := head(data)
+		if !ok {
+			return n > 0 && !last && len(data) < maxHead
+		}
+		if next.gen-h.gen > 1 || !next.follows(0, time) {
+			return false
+		}
+		h = next
 	}
-	rest := data[h.end:]
-	if len(rest) > 0 && rest[0] == evEndOfGeneration {
-		rest = rest[1:]
-	}
-	if len(rest) == 0 {
-		return last
-	}
-	next, ok := head(rest)
-	return ok && next.follows(h.gen, h.gen+1, time)
+	return true
 }

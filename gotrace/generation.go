@@ -107,6 +107,9 @@ func (g *generation) reset() {
 		clear(g.streams[i].batches)
 		g.streams[i].batches = g.streams[i].batches[:0]
 	}
+	if len(g.streams) > 1024 {
+		g.byID = nil // to clear it takes as long as to fill it, and the next generation may be small
+	}
 	g.streams = g.streams[:0]
 	clear(g.byID)
 	g.texts.reset()
@@ -123,9 +126,11 @@ type loader struct {
 	in *batches
 	// held is a batch of the generation behind the one that was read last.
 	held *batch
-	// adrift: where the next batch begins is not known. No batch behind is of before time.
+	// adrift: where the next batch begins is not known.
 	adrift bool
-	time   uint64
+	// number and time are those of the last good generation, 0 before the first: what a damaged
+	// one says of itself is not believed.
+	number, time uint64
 }
 
 // next reads the next generation into g. What was read is good if it reports so, even if
@@ -155,6 +160,7 @@ func (l *loader) next(g *generation) (good bool, err error) {
 			return l.finish(g, nil)
 		case err != nil && !l.marked() && g.number != 0:
 			// Where generations end without saying so this may be the next one's.
+			g.end = l.in.out.from
 			return l.finish(g, err)
 		case err != nil:
 			return false, err
@@ -165,15 +171,12 @@ func (l *loader) next(g *generation) (good bool, err error) {
 		case g.number == 0:
 			g.number = b.gen
 		case b.gen != g.number && (l.marked() || b.gen != g.number+1):
-			l.hold(b, g)
+			l.hold(b)
 			return false, &CorruptError{Offset: b.at, Err: fmt.Errorf("generation %d within generation %d", b.gen, g.number)}
 		case b.gen != g.number:
 			l.held = b
 			g.end = b.from
 			return l.finish(g, nil)
-		}
-		if l.time == 0 {
-			l.time = b.time
 		}
 		if err := g.add(b, l.in.minor); err != nil {
 			return false, &CorruptError{Offset: b.at, Err: err}
@@ -185,7 +188,7 @@ func (l *loader) next(g *generation) (good bool, err error) {
 // there is one.
 func (l *loader) skip(g *generation) bool {
 	for l.held == nil {
-		if l.adrift && !l.in.resume(g.number, l.time) {
+		if l.adrift && !l.in.resume(l.number, l.time) {
 			return false
 		}
 		b, err := l.in.next()
@@ -199,16 +202,16 @@ func (l *loader) skip(g *generation) bool {
 			return true
 		}
 		if b.gen != g.number {
-			l.hold(b, g)
+			l.hold(b)
 		}
 	}
 	return true
 }
 
-// hold keeps a batch that is behind g, if it can be one.
-func (l *loader) hold(b *batch, g *generation) {
+// hold keeps a batch that is behind a damaged generation, if it can be one.
+func (l *loader) hold(b *batch) {
 	h := heading{gen: b.gen, time: b.time}
-	if l.adrift = !h.follows(g.number, g.number+maxGap, l.time); !l.adrift {
+	if l.adrift = !h.follows(l.number, l.time); !l.adrift {
 		l.held = b
 	}
 }
@@ -221,7 +224,6 @@ func (l *loader) finish(g *generation, behind error) (bool, error) {
 	if g.end == 0 {
 		g.end = l.in.n
 	}
-	l.time = g.least
 	var err error
 	switch {
 	case g.tick == 0:
@@ -237,6 +239,7 @@ func (l *loader) finish(g *generation, behind error) (bool, error) {
 		}
 		return false, &CorruptError{Offset: g.end, Err: err}
 	}
+	l.number, l.time = g.number, g.least
 	for i := range g.samples {
 		g.samples[i].time = g.nanos(g.samples[i].ticks)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // ErrFormat reports that the input is not a Go execution trace that can be read:
@@ -19,8 +20,8 @@ type CorruptError struct {
 	// Offset is where the damage was noticed, in bytes from the beginning of the trace. What is
 	// damaged is there or before.
 	Offset int64
-	// Good is how many bytes became events: those of the generations before the one in which
-	// the damage is.
+	// Good is where the generation begins in which the damage is: all before it became events,
+	// but for what is lost by damage before.
 	Good int64
 	Err  error
 }
@@ -49,10 +50,15 @@ type Reader struct {
 	more  []Event // to be returned next
 	last  Time
 	state stage
+	// loaded: the generation is good so far, and its events are being read.
+	loaded bool
 	// behind is the error that comes when this generation has been read.
 	behind error
 	good   int64
 	err    error
+	// tried counts the events that were looked at because an earlier one had to wait.
+	tried   int64
+	damages int
 }
 
 // stage is what Next returns when no event of a generation is left.
@@ -158,9 +164,12 @@ func (r *Reader) step(ev *Event) (bool, error) {
 
 // tick makes times differ: the clock's ticks are many events long.
 func (r *Reader) tick(t Time) Time {
-	r.last = max(t, r.last+1)
+	r.last = max(min(t, latest), r.last+1)
 	return r.last
 }
+
+// latest is a time that no trace has, and behind which there is room for one.
+const latest = math.MaxInt64 / 2
 
 // pick finds the earliest event that may come next.
 func (r *Reader) pick() (int, error) {
@@ -170,6 +179,9 @@ func (r *Reader) pick() (int, error) {
 	}
 	if ok {
 		return 0, nil
+	}
+	if r.tried += int64(len(r.front)); r.tried > maxTried+triedPerByte*r.load.in.n {
+		return 0, r.front[0].corrupt("too often an event has to wait for those of %d threads: here is one of kind %d", len(r.front), r.front[0].kind)
 	}
 	r.front.sort()
 	for i := 1; i < len(r.front); i++ {
@@ -183,8 +195,18 @@ func (r *Reader) pick() (int, error) {
 	return 0, r.front[0].corrupt("none of the next events of %d threads can be one: here is one of kind %d", len(r.front), r.front[0].kind)
 }
 
+// maxTried and triedPerByte bound how often pick may fail with the earliest event: each time it
+// looks at one of each thread. Clocks that agree hardly ever let it fail. An event has five bytes
+// or so: where they never agree that is enough for 80 threads.
+const maxTried, triedPerByte = 1 << 26, 16
+
 // sync begins the next generation, with its KindSync.
 func (r *Reader) sync(ev *Event) (bool, error) {
+	g := &r.gen
+	if r.loaded {
+		r.good, r.loaded = g.end, false
+		r.order.gen++
+	}
 	switch r.state {
 	case stageLast:
 		r.state = stageEnd
@@ -196,12 +218,8 @@ func (r *Reader) sync(ev *Event) (bool, error) {
 	case stageEnd:
 		return false, r.behind
 	}
-	g := &r.gen
-	if g.number != 0 {
-		r.good = g.end
-		r.order.gen++
-	}
 	good, err := r.load.next(g)
+	r.good, r.loaded = g.begin, good
 	if err != nil || !good {
 		r.state, r.behind = stageLast, err
 	}
@@ -232,24 +250,29 @@ func (r *Reader) sync(ev *Event) (bool, error) {
 }
 
 // Resume goes on behind the damage that Next returned, with the next generation, and reports
-// whether there may be one: damage may follow on damage. All states are undetermined
-// from there on, as at the beginning of a trace; how much was lost can be seen by the Value of
-// the next KindSync.
+// whether there may be one: damage may follow on damage, but not more than a hundred times. All
+// states are undetermined from there on, as at the beginning of a trace, and times may be before
+// the last one, which may be damaged; how much was lost can be seen by the Value of the next
+// KindSync.
 func (r *Reader) Resume() bool {
 	var lost *CorruptError
-	if !errors.As(r.err, &lost) {
+	if !errors.As(r.err, &lost) || r.damages == maxDamages {
 		return false
 	}
+	r.damages++
 	// In a generation that was read whole it is the events that cannot be.
 	if r.state != stageLoad && !r.load.skip(&r.gen) {
 		return false
 	}
 	clear(r.front)
 	r.front, r.samples, r.more, r.moved = r.front[:0], nil, r.more[:0], 0
-	r.gen.number, r.state, r.behind, r.err = 0, stageLoad, nil, nil
+	r.state, r.loaded, r.behind, r.err, r.last = stageLoad, false, nil, nil, 0
 	r.order.forget()
 	return true
 }
+
+// maxDamages bounds Resume: who reads what is behind does so from the beginning.
+const maxDamages = 100
 
 // Forget makes all states undetermined, as at the beginning of a trace, if Next has just returned a
 // KindSync: what follows is like a trace of its own, but that tasks keep their names.
