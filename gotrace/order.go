@@ -54,7 +54,9 @@ func (t *thread) place() place {
 }
 
 type proc struct {
-	id     ProcID
+	id ProcID
+	// on is the thread that has it.
+	on     *thread
 	seq    uint64
 	gen    uint32
 	status uint8
@@ -98,6 +100,20 @@ func (t *thread) bind(g *goroutine) {
 		t.g.on = nil
 	}
 	g.on, t.g = t, g
+}
+
+// take gives p to t.
+func (t *thread) take(p *proc) {
+	t.leave()
+	t.p, p.on = p, t
+}
+
+// leave takes the P from t, if it has one.
+func (t *thread) leave() {
+	if t.p != nil && t.p.on == t {
+		t.p.on = nil
+	}
+	t.p = nil
 }
 
 func (t *thread) unbind() {
@@ -225,14 +241,14 @@ func (o *order) accept(c *cursor) (bool, error) {
 			return false, fmt.Errorf("the start of a P needs a thread")
 		}
 		p.status, p.seq = procRunning, a[2]
-		t.p = p
+		t.take(p)
 		o.from, o.to = Idle, Running
 	case evProcStop:
 		if t.p.status != procRunning && t.p.status != procSyscall {
 			return false, fmt.Errorf("the stop of a P in state %d", t.p.status)
 		}
 		t.p.status = procIdle
-		t.p = nil
+		t.leave()
 		o.from, o.to = Running, Idle
 	default:
 		if ok, err := o.rare(c, &at); !ok {
@@ -243,7 +259,7 @@ func (o *order) accept(c *cursor) (bool, error) {
 		if t.g != nil {
 			t.unbind()
 		}
-		t.p = nil
+		t.leave()
 	}
 	o.at = at
 	return true, nil
@@ -293,7 +309,7 @@ func (o *order) rare(c *cursor, at *place) (bool, error) {
 			}
 			t.p.status = procAbandoned
 			o.lost = t.p.id
-			t.p = nil
+			t.leave()
 		}
 		o.die(t)
 		o.from, o.to = Syscall, NotExist
@@ -426,7 +442,7 @@ func (o *order) steal(c *cursor) (bool, error) {
 	if from.p != p {
 		return false, fmt.Errorf("p%d is stolen from thread %d, which has it not", p.id, from.id)
 	}
-	from.p = nil
+	from.leave()
 	p.status, p.seq = procIdle, a[2]
 	return true, nil
 }
@@ -452,29 +468,18 @@ func (o *order) procStatus(c *cursor, at *place) (bool, error) {
 	case status == procAbandoned && p.status == procSyscall:
 		// It is about to be stolen, and what is known of it is more than is said here.
 		o.from, o.to = Running, Running
-		holder := o.holder(p)
-		if holder == nil {
+		if p.on == nil {
 			return false, fmt.Errorf("p%d is in a system call of no thread", id)
 		}
-		*at = holder.place()
+		*at = p.on.place()
 	case p.status != status:
 		return false, fmt.Errorf("p%d is in state %d, and said to be in %d", id, p.status, status)
 	}
 	p.gen, p.seq = o.gen, 0
 	if status == procRunning || status == procSyscall {
-		t.p = p
+		t.take(p)
 	}
 	return true, nil
-}
-
-// holder returns the thread that has p.
-func (o *order) holder(p *proc) *thread {
-	for _, t := range o.ms {
-		if t.p == p {
-			return t
-		}
-	}
-	return nil
 }
 
 var goStates = [...]State{goRunnable: Runnable, goRunning: Running, goSyscall: Syscall, goWaiting: Waiting}

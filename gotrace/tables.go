@@ -16,7 +16,7 @@ type index struct {
 
 func (x *index) reset() {
 	x.n = 0
-	clear(x.dense[:cap(x.dense)])
+	clear(x.dense) // behind it are zeros already
 	x.dense = x.dense[:0]
 	x.sparse = nil
 }
