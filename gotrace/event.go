@@ -93,32 +93,32 @@ const (
 
 // Event is one event of a trace. It is a value: the caller may keep copies.
 type Event struct {
-	Kind Kind
-	Time Time
+	Kind     Kind
+	From, To State
+	Scope    Scope
+	// Stack is G's stack at the event, if the trace has it.
+	Stack StackID
+	// GoStack is the subject's stack: where a goroutine blocked, or where a
+	// new one starts. For a goroutine that changes its own state it equals Stack.
+	GoStack StackID
+	Time    Time
 
 	// G, P and M are where the event was emitted: the goroutine that was
 	// executing, its P and its thread, or the none values.
 	G GoID
 	P ProcID
 	M ThreadID
-	// Stack is G's stack at the event, if the trace has it.
-	Stack StackID
 
 	// Go or Proc is the subject of the event; it may differ from G and P.
-	Go       GoID
-	Proc     ProcID
-	From, To State
+	Go   GoID
+	Proc ProcID
 	// Reason is why the subject changed state, in the runtime's words
 	// ("sync", "chan receive", "preempted", ...), possibly empty.
 	Reason string
-	// GoStack is the subject's stack: where a goroutine blocked, or where a
-	// new one starts. For a goroutine that changes its own state it equals Stack.
-	GoStack StackID
 
 	// Name is the range, label, task, region or metric name.
-	Name  string
-	Scope Scope
-	Task  TaskID
+	Name string
+	Task TaskID
 	// Value is the value of a numeric metric, or a number of bytes at a KindSync.
 	Value uint64
 	// Wall is the wall clock at a KindSync, in nanoseconds since 1970, or 0.
