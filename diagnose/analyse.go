@@ -121,14 +121,15 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	d := all.overall()
 	pauses(d, &in.Manifest)
-	lost(d, in, parts.Lost(), all.bytes)
+	lost(d, in, parts.Lost(), tr.Offset(), all.bytes)
 	mostlyLost(d, &in.Manifest)
 	d.Cost.AnalyseS = time.Since(begun).Seconds()
 	return d, nil
 }
 
-// divide divides a trace into n windows of about the same length in bytes, 0 if there is one;
-// n is 1 if the length of the trace is not known.
+// divide divides a trace into n windows of about the same length in bytes. One that is short by its
+// manifest is a window, unless it is longer than the manifest says; n is 1, too, if the length of
+// the trace is not known.
 func divide(in *evidence.Incident, o AnalyseOptions) (length int64, n int) {
 	most := o.Window
 	if most <= 0 {
@@ -138,10 +139,10 @@ func divide(in *evidence.Incident, o AnalyseOptions) (length int64, n int) {
 		if r.Member != evidence.MemberTrace || r.Bytes <= 0 {
 			continue
 		}
-		if n := (r.Bytes + most - 1) / most; n > 1 {
-			return (r.Bytes + n - 1) / n, int(n)
+		if n := (r.Bytes-1)/most + 1; n > 1 {
+			return (r.Bytes-1)/n + 1, int(n)
 		}
-		return 0, 1
+		return 2 * most, 1
 	}
 	return most, 1
 }
@@ -187,13 +188,50 @@ func (x *analysis) read() error {
 	if o.Baseline == nil {
 		return nil
 	}
-	base, err := readTimeline(o.Baseline, o)
-	if err != nil {
+	if err := x.baseline(); err != nil {
 		return &fs.PathError{Op: "read the baseline", Path: o.BaselineName, Err: err}
 	}
-	then, _ := kernelEvents(o.Baseline, base) // what cannot be used is as if it were not there
-	f := request.Find(base, requestOptions(then, &o))
-	x.base = cause.Typical(blame.Attribute(base, f, blame.Options{}))
+	return nil
+}
+
+// baseline reads what typical requests took when the service was fine. Of a trace of several
+// windows it is the one with the most requests.
+func (x *analysis) baseline() error {
+	o, in := x.o, x.o.Baseline
+	if !in.Has(evidence.MemberTrace) {
+		return ErrNoTrace
+	}
+	tr, closer, err := openTrace(in, o.Slow)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	length, _ := divide(in, o)
+	parts, most := timeline.NewParts(tr, o.Timeline, length), -1
+	for {
+		t, err := parts.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the trace: %w", err)
+		}
+		if t.Events == 0 || t.Duration() <= 0 {
+			continue
+		}
+		then, _ := kernelEvents(in, t) // what cannot be used is as if it were not there
+		f := request.Find(t, requestOptions(then, &o))
+		n := 0
+		for _, r := range f.Roles {
+			n = max(n, r.Count)
+		}
+		if n > most {
+			most, x.base = n, cause.Typical(blame.Attribute(t, f, blame.Options{}))
+		}
+	}
+	if most < 0 {
+		return nothingIn(in, parts.Lost())
+	}
 	return nil
 }
 
@@ -308,25 +346,6 @@ func withoutTrace(in *evidence.Incident, o AnalyseOptions) *report.Diagnosis {
 	return d
 }
 
-func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, error) {
-	if !in.Has(evidence.MemberTrace) {
-		return nil, ErrNoTrace
-	}
-	tr, closer, err := openTrace(in, o.Slow)
-	if err != nil {
-		return nil, err
-	}
-	defer closer.Close()
-	t, err := timeline.Read(tr, o.Timeline)
-	if err != nil {
-		return nil, fmt.Errorf("read the trace: %w", err)
-	}
-	if t.Events == 0 || t.Duration() <= 0 {
-		return nil, nothingIn(in, t.Lost)
-	}
-	return t, nil
-}
-
 // nothingIn says why a trace has nothing that can be diagnosed.
 func nothingIn(in *evidence.Incident, lost *gotrace.CorruptError) error {
 	if why := incomplete(in); why != "" {
@@ -338,14 +357,20 @@ func nothingIn(in *evidence.Incident, lost *gotrace.CorruptError) error {
 	return fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
 }
 
+// source is a reader of a trace that says how many bytes it has consumed.
+type source interface {
+	timeline.Source
+	Offset() int64
+}
+
 // openTrace returns a reader of an incident's trace, the Go team's if asked for; the closer is
 // the caller's to close.
-func openTrace(in *evidence.Incident, slowly bool) (timeline.Source, io.Closer, error) {
+func openTrace(in *evidence.Incident, slowly bool) (source, io.Closer, error) {
 	r, err := in.Member(evidence.MemberTrace)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the trace: %w", err)
 	}
-	var src timeline.Source
+	var src source
 	if slowly {
 		src, err = slow.NewReader(r)
 	} else {
@@ -502,8 +527,8 @@ func incomplete(in *evidence.Incident) (why string) {
 	return why
 }
 
-// lost says what of the trace could not be read.
-func lost(d *report.Diagnosis, in *evidence.Incident, first *gotrace.CorruptError, good int64) {
+// lost says what of the trace could not be read, of which so many bytes were good.
+func lost(d *report.Diagnosis, in *evidence.Incident, first *gotrace.CorruptError, read, good int64) {
 	d.Lost.Detail = incomplete(in)
 	if first == nil {
 		return
@@ -514,7 +539,7 @@ func lost(d *report.Diagnosis, in *evidence.Incident, first *gotrace.CorruptErro
 			size = r.Bytes
 		}
 	}
-	d.Lost.Bytes = max(size, first.Offset) - good
+	d.Lost.Bytes = max(size, read) - good
 	if d.Lost.Detail == "" {
 		d.Lost.Detail = first.Error()
 		d.Lost.Advice = CopyAgain(in.Path)

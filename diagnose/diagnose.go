@@ -83,7 +83,7 @@ func Run(ctx context.Context, target string, o Options) (*report.Diagnosis, erro
 // enough returns how long to record again, or 0 if the recording suffices.
 func enough(d *report.Diagnosis, asked time.Duration) time.Duration {
 	took := time.Duration(d.DurationNS)
-	if took <= 0 || took < asked/2 || d.Requests.Count == 0 {
+	if took <= 0 || took < asked/2 || d.Requests.Count == 0 || len(d.Windows) > 1 {
 		return 0 // cut short, or nothing to wait for
 	}
 	need := max(time.Duration(float64(took)*EnoughRequests/float64(d.Requests.Count)), time.Duration(EnoughP99*d.Requests.P99NS))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/timeline"
 )
 
 // A gateway calls a gRPC server through the loopback, in its own process or (the
@@ -45,4 +46,14 @@ func TestAServerInTheSameProcessIsNoDependency(t *testing.T) {
 			}
 		})
 	}
+}
+
+// readTimeline returns the timeline of all of an incident's trace.
+func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, error) {
+	tr, closer, err := openTrace(in, o.Slow)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	return timeline.Read(tr, o.Timeline)
 }

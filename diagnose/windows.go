@@ -16,6 +16,7 @@ type windows struct {
 	worst *report.Diagnosis
 	at    int     // of the worst
 	most  float64 // the time that slow requests took together there
+	told  bool    // there were enough of them to say why
 }
 
 // add adds a diagnosis, of the time between two instants in nanoseconds.
@@ -26,8 +27,9 @@ func (w *windows) add(d *report.Diagnosis, file string, from, to int64) {
 		x.Cause, x.Share = d.Findings[0].Cause, d.Findings[0].Share
 	}
 	w.list = append(w.list, x)
-	if most := float64(r.Tail.Count) * float64(r.Tail.MeanNS); w.worst == nil || most > w.most {
-		w.worst, w.at, w.most = d, len(w.list)-1, most
+	told, most := d.Reason != "few-requests" && d.Reason != "no-requests" && d.Reason != "no-trace", float64(r.Tail.Count)*float64(r.Tail.MeanNS)
+	if w.worst == nil || told && !w.told || told == w.told && most > w.most {
+		w.worst, w.at, w.most, w.told = d, len(w.list)-1, most, told
 	}
 }
 
@@ -43,10 +45,15 @@ type traceWindows struct {
 	windows
 	origin timeline.Time
 	bytes  int64 // of the trace
+	check  report.Check
 }
 
 func (w *traceWindows) add(d *report.Diagnosis, t *timeline.Timeline) {
 	w.bytes += t.Bytes
+	if c := d.Check; c != nil {
+		w.check.Requests += c.Requests
+		w.check.WorstNS, w.check.MaxDepth = max(w.check.WorstNS, c.WorstNS), max(w.check.MaxDepth, c.MaxDepth)
+	}
 	w.windows.add(d, "", int64(t.Start-w.origin), int64(t.End-w.origin))
 }
 
@@ -59,6 +66,9 @@ func (w *traceWindows) overall() *report.Diagnosis {
 		return d
 	}
 	worst := w.list[w.at]
+	if d.Check != nil {
+		d.Check = &w.check
+	}
 	d.Windows = w.marked()
 	d.DurationNS = d.Windows[n-1].ToNS
 	d.Sentence = fmt.Sprintf("In the worst of %d windows (%.1f to %.1f s of %.1f): %s", n, float64(worst.FromNS)/1e9, float64(worst.ToNS)/1e9, float64(d.DurationNS)/1e9, d.Sentence)

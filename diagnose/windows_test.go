@@ -2,10 +2,13 @@ package diagnose
 
 import (
 	"bytes"
+	"compress/gzip"
 	"io"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
@@ -127,5 +130,89 @@ func TestTheSlowReaderGivesTheSameDiagnosis(t *testing.T) {
 	fast.Cost, slow.Cost = report.Cost{}, report.Cost{}
 	if !reflect.DeepEqual(fast, slow) {
 		t.Errorf("%+v\n%+v", fast, slow)
+	}
+}
+
+// What is no trace's length by its manifest is a claim: the memory is bounded all the same.
+func TestTheLengthOfATraceIsNotBelieved(t *testing.T) {
+	for _, c := range []struct {
+		says, length int64
+		n            int
+	}{
+		{0, 100, 1}, {-1, 100, 1}, {1, 200, 1}, {100, 200, 1}, {101, 51, 2}, {1000, 100, 10},
+		{math.MaxInt64, 100, math.MaxInt64/100 + 1},
+	} {
+		in := &evidence.Incident{Manifest: evidence.Manifest{Recorded: []evidence.Recorded{{Member: evidence.MemberTrace, Bytes: c.says}}}}
+		if length, n := divide(in, AnalyseOptions{Window: 100}); length != c.length || n != c.n {
+			t.Errorf("%d bytes: %d windows of %d, want %d of %d", c.says, n, length, c.n, c.length)
+		}
+	}
+	data := goldenTrace(t)
+	in := bareTrace(t, data)
+	in.Manifest.Recorded[0].Bytes = 1
+	d, err := Analyse(in, AnalyseOptions{Window: int64(len(data) / 6)})
+	if err != nil || len(d.Windows) < 2 {
+		t.Errorf("%v, windows %+v", err, d.Windows)
+	}
+}
+
+// A window with too few requests to say why is not the worst one, however long they took.
+func TestTheWorstWindowCanBeExplained(t *testing.T) {
+	var w windows
+	add := func(reason string, n int, mean int64) {
+		w.add(&report.Diagnosis{Reason: reason, Requests: report.Requests{Tail: report.Band{Count: n, MeanNS: mean}}}, "", 0, 1)
+	}
+	add("no-requests", 0, 0)
+	add("few-requests", 3, 1e10)
+	add("", 10, 1e6)
+	add("look-alikes", 10, 2e6)
+	add("few-requests", 4, 1e10)
+	if w.at != 3 {
+		t.Errorf("the worst is %d", w.at)
+	}
+}
+
+// All windows are verified, and a rate is of the time in which the requests came.
+func TestWhatIsOfAllWindowsAndWhatOfOne(t *testing.T) {
+	data := goldenTrace(t)
+	whole, err := Analyse(bareTrace(t, data), AnalyseOptions{Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Analyse(bareTrace(t, data), AnalyseOptions{Check: true, Window: int64(len(data) / 3), Baseline: bareTrace(t, data), BaselineName: "itself"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, w := range d.Windows {
+		n += w.Requests
+	}
+	if d.Check.Requests < n || d.Check.Requests <= d.Requests.Count {
+		t.Errorf("%d requests verified of %d in all windows, %d in the worst", d.Check.Requests, n, d.Requests.Count)
+	}
+	rate := func(d *report.Diagnosis) float64 { return float64(d.Requests.Count) / float64(d.CountedNS()) }
+	if r := rate(d) / rate(whole); r < 0.5 || r > 2 {
+		t.Errorf("%.2f times the rate", r)
+	}
+	if enough(d, time.Second) != 0 {
+		t.Error("a trace of several windows is too short")
+	}
+}
+
+// The length of a compressed trace is not known before it is read.
+func TestWhatIsLostOfACompressedTrace(t *testing.T) {
+	data := bytes.Clone(goldenTrace(t))
+	clear(data[len(data)/5 : len(data)/5+4096])
+	plain, err := Analyse(bareTrace(t, data), AnalyseOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	w.Write(data)
+	w.Close()
+	packed, err := Analyse(bareTrace(t, z.Bytes()), AnalyseOptions{})
+	if err != nil || packed.Lost.Bytes != plain.Lost.Bytes || plain.Lost.Bytes < 4096 {
+		t.Errorf("%d bytes are lost, compressed %d: %v", plain.Lost.Bytes, packed.Lost.Bytes, err)
 	}
 }

@@ -157,12 +157,12 @@ func Compare(a, b Incident) *Comparison {
 func side(in *Incident) Side {
 	d := in.Diagnosis
 	s := Side{Name: in.Name, Verdict: d.Verdict, Reason: d.Reason, Sentence: d.Sentence, Requests: d.Requests.Count, ExcessNS: d.ExcessNS}
-	if d.DurationNS > 0 {
-		s.RequestsPerS = float64(d.Requests.Count) / (float64(d.DurationNS) / 1e9)
+	if in := float64(d.CountedNS()); in > 0 {
+		s.RequestsPerS = float64(d.Requests.Count) / (in / 1e9)
 		if d.Detail != nil {
 			for i := range d.Detail.Requests {
 				r := &d.Detail.Requests[i]
-				s.Concurrency += r.Weight * float64(r.DurationNS) / float64(d.DurationNS)
+				s.Concurrency += r.Weight * float64(r.DurationNS) / in
 			}
 		}
 	}

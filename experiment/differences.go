@@ -206,7 +206,7 @@ func inBoth(a, b map[string]string, key string) bool {
 // load is what the service had to do.
 func (l *differing) load(a, b *Incident) {
 	n, m := a.Diagnosis.Requests.Count, b.Diagnosis.Requests.Count
-	if rateDiffers(float64(n), float64(m), float64(a.Diagnosis.DurationNS), float64(b.Diagnosis.DurationNS)) {
+	if rateDiffers(float64(n), float64(m), float64(a.Diagnosis.CountedNS()), float64(b.Diagnosis.CountedNS())) {
 		rate := func(in *Incident) string { return fmt.Sprintf("%.3g requests/s", side(in).RequestsPerS) }
 		l.add("load", rate(a), rate(b))
 	}

@@ -34,7 +34,9 @@ type Diagnosis struct {
 	Verdict string `json:"verdict"`
 	Reason  string `json:"reason"`
 	// Sentence is the answer in one sentence.
-	Sentence string   `json:"sentence"`
+	Sentence string `json:"sentence"`
+	// Service is the name of what several recordings are of, if they are of several services.
+	Service  string   `json:"service,omitempty"`
 	Target   Target   `json:"target"`
 	Requests Requests `json:"requests"`
 	// ExcessNS is mean(tail) - mean(typical) of the request durations.
@@ -66,6 +68,17 @@ type Diagnosis struct {
 	// Detail is what is known request by request; nil if nobody asked for it, or there was
 	// no execution trace. It is no part of the JSON document.
 	Detail *detail.Recording `json:"-"`
+}
+
+// CountedNS is the time in nanoseconds in which the requests came that were counted: that of the
+// worst window of a trace that has several.
+func (d *Diagnosis) CountedNS() int64 {
+	for i := range d.Windows {
+		if w := &d.Windows[i]; w.Worst && w.File == "" {
+			return w.ToNS - w.FromNS
+		}
+	}
+	return d.DurationNS
 }
 
 // Target says what was recorded.

@@ -115,6 +115,7 @@ func lookAlikes() *Diagnosis {
 			Verdict: VerdictHealthy, Worst: i == 1})
 	}
 	d.Windows[1].Verdict = VerdictInconclusive
+	d.Service = "shop"
 	d.Windows[7].Verdict, d.Windows[7].Cause, d.Windows[7].Share = VerdictCause, "timer-wait", 0.61
 	d.Notes = []string{"The tail has 3 separate episodes only; a longer recording would give an interval."}
 	d.RuledOut = append(d.RuledOut, cause.RuledOut{Cause: "timer-wait", Because: "its share is uncertain: 13 % [4..30 %]", Fits: true, Number: 0.13})

@@ -239,7 +239,7 @@ func (p *page) recording(d *Diagnosis) {
 		p.field("requests", "none found")
 	} else {
 		p.parts("latency", latency(r))
-		p.field("requests", requests(r))
+		p.field("requests", requests(d))
 		p.field("bands", bands(d))
 	}
 	if r.InFlight > 0 {
@@ -268,8 +268,12 @@ func latency(r Requests) []string {
 	return append(parts, "max "+duration(r.MaxNS))
 }
 
-func requests(r Requests) string {
+func requests(d *Diagnosis) string {
+	r := d.Requests
 	s := count(int64(r.Count))
+	if in := d.CountedNS(); in != d.DurationNS {
+		s += " in the " + duration(in) + " of the worst window"
+	}
 	if r.FoundBy != "" {
 		s += ", found by " + quote(r.FoundBy, maxName)
 	}
@@ -501,7 +505,6 @@ func (p *page) notes(d *Diagnosis) {
 	}
 }
 
-// ruledOut writes the elimination table, and before it what only was not named.
 // windows lists the parts of a trace that were diagnosed one by one, of very many only the worst.
 func (p *page) windows(all []Window) {
 	if len(all) == 0 {
@@ -553,6 +556,7 @@ func (p *page) windows(all []Window) {
 	}
 }
 
+// ruledOut writes the elimination table, and before it what only was not named.
 func (p *page) ruledOut(d *Diagnosis) {
 	var fits, out []cause.RuledOut
 	for _, r := range eliminated(d.RuledOut) {

@@ -142,8 +142,9 @@ func (p *Parts) read() (*Timeline, error) {
 		}
 		if ev.Kind == gotrace.KindSync {
 			last := to
-			if to = int64(ev.Value); p.from < 0 {
-				p.from = to
+			to = int64(ev.Value)
+			if p.from < 0 {
+				p.from, last = to, to
 			}
 			// Where the generation behind is as long as the one before, this is as near to most as
 			// it gets.

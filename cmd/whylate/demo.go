@@ -141,7 +141,7 @@ func (o outcome) sentIn(d *report.Diagnosis) int {
 	if o.seen.Elapsed <= 0 {
 		return 0
 	}
-	return int(float64(o.seen.Responses) * float64(d.DurationNS) / float64(o.seen.Elapsed))
+	return int(float64(o.seen.Responses) * float64(d.CountedNS()) / float64(o.seen.Elapsed))
 }
 
 // warmUp is how long a service runs before it is recorded.
