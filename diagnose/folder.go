@@ -18,35 +18,51 @@ type Service struct {
 	// Name is that of the program, of its main module or its URL's host; "" for bare traces, which
 	// name none and are taken for those of one service.
 	Name string
-	// Diagnosis is that of the worst recording: the one in which slow requests took the most time
-	// together. Its Windows are all of them, each as a whole.
+	// Diagnosis is that of the worst recording: of those with enough requests to tell, the one in
+	// which slow requests took the most time together. Its Windows are all of them, with what is
+	// known of the worst window of a long one.
 	Diagnosis *report.Diagnosis
 }
 
 // Recordings returns the files that are meant by paths: those themselves, and of folders what has
-// the name of a recording, in the order of names.
+// the name of a recording, in the order of names. A file that is meant twice is there once.
 func Recordings(paths []string) ([]string, error) {
 	var files []string
+	known := map[string]bool{}
+	add := func(path string) {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			real, err = filepath.Abs(real)
+		}
+		if err != nil {
+			real = path // whoever opens it will say why
+		}
+		if !known[real] {
+			known[real] = true
+			files = append(files, path)
+		}
+	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err
 		}
 		if !info.IsDir() {
-			files = append(files, path)
+			add(path)
 			continue
 		}
 		list, err := os.ReadDir(path)
 		if err != nil {
 			return nil, err
 		}
-		n := len(files)
+		none := true
 		for _, e := range list {
 			if name := e.Name(); recordingNames[filepath.Ext(name)] && name[0] != '.' && !e.IsDir() {
-				files = append(files, filepath.Join(path, name))
+				add(filepath.Join(path, name))
+				none = false
 			}
 		}
-		if len(files) == n {
+		if none {
 			return nil, &fs.PathError{Op: "find recordings in", Path: path, Err: fmt.Errorf("no file is named *.whylate, *.trace or *.out")}
 		}
 	}
@@ -99,6 +115,9 @@ func Files(files []string, o AnalyseOptions, done func(file string, d *report.Di
 			d.Windows = g.marked()
 			d.Sentence = fmt.Sprintf("In the worst of %d recordings (%s): %s", n, filepath.Base(worst), d.Sentence)
 		}
+		if len(names) > 1 && name != "" {
+			d.Service, d.Sentence = name, name+": "+d.Sentence
+		}
 		out = append(out, &Service{Name: name, Diagnosis: d})
 	}
 	return out
@@ -116,7 +135,7 @@ func oneOf(file string, o AnalyseOptions) (d *report.Diagnosis, service string, 
 		t.Kind, t.File = "file", file
 	}
 	if d, err = Analyse(in, o); err != nil {
-		return nil, "", fmt.Errorf("%s: %w", file, err)
+		return nil, "", &fs.PathError{Op: "diagnose", Path: file, Err: err}
 	}
 	host := ""
 	if u, err := url.Parse(t.URL); err == nil {

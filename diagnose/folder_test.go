@@ -62,7 +62,7 @@ func TestAFolderIsDiagnosedByService(t *testing.T) {
 	if services[0].Name == services[1].Name || services[1].Diagnosis.Windows != nil {
 		t.Errorf("services %q and %q", services[0].Name, services[1].Name)
 	}
-	if len(gateway.Windows) != 2 || gateway.Findings[0].Cause != "timer-wait" || !strings.HasPrefix(gateway.Sentence, "In the worst of 2 recordings (b.whylate): ") {
+	if len(gateway.Windows) != 2 || gateway.Findings[0].Cause != "timer-wait" || !strings.HasPrefix(gateway.Sentence, services[0].Name+": In the worst of 2 recordings (b.whylate): ") {
 		t.Fatalf("%s\n%+v", gateway.Sentence, gateway.Windows)
 	}
 	for i, w := range gateway.Windows {
@@ -73,6 +73,12 @@ func TestAFolderIsDiagnosedByService(t *testing.T) {
 		if w.Worst != (filepath.Base(w.File) == "b.whylate") || i > 0 && w.FromNS <= gateway.Windows[i-1].FromNS {
 			t.Errorf("%+v", gateway.Windows)
 		}
+	}
+	if s := services[0]; s.Diagnosis.Service != s.Name || !strings.HasPrefix(services[1].Diagnosis.Sentence, services[1].Name+": ") {
+		t.Errorf("whose is it? %q, %q", s.Diagnosis.Service, services[1].Diagnosis.Sentence)
+	}
+	if again, err := Recordings([]string{files[0], dir, dir + "/../" + filepath.Base(dir)}); err != nil || len(again) != len(files) {
+		t.Errorf("twice: %q, %v", again, err)
 	}
 	if _, err := Recordings([]string{t.TempDir()}); err == nil {
 		t.Error("a folder without recordings is taken")

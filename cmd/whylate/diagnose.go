@@ -241,7 +241,8 @@ of it is recorded too: whether its threads got a CPU (as root also when, and who
 
 Several files, or a folder of them (*.whylate, *.trace, *.out), are diagnosed one after the
 other, in the memory of one. For each service it is then the worst recording that is explained,
-with the verdicts of the others beside it.
+with the verdicts of the others beside it. The exit code is 3 if one has a cause, else 1 if one
+cannot be read, else 4 if one is inconclusive.
 
 --redis and --postgres ask a dependency for its own figures before and after: whether
 it was slow itself, or the time is between. No data is written there, nothing reset.
@@ -346,21 +347,28 @@ func diagnoseFiles(cmd *cobra.Command, paths []string, o diagnose.AnalyseOptions
 	services := diagnose.Files(files, o, func(file string, d *report.Diagnosis, err error) {
 		p.clear()
 		if err != nil {
-			failed = err
-			complain(cmd.ErrOrStderr(), happened(err))
+			if failed = err; len(files) > 1 {
+				complain(cmd.ErrOrStderr(), happened(err))
+			}
 			return
 		}
 		if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
 			complain(cmd.ErrOrStderr(), file+": "+lost(cmd, d))
 		}
 	})
-	if len(services) == 0 {
+	switch {
+	case len(services) == 0 && len(files) == 1:
 		return failed
+	case len(services) == 0: // each has been said
+		return exitError(exitFailure)
 	}
 	if output == "html" && len(services) > 1 {
 		return usageError{fmt.Errorf("a page is of one service, these recordings are of %d", len(services))}
 	}
 	exit := error(nil)
+	if failed != nil { // what is not known is not healthy
+		exit = exitError(exitFailure)
+	}
 	for i, s := range services {
 		if i > 0 && output == "text" {
 			fmt.Fprintln(cmd.OutOrStdout())
@@ -368,7 +376,7 @@ func diagnoseFiles(cmd *cobra.Command, paths []string, o diagnose.AnalyseOptions
 		if err := print(cmd.OutOrStdout(), s.Diagnosis, output, ""); err != nil {
 			return err
 		}
-		// A cause of one service is more than that nothing is known of another.
+		// A cause of one service is more than that nothing is known of another, or of a recording.
 		if e := verdictExit(s.Diagnosis); exit == nil || e == exitError(exitCause) {
 			exit = e
 		}

@@ -35,7 +35,9 @@ known of each request in a format of another tool:
 
 ` + strings.Join(about, "\n") + `
 
-Times of requests are those of the diagnosis: they add up to how long each request took.`,
+Times of requests are those of the diagnosis: they add up to how long each request took. Of a trace
+that is diagnosed in windows, because it is long or damaged, it is the worst window's requests; of
+goroutines it is the whole trace.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			f, ok := export.Find(to)
@@ -79,6 +81,7 @@ Times of requests are those of the diagnosis: they add up to how long each reque
 			if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
 				complain(cmd.ErrOrStderr(), lost(cmd, d))
 			}
+			worstOnly(cmd, d)
 			r := d.Detail
 			if r == nil {
 				return diagnose.ErrNoTrace

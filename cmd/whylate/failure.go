@@ -198,6 +198,15 @@ func lost(cmd *cobra.Command, d *report.Diagnosis) string {
 	return strings.TrimSuffix("a part of the recording is lost: "+d.Lost.Detail+"\n"+addition(cmd, d.Lost.Advice), "\n")
 }
 
+// worstOnly says that what is written of requests is of a part of the trace, if it is.
+func worstOnly(cmd *cobra.Command, d *report.Diagnosis) {
+	for _, w := range d.Windows {
+		if w.Worst {
+			complain(cmd.ErrOrStderr(), fmt.Sprintf("the trace has %d windows: this is of the worst one, %.1f to %.1f s of %.1f", len(d.Windows), float64(w.FromNS)/1e9, float64(w.ToNS)/1e9, float64(d.DurationNS)/1e9))
+		}
+	}
+}
+
 // next is the command that answers where this diagnosis did not, "" if it is not one, or stands
 // with what was not recorded and with the causes that look alike.
 func next(cmd *cobra.Command, d *report.Diagnosis) string {

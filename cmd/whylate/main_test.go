@@ -460,3 +460,61 @@ func TestProbesAreSplitAtCommasButNotARegularExpression(t *testing.T) {
 		t.Errorf("%q, %v", sets, err)
 	}
 }
+
+// What cannot be read is no healthy service, and is said once.
+func TestAFolderWithWhatCannotBeReadIsNotHealthy(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.trace")
+	if err := os.WriteFile(bad, []byte("no recording"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := whylate(t, "diagnose", dir)
+	if code != exitFailure || stdout != "" || strings.Count(stderr, bad) != 1 || !strings.Contains(stderr, "whylate record") {
+		t.Errorf("one that cannot be read: exit %d, %q", code, stderr)
+	}
+	code, _, stderr = whylate(t, "diagnose", bad, bad+"/", dir+"/other.trace")
+	if code != exitFailure || strings.Count(stderr, "bad.trace") > 2 {
+		t.Errorf("none that can: exit %d, %q", code, stderr)
+	}
+	code, stdout, stderr = whylate(t, "diagnose", dir, healthyTrace)
+	if code != exitFailure || stdout == "" || strings.Count(stderr, bad) != 1 {
+		t.Errorf("one of two: exit %d, %q", code, stderr)
+	}
+	code, _, _ = whylate(t, "diagnose", dir, lockIncident)
+	if code != exitCause {
+		t.Errorf("with a cause: exit %d", code)
+	}
+}
+
+// Who exports or looks at a trace of several windows hears that it is not all of it.
+func TestWhatIsOfTheWorstWindowSaysSo(t *testing.T) {
+	in, err := evidence.Open(lockIncident, evidence.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	r, err := in.Member(evidence.MemberTrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(data[len(data)/2:][:256])
+	file := filepath.Join(t.TempDir(), "damaged.trace")
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range [][]string{{"export", file, "--to", "csv"}, {"show", file, "-o", "-"}} {
+		code, stdout, stderr := whylate(t, line...)
+		if code != exitOK || stdout == "" || !strings.Contains(stderr, "windows: this is of the worst one") || !strings.Contains(stderr, "is lost") {
+			t.Errorf("%q: exit %d, %q", line, code, stderr)
+		}
+	}
+	_, stdout, _ := whylate(t, "diagnose", file)
+	if !strings.Contains(stdout, " of the worst window, found by") {
+		t.Error(stdout)
+	}
+}

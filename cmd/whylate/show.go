@@ -47,6 +47,10 @@ BROWSER, if it is set, is the command that opens it.`,
 			if err != nil {
 				return err
 			}
+			if d.Lost.Bytes > 0 || d.Lost.Detail != "" {
+				complain(cmd.ErrOrStderr(), lost(cmd, d))
+			}
+			worstOnly(cmd, d)
 			write := func(w io.Writer) error { return report.HTML(w, d) }
 			if file == "-" {
 				return write(cmd.OutOrStdout())
