@@ -94,8 +94,9 @@ const LateMin Time = 100e3
 const maxProcs = math.MaxInt16
 
 // maxResizes bounds the changes of GOMAXPROCS that are taken from a trace, each of
-// which stops the world; later ones are ignored.
-const maxResizes = 1024
+// which stops the world, and maxGone how often Ps may go and come back by them
+// together; later ones are ignored.
+const maxResizes, maxGone = 1024, 1 << 17
 
 // resize is a change of GOMAXPROCS.
 type resize struct {
@@ -315,6 +316,7 @@ func (b *builder) finish() {
 		sort.Slice(s, func(i, j int) bool { return s[i].Start < s[j].Start })
 	}
 	byStart(t.STW)
+	t.STW = apart(t.STW)
 	b.finishCycles()
 	t.Threads = slices.Sorted(maps.Keys(b.threads))
 	for _, task := range b.tasks {
@@ -347,6 +349,7 @@ func (b *builder) finishProcs() {
 	for id := range t.GOMAXPROCS {
 		b.p(gotrace.ProcID(id))
 	}
+	b.resizes = b.resizes[:min(len(b.resizes), maxGone/max(1, t.GOMAXPROCS))]
 	for _, p := range b.procs {
 		b.park(p, t.End, false)
 		p.endScheduler(t.End, never)
