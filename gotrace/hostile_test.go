@@ -195,6 +195,23 @@ func TestABatchIsFoundWhereverItBegins(t *testing.T) {
 	}
 }
 
+// In the first generation a goroutine may be in a system call of a thread of which nothing was heard
+// before, although it has events, too.
+func TestTheThreadOfASystemCallMayNotHaveBeenHeardOf(t *testing.T) {
+	data := newMade("26").clocks(1, 1).
+		batch(1, 7, 1, event(evProcStatus, 1, 0, procRunning), event(evGoStatus, 1, 2, 8, goSyscall)).
+		batch(1, 8, 1, event(evGoSyscallEndBlocked, 9)).end().data
+	want, err := fromOracle(data)
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+	got, err := fromReader(data)
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+	agree(t, got, want)
+}
+
 // hostile are traces that have the most of something for their size.
 func hostile(size int) map[string][]byte {
 	out := map[string][]byte{}

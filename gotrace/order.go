@@ -521,7 +521,7 @@ func (o *order) goStatus(c *cursor, at *place) (bool, error) {
 		t.bind(g)
 	default:
 		// It has been there for all of the generation, and so has no P.
-		if other := o.ms[on]; other == nil {
+		if other := o.ms[on]; other == nil || o.gen == 0 && other.g == nil && other.p == nil {
 			o.thread(on).bind(g)
 		} else if other.g != g {
 			return false, fmt.Errorf("g%d is in a system call of thread %d, which has it not", id, on)
