@@ -203,8 +203,8 @@ func New(o Options) (*Pacer, error) {
 // Go runs a function in the background, in a goroutine of its own that gets a permit first; where threads are lowered
 // it stays locked to one, which ends with it. The function gets a context made from ctx, for Pace and for itself
 // alone, that is cancelled by Stop. It is always called, if ctx is cancelled before there is a permit without one, so what
-// it defers can be relied on. Goroutines that it starts are not paced; programs and threads of C that it starts inherit the low priority. A panic is the program's, as with the
-// go statement.
+// it defers can be relied on. Goroutines that it starts are not paced; programs and threads of C that it starts inherit the
+// low priority. A panic is the program's, as with the go statement.
 func (p *Pacer) Go(ctx context.Context, fn func(ctx context.Context)) error {
 	if p == nil {
 		go fn(ctx)
@@ -340,9 +340,9 @@ func (p *Pacer) pace(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Blocking calls fn, which waits for something: it rests as far as the allowance asks for it and gives the permit back first, and takes one again afterwards. Without it
-// others get the permit of a function that waits only when the pacer has seen that it does, after up to 0.1 s.
-// Its errors are those of Pace. fn is called in any case, but for ErrNotPaced.
+// Blocking calls fn, which waits for something: first it rests, as far as the allowance asks for that, and gives the permit
+// back, and afterwards it takes one again. Without it others get the permit of a function that waits only when the pacer has seen that it
+// does, after up to 0.1 s. Its errors are those of Pace. fn is called in any case, but for ErrNotPaced.
 func (p *Pacer) Blocking(ctx context.Context, fn func()) error {
 	if p == nil {
 		fn()
