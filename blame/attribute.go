@@ -140,17 +140,21 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 	if limit <= 0 {
 		limit = 20_000
 	}
-	n := len(a.f.Requests)
-	if n <= limit {
-		for i := range a.f.Requests {
-			pick, weight = append(pick, i), append(weight, 1)
-		}
-		return pick, weight
-	}
+	n := 0
 	byRole := map[int][]int{}
 	for i := range a.f.Requests {
-		r := a.f.Requests[i].Role
-		byRole[r] = append(byRole[r], i)
+		if r := &a.f.Requests[i]; !r.Beyond {
+			n++
+			byRole[r.Role] = append(byRole[r.Role], i)
+		}
+	}
+	if n <= limit {
+		for i := range a.f.Requests {
+			if !a.f.Requests[i].Beyond {
+				pick, weight = append(pick, i), append(weight, 1)
+			}
+		}
+		return pick, weight
 	}
 	chosen := map[int]float64{}
 	for _, ids := range byRole {

@@ -99,7 +99,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	var all traceWindows
 	length, n := divide(in, o)
 	x.most = max(attributed/n, leastAttributed)
-	parts := timeline.NewParts(tr, o.Timeline, length)
+	parts := timeline.NewParts(tr, o.Timeline, length, true)
 	for {
 		t, err := parts.Next()
 		if err == io.EOF {
@@ -207,7 +207,7 @@ func (x *analysis) baseline() error {
 	}
 	defer closer.Close()
 	length, _ := divide(in, o)
-	parts, most := timeline.NewParts(tr, o.Timeline, length), -1
+	parts, most := timeline.NewParts(tr, o.Timeline, length, false), -1
 	for {
 		t, err := parts.Next()
 		if err == io.EOF {
@@ -263,7 +263,7 @@ func (x *analysis) window(t *timeline.Timeline) *report.Diagnosis {
 	v := cause.Judge(a, set)
 
 	d := described(m)
-	d.DurationNS, d.Target.GOMAXPROCS = int64(t.Duration()), t.GOMAXPROCS
+	d.DurationNS, d.Target.GOMAXPROCS = int64(t.Until-t.Start), t.GOMAXPROCS
 	d.Verdict, d.Reason, d.Sentence = v.Verdict, v.Reason, v.Sentence
 	d.ExcessNS, d.Mix.Share, d.UnresolvedShare = int64(v.Tail.Excess), v.Mix, v.Unresolved
 	d.Findings, d.ConsistentWith, d.RuledOut, d.Unnamed = v.Findings, v.Consistent, v.RuledOut, v.Unnamed
@@ -395,7 +395,7 @@ func Timelines(in *evidence.Incident, o AnalyseOptions, do func(*timeline.Timeli
 	}
 	defer closer.Close()
 	length, _ := divide(in, o)
-	parts := timeline.NewParts(src, o.Timeline, length)
+	parts := timeline.NewParts(src, o.Timeline, length, false)
 	for {
 		t, err := parts.Next()
 		if err == io.EOF {

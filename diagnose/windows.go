@@ -54,7 +54,7 @@ func (w *traceWindows) add(d *report.Diagnosis, t *timeline.Timeline) {
 		w.check.Requests += c.Requests
 		w.check.WorstNS, w.check.MaxDepth = max(w.check.WorstNS, c.WorstNS), max(w.check.MaxDepth, c.MaxDepth)
 	}
-	w.windows.add(d, "", int64(t.Start-w.origin), int64(t.End-w.origin))
+	w.windows.add(d, "", int64(t.Start-w.origin), int64(t.Until-w.origin))
 }
 
 // overall is the diagnosis of the trace: that of the worst window, with what is known of the

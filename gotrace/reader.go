@@ -52,6 +52,9 @@ type Reader struct {
 	state stage
 	// loaded: the generation is good so far, and its events are being read.
 	loaded bool
+	// held: the generation is kept for Restart, after which it comes again; last was before then.
+	held, again bool
+	before      Time
 	// behind is the error that comes when this generation has been read.
 	behind error
 	good   int64
@@ -104,7 +107,7 @@ func (r *Reader) Next(ev *Event) error {
 	for {
 		ok, err := r.step(ev)
 		if err != nil {
-			if err != io.EOF {
+			if err != io.EOF && err != ErrHeld {
 				err = r.corrupt(err)
 			}
 			r.err = err
@@ -203,6 +206,13 @@ const maxTried, triedPerByte = 1 << 26, 16
 // sync begins the next generation, with its KindSync.
 func (r *Reader) sync(ev *Event) (bool, error) {
 	g := &r.gen
+	if r.held {
+		return false, ErrHeld
+	}
+	if r.again {
+		r.again = false
+		return true, r.begin(ev)
+	}
 	if r.loaded {
 		r.good, r.loaded = g.end, false
 		r.order.gen++
@@ -226,6 +236,13 @@ func (r *Reader) sync(ev *Event) (bool, error) {
 	if !good {
 		return false, nil
 	}
+	r.before = r.last
+	return true, r.begin(ev)
+}
+
+// begin begins the generation that was loaded.
+func (r *Reader) begin(ev *Event) error {
+	g := &r.gen
 	r.samples = g.samples
 	if len(r.cursors) < len(g.streams) {
 		r.cursors = make([]cursor, len(g.streams))
@@ -235,7 +252,7 @@ func (r *Reader) sync(ev *Event) (bool, error) {
 		*c = cursor{thread: r.order.thread(s.thread), left: s.batches}
 		ok, err := c.next(g.frequency)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if ok {
 			r.front.push(c)
@@ -246,7 +263,7 @@ func (r *Reader) sync(ev *Event) (bool, error) {
 	if g.snapped {
 		ev.Time, ev.Wall = g.nanos(g.snap), g.wall
 	}
-	return true, nil
+	return nil
 }
 
 // Resume goes on behind the damage that Next returned, with the next generation, and reports
@@ -264,23 +281,41 @@ func (r *Reader) Resume() bool {
 	if r.state != stageLoad && !r.load.skip(&r.gen) {
 		return false
 	}
-	clear(r.front)
-	r.front, r.samples, r.more, r.moved = r.front[:0], nil, r.more[:0], 0
-	r.state, r.loaded, r.behind, r.err, r.last = stageLoad, false, nil, nil, 0
-	r.order.forget()
+	r.state, r.loaded, r.held, r.behind, r.err, r.last = stageLoad, false, false, nil, nil, 0
+	r.rewind()
 	return true
 }
 
 // maxDamages bounds Resume: who reads what is behind does so from the beginning.
 const maxDamages = 100
 
-// Forget makes all states undetermined, as at the beginning of a trace, if Next has just returned a
-// KindSync: what follows is like a trace of its own, but that tasks keep their names.
-func (r *Reader) Forget() {
-	r.order.forget()
-	for i := range r.gen.streams {
-		r.cursors[i].thread = r.order.thread(r.gen.streams[i].thread)
+// Hold keeps the generation whose KindSync Next has just returned until Restart: at its end Next
+// returns [ErrHeld] rather than to go on. It reports whether there is one.
+func (r *Reader) Hold() bool {
+	r.held = r.loaded && r.err == nil
+	return r.held
+}
+
+// ErrHeld is what Next returns at the end of a generation that is held.
+var ErrHeld = errors.New("the generation ends, and is held")
+
+// Restart goes back to where the generation begins that is held, before its KindSync, also from
+// damage in it. All states are undetermined there, as at the beginning of a trace: what follows is
+// like a trace of its own, but times may be before the last one.
+func (r *Reader) Restart() {
+	if !r.held {
+		return
 	}
+	r.held, r.again, r.err, r.last = false, true, nil, r.before
+	r.rewind()
+	clear(r.order.tasks)
+}
+
+// rewind drops what is left of a generation, and what is known of states.
+func (r *Reader) rewind() {
+	clear(r.front)
+	r.front, r.samples, r.more, r.moved = r.front[:0], nil, r.more[:0], 0
+	r.order.forget()
 }
 
 func (r *Reader) corrupt(err error) error {

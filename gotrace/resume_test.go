@@ -121,3 +121,57 @@ func withoutTimes(all []told) (out []told) {
 	}
 	return out
 }
+
+// A generation that is held is read again from its beginning, also behind damage in it.
+func TestAHeldGenerationComesAgain(t *testing.T) {
+	read := map[string]int{}
+	for _, f := range fixtures(t) {
+		at := begins(t, f.data)
+		if len(at) < 4 {
+			continue
+		}
+		damaged := bytes.Clone(f.data)
+		clear(damaged[at[1]+(at[2]-at[1])/4:][:8])
+		for name, data := range map[string][]byte{"good": f.data, "damaged": damaged} {
+			alone := append(bytes.Clone(data[:headerLen]), data[at[1]:]...)
+			want, _ := parts(t, alone)
+			for _, some := range []int{0, 1, 100, 1 << 30} {
+				r, err := NewReader(bytes.NewReader(data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Hold() {
+					t.Fatal("a generation is held before there is one")
+				}
+				var ev Event
+				for err == nil && (ev.Kind != KindSync || int(ev.Value) != at[1]) {
+					err = r.Next(&ev)
+				}
+				if held := err == nil && r.Hold(); !held && name == "damaged" {
+					continue // its tables cannot be read
+				} else if !held {
+					t.Fatal("none is held:", err)
+				}
+				for n := 0; n < some && err == nil; n++ {
+					err = r.Next(&ev)
+				}
+				if some == 1<<30 && (err == ErrHeld) != (name == "good") {
+					t.Errorf("%s, %s: ends with %v", f.name, name, err)
+				}
+				read[name]++
+				r.Restart()
+				got, err := tell(r)
+				if (err == io.EOF) != (name == "good") {
+					t.Errorf("%s, %s: ends at last with %v", f.name, name, err)
+				}
+				agree(t, withoutTimes(got), withoutTimes(want[0]))
+				if r.Restart(); r.Hold() {
+					t.Error("a generation is held behind the last one")
+				}
+			}
+		}
+	}
+	if read["good"] < 4 || read["damaged"] < 4 {
+		t.Errorf("read: %v", read)
+	}
+}

@@ -231,7 +231,9 @@ func (d *finder) result() *Found {
 	total, largest := 0, 0
 	for i := range d.list {
 		f.Requests[i] = d.list[i].Request
-		if !d.list[i].InFlight {
+		r := &f.Requests[i]
+		r.Beyond = d.t.Until < d.t.End && r.Start() >= d.t.Until
+		if !r.InFlight && !r.Beyond {
 			total++
 			d.role[d.list[i].Role].Count++
 		}

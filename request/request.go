@@ -28,6 +28,9 @@ type Request struct {
 	// InFlight marks a request that was open at the end of the trace: its
 	// duration is a lower bound.
 	InFlight bool
+	// Beyond marks a request that begins behind [timeline.Timeline.Until]: it is the next part's,
+	// and no role counts it here.
+	Beyond bool
 	// ByNetwork says that the request began with a wake-up by the network
 	// poller: some of its lateness may lie before its start.
 	ByNetwork bool
@@ -74,7 +77,7 @@ type Role struct {
 	Shape Shape
 	// Root is the root function of its goroutines.
 	Root string
-	// Count is how many requests it has, without those in flight.
+	// Count is how many requests it has, without those in flight and beyond.
 	Count int
 }
 

@@ -296,6 +296,9 @@ func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
 func (b *builder) finish() {
 	t := b.t
 	t.End = b.last
+	if t.Until == 0 || t.Until > t.End {
+		t.Until = t.End
+	}
 	b.unwrap()
 	for g := range t.Gs {
 		c := &b.cur[g]

@@ -391,16 +391,18 @@ func TestTheLongestPartOfADamagedTraceIsRead(t *testing.T) {
 
 // A trace that is read in parts tells of every instant what it tells as a whole.
 func TestPartsTellWhatTheWholeTells(t *testing.T) {
-	for _, name := range []string{"go1.22", "go1.23", "go1.24", "go1.25", "go1.26"} {
+	for i, name := range []string{"go1.22", "go1.23", "go1.24", "go1.25", "go1.26", "go1.22", "go1.23", "go1.24", "go1.25", "go1.26"} {
 		data := fixture(t, name)
 		whole := read(t, bytes.NewReader(data))
 		r, err := gotrace.NewReader(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts := timeline.NewParts(r, timeline.Options{}, int64(len(data)/3))
+		across := i >= 5
+		parts := timeline.NewParts(r, timeline.Options{}, int64(len(data)/3), across)
 		rng := rand.New(rand.NewPCG(1, 2))
 		n, bytes, last := 0, int64(0), whole.Start
+		until := whole.Start
 		for {
 			tl, err := parts.Next()
 			if err == io.EOF {
@@ -411,6 +413,18 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 			}
 			n++
 			bytes += tl.Bytes
+			if d := tl.Start - until; d < -1e6 || d > 1e6 {
+				t.Errorf("%s: part %d begins at %d, the one before ends at %d", name, n, tl.Start, until)
+			}
+			until = tl.Until
+			// The last events before a boundary are a little behind it.
+			least, most := -timeline.Time(1), timeline.Time(1e6)
+			if across && tl.Until < whole.End-1e6 {
+				least, most = 0, most+(tl.Until-tl.Start)/16
+			}
+			if beyond := tl.End - tl.Until; beyond <= least || beyond > most {
+				t.Errorf("%s: part %d of %d to %d reaches to %d", name, n, tl.Start, tl.Until, tl.End)
+			}
 			// Threads end a generation one after the other, so parts may overlap a little.
 			if tl.Start < last {
 				t.Errorf("%s: part %d begins at %d, the one before at %d", name, n, tl.Start, last)

@@ -35,7 +35,7 @@ type Options struct {
 // An error means that nothing could be read.
 func Read(src Source, o Options) (*Timeline, error) {
 	var longest *Timeline
-	parts := NewParts(src, o, 0)
+	parts := NewParts(src, o, 0, false)
 	for {
 		t, err := parts.Next()
 		if err == io.EOF {
@@ -54,34 +54,38 @@ func Read(src Source, o Options) (*Timeline, error) {
 	return longest, nil
 }
 
-// Parts reads a trace in parts, of which each has a timeline of its own: what happens across
-// their boundaries is not known. It is not safe for concurrent use.
+// Parts reads a trace in parts, of which each has a timeline of its own. It is not safe for
+// concurrent use.
 type Parts struct {
-	src  Source
-	o    Options
-	most int64
-	// from is where the next part begins, -1 if its first KindSync says so; sync is that if it
-	// has been read.
-	from int64
-	sync *gotrace.Event
-	n    int
-	lost *gotrace.CorruptError
-	done bool
+	src    Source
+	o      Options
+	most   int64
+	across bool
+	n      int
+	lost   *gotrace.CorruptError
+	done   bool
 }
 
-// splitter is a Source that can go on behind damage, and forget what it knows where a
-// generation begins.
+// splitter is a Source that can go on behind damage, and read a generation twice.
 type splitter interface {
 	Resume() bool
-	Forget()
+	Hold() bool
+	Restart()
 }
 
 // NewParts returns the parts of a trace: between damages, and of not much more than most bytes
 // of trace, which bounds the memory that is needed. 0 means that there is no bound. Sources other
 // than [gotrace.Reader] have one part, before the first damage.
-func NewParts(src Source, o Options, most int64) *Parts {
-	return &Parts{src: src, o: o, most: most}
+//
+// What begins in a part may end in the next one. If across is set the timelines go on behind
+// their ends (see Timeline.Until), so that little of that is in none.
+func NewParts(src Source, o Options, most int64, across bool) *Parts {
+	return &Parts{src: src, o: o, most: most, across: across}
 }
+
+// beyond is for which part of its length a part goes on behind its end, to the end of the
+// generation behind it at most.
+const beyond = 16
 
 // Lost returns the first damage so far, nil if there was none.
 func (p *Parts) Lost() *gotrace.CorruptError { return p.lost }
@@ -115,14 +119,21 @@ func (p *Parts) read() (*Timeline, error) {
 		threads: map[gotrace.ThreadID]*thread{},
 	}
 	split, _ := p.src.(splitter)
-	to := p.from
-	if p.sync != nil {
-		b.add(p.sync)
-		p.sync = nil
+	from, to := int64(0), int64(0)
+	if p.n > 0 {
+		from = -1 // it is not known yet
 	}
+	stop := never // where reading ends that goes on behind the end
 	var ev gotrace.Event
 	for {
 		err := p.src.Next(&ev)
+		if stop != never && (err != nil || ev.Time >= stop) {
+			if err == nil && p.across {
+				b.last = stop // nothing happened until then
+			}
+			split.Restart()
+			break
+		}
 		if err == io.EOF {
 			p.done = true
 			break
@@ -143,23 +154,22 @@ func (p *Parts) read() (*Timeline, error) {
 		if ev.Kind == gotrace.KindSync {
 			last := to
 			to = int64(ev.Value)
-			if p.from < 0 {
-				p.from, last = to, to
+			if from < 0 {
+				from, last = to, to
 			}
 			// Where the generation behind is as long as the one before, this is as near to most as
 			// it gets.
-			if size := to - last; split != nil && p.most > 0 && to-p.from+size/2 >= p.most && size > 0 {
-				split.Forget()
-				p.sync = &ev
-				break
+			if size := to - last; split != nil && p.most > 0 && to-from+size/2 >= p.most && size > 0 && split.Hold() {
+				b.t.Until, stop = ev.Time, ev.Time
+				if p.across {
+					stop += (ev.Time - b.t.Start) / beyond
+				}
+				continue
 			}
 		}
 		b.add(&ev)
 	}
-	b.t.Bytes = to - max(p.from, 0)
-	if p.from = -1; p.sync != nil {
-		p.from = to
-	}
+	b.t.Bytes = to - max(from, 0)
 	b.finish()
 	return b.t, nil
 }

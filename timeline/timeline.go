@@ -182,6 +182,9 @@ type Task struct {
 // Timeline is everything a trace says about who ran and who waited.
 type Timeline struct {
 	Start, End Time
+	// Until is where the next part of the trace begins: what begins from there on is that one's,
+	// although it is here, too. It is End if nothing is.
+	Until Time
 	// Wall is the wall clock at WallAt, ns since 1970; 0 if unknown (before go1.25).
 	Wall   int64
 	WallAt Time
