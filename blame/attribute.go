@@ -13,8 +13,8 @@ import (
 // Attribution is the leaves of a recording's requests. It is immutable after
 // Attribute, but for its internal caches: use it from one goroutine.
 type Attribution struct {
-	// Requests are those attributed: all of them, or when there are many, all
-	// slow ones and a sample of the others (see Attribute). In order of Request.
+	// Requests are those attributed: all of them, or when there are many, a sample in which
+	// slow ones are many (see Options.MaxRequests). In order of Request.
 	Requests []Attributed
 	// Weight is how many found requests an attributed one stands for, by index
 	// into Requests.
@@ -93,8 +93,8 @@ func (a *Attribution) Found() *request.Found { return a.f }
 
 // Options bound the work of Attribute. The zero value is what a diagnosis uses.
 type Options struct {
-	// MaxRequests bounds the attributed requests; 0 means 20,000. Above it, the
-	// slowest tenth of each role is attributed and a deterministic sample of the rest.
+	// MaxRequests bounds the attributed requests; 0 means 20,000. Above it a deterministic sample
+	// is attributed, of which half is of the slowest fiftieth of each role if that is not less.
 	MaxRequests int
 	Guards      Guards
 	// Watch is what the kernel told of the threads, nil if nothing is known.
@@ -135,6 +135,11 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	return a
 }
 
+// strata are which requests of a role are attributed if they are too many: of the slowest, up to a
+// part of all, as many as leave a part of what the role may have to the others. The first one
+// holds the tail, the last one what is typical.
+var strata = [...]struct{ to, leave float64 }{{0.02, 0.5}, {0.1, 0.375}, {1, 0}}
+
 // pick chooses the requests to attribute.
 func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 	if limit <= 0 {
@@ -161,16 +166,17 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 		sort.SliceStable(ids, func(x, y int) bool {
 			return a.f.Requests[ids[x]].Duration() > a.f.Requests[ids[y]].Duration()
 		})
-		slow := len(ids) / 10
-		budget := max(1, limit*len(ids)/n-slow)
-		step := max(1, (len(ids)-slow+budget-1)/budget)
-		for i, id := range ids {
-			switch {
-			case i < slow:
-				chosen[id] = 1
-			case (i-slow)%step == 0:
-				chosen[id] = float64(min(step, len(ids)-i))
+		left := max(1, limit*len(ids)/n)
+		share, from := left, 0
+		for _, x := range strata {
+			to := int(x.to * float64(len(ids)))
+			budget := max(1, left-int(x.leave*float64(share)))
+			step := max(1, (to-from+budget-1)/budget)
+			for i := from; i < to; i += step {
+				chosen[ids[i]] = float64(min(step, to-i))
+				left--
 			}
+			from = to
 		}
 	}
 	for i := range a.f.Requests {

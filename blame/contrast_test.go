@@ -333,6 +333,43 @@ func TestSampledRequestsKeepTheSlowOnesAndTheWeights(t *testing.T) {
 	}
 }
 
+// However many requests there are, what is typical is not one of them.
+func TestOfVeryManyRequestsSlowAndTypicalOnesAreSampled(t *testing.T) {
+	const n, limit = 200_000, 2000
+	f := &request.Found{}
+	for i := range n {
+		d := timeline.Time(1e6 + i*7919%n*100)
+		f.Requests = append(f.Requests, request.Request{Parts: []request.Part{{Start: 0, End: d}}})
+	}
+	a := &Attribution{f: f}
+	pick, weight := a.pick(limit)
+	var sum, slow, usual float64
+	slowest, typical := 0, 0
+	for i, p := range pick {
+		sum += weight[i]
+		switch rank := float64(f.Requests[p].Duration()-1e6) / 100 / n; {
+		case rank >= 1-TailMin:
+			slowest++
+			slow += weight[i]
+		case rank >= TypicalLow && rank < TypicalHigh:
+			typical++
+			usual += weight[i]
+		}
+	}
+	if sum != n || len(pick) > limit*11/10 {
+		t.Errorf("%d picked stand for %f of %d", len(pick), sum, n)
+	}
+	if slowest < limit/4 || typical < limit/16 {
+		t.Errorf("of %d the tail has %d, what is typical %d", len(pick), slowest, typical)
+	}
+	if share := slow / n; share < TailMin*0.95 || share > TailMin*1.05 {
+		t.Errorf("the tail stands for %f of all", share)
+	}
+	if share := usual / n; share < 0.19 || share > 0.21 {
+		t.Errorf("what is typical stands for %f of all", share)
+	}
+}
+
 func TestTheP99WithoutAColumn(t *testing.T) {
 	p, cols := population(10e9, even(1000, 10e9, func(i int) given {
 		g := given{cols: []int64{1e6, 0, int64(i % 3)}}

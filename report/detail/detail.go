@@ -29,7 +29,7 @@ type Recording struct {
 	// Class is what kind of requests they are: net/http, for example.
 	Class string
 	// Requests are in order of their beginnings. Of a recording with more than 20,000 of them
-	// they are the slowest tenth and a sample of the others: see Request.Weight.
+	// they are a sample in which slow ones are many: see Request.Weight.
 	Requests []Request
 	// Whole: every request is slow, so that the leaves' excess is of all of a request's time.
 	Whole bool
