@@ -36,8 +36,11 @@ type Attribution struct {
 	keyID       map[Key]KeyID
 	siteByStack []SiteID
 	siteByKey   map[string]SiteID
-	classByKey  map[classKey]ClassID
 	reasonID    map[string]uint16
+	// classOf is the class of each goroutine while it carries no request; carrying, by that
+	// class and by endpoint, is what it is while it carries one.
+	classOf  []ClassID
+	carrying [][]ClassID
 	// releases are the waits at a site that a goroutine ended, by serving or by
 	// giving back; cancels counts those that a cancellation ended.
 	releases map[SiteID][]release
@@ -106,7 +109,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a := &Attribution{
 		t: t, f: f, guards: o.Guards, late: -1, watch: o.Watch,
 		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
-		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{}, classByKey: map[classKey]ClassID{},
+		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{},
 		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
 		sections: map[heldSection]string{}, explaining: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
@@ -239,7 +242,6 @@ func (a *Attribution) findReleases() {
 			s := &a.t.Gs[g].Segs[i]
 			if s.Kind == timeline.Waiting && s.Waker != timeline.NoG && s.Reason != timeline.ReasonNetwork {
 				site := a.siteOf(s.Stack)
-				a.classAt(s.Waker, s.End)
 				if a.cancelled(s) {
 					a.cancels[site]++
 					continue

@@ -31,11 +31,6 @@ type Class struct {
 	Samples int
 }
 
-type classKey struct {
-	root     string
-	endpoint int
-}
-
 // maxClasses bounds the classes, and with them the cost of a snapshot; what
 // comes later shares the last one.
 const maxClasses = 1024
@@ -45,27 +40,22 @@ func (a *Attribution) classAt(g timeline.GID, at timeline.Time) ClassID {
 	if g == timeline.NoG {
 		return 0
 	}
-	endpoint := -1
+	c := a.classOf[g]
 	if a.f.Entry(g) {
 		if r := a.f.RequestAt(g, at); r >= 0 {
-			endpoint = a.f.Requests[r].Endpoint
+			return a.carrying[c][a.f.Requests[r].Endpoint]
 		}
 	}
-	return a.classByRoot(a.t.Gs[g].Root, endpoint, g)
+	return c
 }
 
-// classByRoot returns the class of a root function and an endpoint; g is one of
-// its goroutines.
-func (a *Attribution) classByRoot(root string, endpoint int, g timeline.GID) ClassID {
-	me := &a.t.Gs[g]
-	k := classKey{root, endpoint}
-	if id, ok := a.classByKey[k]; ok {
-		return id
-	}
+// newClass returns the class of goroutines like g that carry requests of an endpoint, -1
+// for those that carry none.
+func (a *Attribution) newClass(g timeline.GID, endpoint int) ClassID {
 	if len(a.Classes) >= maxClasses {
 		return ClassID(maxClasses - 1)
 	}
-	id := ClassID(len(a.Classes))
+	me := &a.t.Gs[g]
 	c := Class{Name: me.Root, Root: me.Root, Endpoint: endpoint, System: me.System, Observer: me.Observer}
 	if c.Name == "" {
 		c.Name = "unknown goroutine"
@@ -79,8 +69,7 @@ func (a *Attribution) classByRoot(root string, endpoint int, g timeline.GID) Cla
 		c = Class{Name: "other goroutines", Endpoint: -1}
 	}
 	a.Classes = append(a.Classes, c)
-	a.classByKey[k] = id
-	return id
+	return ClassID(len(a.Classes) - 1)
 }
 
 // fixedClasses are the classes that are no goroutines' own.
@@ -97,16 +86,38 @@ func fixedClasses() []Class {
 	return cs
 }
 
-// findClasses makes every class there is, so that their number is known.
+// findClasses makes every class there is.
 func (a *Attribution) findClasses() {
+	a.classOf = make([]ClassID, len(a.t.Gs))
+	byRoot := map[string]ClassID{}
 	for g := range a.t.Gs {
-		a.classByRoot(a.t.Gs[g].Root, -1, timeline.GID(g))
+		root := a.t.Gs[g].Root
+		c, ok := byRoot[root]
+		if !ok {
+			c = a.newClass(timeline.GID(g), -1)
+			byRoot[root] = c
+		}
+		a.classOf[g] = c
 	}
+	a.carrying = make([][]ClassID, len(a.Classes))
 	for i := range a.f.Requests {
 		for _, p := range a.f.Requests[i].Parts {
-			a.classAt(p.G, p.Start)
-			a.classByRoot(a.t.Gs[p.G].Root, a.f.Requests[i].Endpoint, p.G)
+			if r := a.f.RequestAt(p.G, p.Start); r >= 0 {
+				a.carries(p.G, a.f.Requests[r].Endpoint)
+			}
+			a.carries(p.G, a.f.Requests[i].Endpoint)
 		}
+	}
+}
+
+// carries makes the class of goroutines like g that carry requests of an endpoint.
+func (a *Attribution) carries(g timeline.GID, endpoint int) {
+	of := &a.carrying[a.classOf[g]]
+	if *of == nil {
+		*of = make([]ClassID, len(a.f.Endpoints))
+	}
+	if (*of)[endpoint] == 0 {
+		(*of)[endpoint] = a.newClass(g, endpoint)
 	}
 }
 
