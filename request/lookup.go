@@ -33,7 +33,15 @@ func (f *Found) RequestAt(g timeline.GID, at timeline.Time) int {
 		return -1
 	}
 	ps := f.parts[f.first[g]:f.first[g+1]]
-	i := sort.Search(len(ps), func(i int) bool { return ps[i].start > at }) - 1
+	i, j := 0, len(ps)
+	for i < j {
+		if h := (i + j) / 2; ps[h].start > at {
+			j = h
+		} else {
+			i = h + 1
+		}
+	}
+	i--
 	for n := 0; i >= 0 && n < maxBatch; i, n = i-1, n+1 {
 		if at <= ps[i].end {
 			return int(ps[i].request)

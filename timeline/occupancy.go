@@ -23,36 +23,38 @@ const (
 // found from snapshots of cumulative vectors: the cost of a query does not
 // depend on the length of the interval.
 type Occupancy struct {
-	n       int // classes
-	changes []change
-	snaps   []snapshot
-	first   snapshot
+	n, procs int // classes, Ps
+	every    int // changes from one snapshot to the next
+	at       []Time
+	changes  []change // at at
+	// A snapshot is the state before the change every*i.
+	snapAt []Time
+	sums   []Time    // n of each snapshot: by class, up to snapAt
+	held   []ClassID // procs of each snapshot: by P, at snapAt
 }
 
 // change is a P's change of class.
 type change struct {
-	at    Time
 	p     int16
 	class ClassID
 }
 
-// snapshot is the state before changes[snapEvery*i].
-type snapshot struct {
-	at    Time
-	sum   []Time    // by class, up to at
-	class []ClassID // by P, at at
-}
-
-// snapEvery is how many changes lie between snapshots: a query replays at most
-// twice as many, a snapshot costs 8 bytes per class.
-const snapEvery = 256
+// snapEvery is how many changes lie between snapshots at least: a query replays as many.
+// A snapshot costs 8 bytes per class, so there are as many changes as classes between two.
+const snapEvery = 64
 
 // Occupancy indexes the timeline's P time. class gives the class of a goroutine
 // at the instant it begins to hold a P, from ClassGoroutines to n-1.
 func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupancy {
-	o := &Occupancy{n: n}
-	o.first = snapshot{at: t.Start, sum: make([]Time, n), class: make([]ClassID, len(t.Procs))}
-	now := snapshot{at: t.Start, sum: make([]Time, n), class: make([]ClassID, len(t.Procs))}
+	o := &Occupancy{n: n, procs: len(t.Procs), every: max(snapEvery, n)}
+	most := 0
+	for p := range t.Procs {
+		most += len(t.Procs[p].Stints)
+	}
+	o.at, o.changes = make([]Time, 0, most), make([]change, 0, most)
+	sum, now, last := make([]Time, n), o.begin(nil), t.Start
+	now.at(t.Start)
+	o.snap(t.Start, sum, now) // before the first change every P is idle
 	for p, s := range t.stints() {
 		k := ClassIdle
 		switch s.What {
@@ -72,15 +74,22 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		if now.class[p] == k {
 			continue
 		}
-		if len(o.changes)%snapEvery == 0 {
-			now.advance(s.Start)
-			o.snaps = append(o.snaps, snapshot{now.at, append([]Time(nil), now.sum...), append([]ClassID(nil), now.class...)})
+		last = max(last, s.Start)
+		if i := len(o.changes); i > 0 && i%o.every == 0 {
+			now.until(last, sum, +1)
+			o.snap(last, sum, now)
 		}
-		c := change{s.Start, int16(p), k}
-		o.changes = append(o.changes, c)
-		now.apply(c)
+		c := change{int16(p), k}
+		o.at, o.changes = append(o.at, last), append(o.changes, c)
+		now.apply(c, last, sum, +1)
 	}
 	return o
+}
+
+func (o *Occupancy) snap(at Time, sum []Time, now *Scratch) {
+	o.snapAt = append(o.snapAt, at)
+	o.sums = append(o.sums, sum...)
+	o.held = append(o.held, now.class...)
 }
 
 // stints yields the stints of all Ps, with the index of the P, in order of their
@@ -131,21 +140,42 @@ func (t *Timeline) stints() iter.Seq2[int, *Stint] {
 	}
 }
 
-// advance accounts for the time up to at.
-func (s *snapshot) advance(at Time) {
-	d := at - s.at
-	if d <= 0 {
-		return
-	}
-	for _, c := range s.class {
-		s.sum[c] += d
-	}
-	s.at = at
+// Scratch is space that Executed reuses between calls of one goroutine.
+type Scratch struct {
+	class []ClassID // by P
+	since []Time    // by P: the time up to then is accounted for
 }
 
-func (s *snapshot) apply(c change) {
-	s.advance(c.at)
-	s.class[c.p] = c.class
+// begin returns scratch space in which every P is idle.
+func (o *Occupancy) begin(buf *Scratch) *Scratch {
+	if buf == nil {
+		buf = &Scratch{}
+	}
+	if len(buf.class) != o.procs {
+		buf.class, buf.since = make([]ClassID, o.procs), make([]Time, o.procs)
+	}
+	return buf
+}
+
+// at says that the time before an instant is accounted for.
+func (s *Scratch) at(at Time) {
+	for p := range s.since {
+		s.since[p] = at
+	}
+}
+
+// apply adds the time of a P up to its change to sum.
+func (s *Scratch) apply(c change, at Time, sum []Time, sign Time) {
+	sum[s.class[c.p]] += sign * (at - s.since[c.p])
+	s.class[c.p], s.since[c.p] = c.class, at
+}
+
+// until adds the time of every P up to an instant to sum.
+func (s *Scratch) until(at Time, sum []Time, sign Time) {
+	for p, c := range s.class {
+		sum[c] += sign * (at - s.since[p])
+		s.since[p] = at
+	}
 }
 
 // Executed adds to out, by class, the P time of [a, b]; out has one element for
@@ -155,31 +185,31 @@ func (o *Occupancy) Executed(a, b Time, out []Time, buf *Scratch) {
 	if b <= a {
 		return
 	}
-	if buf == nil {
-		buf = &Scratch{}
+	buf = o.begin(buf)
+	from, to := o.before(a), o.before(b)
+	if from != to {
+		for c, d := range o.sums[from*o.n : (from+1)*o.n] {
+			out[c] += o.sums[to*o.n+c] - d
+		}
 	}
-	o.cumulative(b, out, +1, buf)
-	o.cumulative(a, out, -1, buf)
+	o.replay(from, a, out, -1, buf)
+	o.replay(to, b, out, +1, buf)
 }
 
-// Scratch is space that Executed reuses between calls of one goroutine.
-type Scratch struct{ s snapshot }
+// before returns the last snapshot not after an instant.
+func (o *Occupancy) before(at Time) int {
+	return max(0, sort.Search(len(o.snapAt), func(i int) bool { return o.snapAt[i] > at })-1)
+}
 
-func (o *Occupancy) cumulative(at Time, out []Time, sign Time, buf *Scratch) {
-	k := sort.Search(len(o.snaps), func(i int) bool { return o.snaps[i].at > at }) - 1
-	from := &o.first // before the first change every P is idle
-	if k >= 0 {
-		from = &o.snaps[k]
+// replay adds the time from snapshot k to an instant to out.
+func (o *Occupancy) replay(k int, at Time, out []Time, sign Time, buf *Scratch) {
+	if at <= o.snapAt[k] {
+		return
 	}
-	s := &buf.s
-	s.at = from.at
-	s.sum = append(s.sum[:0], from.sum...)
-	s.class = append(s.class[:0], from.class...)
-	for i := max(k, 0) * snapEvery; i < len(o.changes) && o.changes[i].at <= at; i++ {
-		s.apply(o.changes[i])
+	copy(buf.class, o.held[k*o.procs:])
+	buf.at(o.snapAt[k])
+	for i := k * o.every; i < len(o.at) && o.at[i] <= at; i++ {
+		buf.apply(o.changes[i], o.at[i], out, sign)
 	}
-	s.advance(at)
-	for c, d := range s.sum {
-		out[c] += sign * d
-	}
+	buf.until(at, out, sign)
 }
