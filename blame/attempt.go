@@ -132,7 +132,7 @@ func (w *attempts) asked(g timeline.GID, site SiteID, from, to timeline.Time) bo
 	for i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= from }); i < len(wakes) && wakes[i].Time <= to && w.steps < maxAttemptSteps; i++ {
 		w.steps++
 		h := wakes[i].Whom
-		if wakes[i].Birth || len(w.a.stitched.writes[h]) > 0 || w.a.answers(site, w.a.t.Gs[h].Root) {
+		if wakes[i].Birth || len(w.a.stitched.writes.of(h)) > 0 || w.a.answers(site, w.a.t.Gs[h].Root) {
 			return true
 		}
 	}

@@ -149,7 +149,7 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 		limit = 20_000
 	}
 	n := 0
-	byRole := map[int][]int{}
+	byRole := make([][]int, len(a.f.Roles))
 	for i := range a.f.Requests {
 		if r := &a.f.Requests[i]; !r.Beyond {
 			n++
@@ -164,11 +164,9 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 		}
 		return pick, weight
 	}
-	chosen := map[int]float64{}
+	chosen := make([]float64, len(a.f.Requests)) // how many each stands for, 0 for none
 	for _, ids := range byRole {
-		sort.SliceStable(ids, func(x, y int) bool {
-			return a.f.Requests[ids[x]].Duration() > a.f.Requests[ids[y]].Duration()
-		})
+		ids = inOrder(ids, func(i *int) timeline.Time { return -a.f.Requests[*i].Duration() })
 		left := max(1, limit*len(ids)/n)
 		share, from := left, 0
 		for _, x := range strata {
@@ -182,8 +180,8 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 			from = to
 		}
 	}
-	for i := range a.f.Requests {
-		if w, ok := chosen[i]; ok {
+	for i, w := range chosen {
+		if w > 0 {
 			pick, weight = append(pick, i), append(weight, w)
 		}
 	}
@@ -237,6 +235,7 @@ func (w *walker) pieces(acc map[Key]int64) []Piece {
 
 // findReleases lists, by site, who ended the waits there.
 func (a *Attribution) findReleases() {
+	var releases [][]release // by site
 	for g := range a.t.Gs {
 		for i := range a.t.Gs[g].Segs {
 			s := &a.t.Gs[g].Segs[i]
@@ -246,7 +245,10 @@ func (a *Attribution) findReleases() {
 					a.cancels[site]++
 					continue
 				}
-				a.releases[site] = append(a.releases[site], release{s.End, timeline.GID(g), int32(i)})
+				if int(site) >= len(releases) {
+					releases = append(releases, make([][]release, len(a.Sites)-len(releases))...)
+				}
+				releases[site] = append(releases[site], release{s.End, timeline.GID(g), int32(i)})
 			} else if s.Kind == timeline.Waiting && s.End < a.t.End && s.Reason != timeline.ReasonNone {
 				site := a.siteOf(s.Stack)
 				a.timers[site] = append(a.timers[site], int64(s.End-s.Start))
@@ -257,8 +259,10 @@ func (a *Attribution) findReleases() {
 			}
 		}
 	}
-	for _, rs := range a.releases {
-		sort.Slice(rs, func(i, j int) bool { return rs[i].at < rs[j].at })
+	for site, rs := range releases {
+		if len(rs) > 0 {
+			a.releases[SiteID(site)] = inOrder(rs, func(r *release) timeline.Time { return r.at })
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func (a *Attribution) carries(g timeline.GID, endpoint int) {
 
 // classStats fills Members, Ran, Burst and Samples of every class.
 func (a *Attribution) classStats() {
-	bursts := make(map[ClassID][]int64)
+	bursts := make([][]int64, len(a.Classes))
 	for g := range a.t.Gs {
 		me := &a.t.Gs[g]
 		seen := ClassID(0)
@@ -157,6 +157,9 @@ func (a *Attribution) classStats() {
 		flush()
 	}
 	for c, b := range bursts {
+		if len(b) == 0 {
+			continue
+		}
 		a.Classes[c].Burst, a.Classes[c].Bursts = weightedMedian(b), len(b)
 	}
 	for _, s := range a.t.Samples {
@@ -167,7 +170,7 @@ func (a *Attribution) classStats() {
 // weightedMedian returns the length x for which half of the total length lies in
 // elements not longer than x.
 func weightedMedian(xs []int64) int64 {
-	sort.Slice(xs, func(i, j int) bool { return xs[i] < xs[j] })
+	slices.Sort(xs)
 	var total, sum int64
 	for _, x := range xs {
 		total += x

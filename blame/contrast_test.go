@@ -301,7 +301,7 @@ func TestARequestInASampleStandsForSeveral(t *testing.T) {
 }
 
 func TestSampledRequestsKeepTheSlowOnesAndTheWeights(t *testing.T) {
-	f := &request.Found{}
+	f := &request.Found{Roles: make([]request.Role, 2)}
 	for i := range 5000 {
 		d := timeline.Time(1e6 + i*7919%5000*100)
 		f.Requests = append(f.Requests, request.Request{Role: i % 2, Parts: []request.Part{{Start: 0, End: d}}})
@@ -336,7 +336,7 @@ func TestSampledRequestsKeepTheSlowOnesAndTheWeights(t *testing.T) {
 // However many requests there are, what is typical is not one of them.
 func TestOfVeryManyRequestsSlowAndTypicalOnesAreSampled(t *testing.T) {
 	const n, limit = 200_000, 2000
-	f := &request.Found{}
+	f := &request.Found{Roles: make([]request.Role, 1)}
 	for i := range n {
 		d := timeline.Time(1e6 + i*7919%n*100)
 		f.Requests = append(f.Requests, request.Request{Parts: []request.Part{{Start: 0, End: d}}})

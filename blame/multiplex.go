@@ -91,7 +91,7 @@ type reply struct {
 // multiplexed finds who writes for whom at the ends from which calls are made, and the
 // waits for calls that the process served itself, on multiplexed connections; wakes are
 // the network wake-ups of each goroutine.
-func (a *Attribution) multiplexed(s *stitching, wakes map[timeline.GID][]timeline.Time) {
+func (a *Attribution) multiplexed(s *stitching, wakes *times) {
 	servers := a.servers(s, wakes)
 	clients := a.clients(s, wakes, servers)
 	for _, c := range clients {
@@ -102,18 +102,18 @@ func (a *Attribution) multiplexed(s *stitching, wakes map[timeline.GID][]timelin
 	}
 	var all []write
 	for _, r := range servers {
-		for _, at := range s.writes[r.writer] {
+		for _, at := range s.writes.of(r.writer) {
 			all = append(all, write{at, r.writer})
 		}
 	}
 	slices.SortFunc(all, func(x, y write) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.g, y.g)) })
 	polled := make([][]polledWake, len(servers))
 	for i := range servers {
-		polled[i] = a.polled(wakes[servers[i].reader])
+		polled[i] = a.polled(wakes.of(servers[i].reader))
 	}
 	for i := range clients {
 		c := &clients[i]
-		woken := a.polled(wakes[c.reader])
+		woken := a.polled(wakes.of(c.reader))
 		for _, j := range a.leading(s, woken, all, servers) {
 			r := &servers[j]
 			if a.driven(s, woken, r.writer, c.writer) && a.driven(s, polled[j], c.writer, r.writer) {
@@ -171,16 +171,16 @@ func (a *Attribution) leading(s *stitching, wakes []polledWake, all []write, ser
 
 // muxWindow is how soon after a write of a goroutine a wake-up counts as caused by it.
 func (a *Attribution) muxWindow(s *stitching, by timeline.GID) timeline.Time {
-	return min(muxWindow, timeline.Time(muxChance*float64(a.t.Duration())/float64(len(s.writes[by]))))
+	return min(muxWindow, timeline.Time(muxChance*float64(a.t.Duration())/float64(len(s.writes.of(by)))))
 }
 
 // servers returns the ends at which requests are served: of those that were read
 // by one goroutine and handled by another, and mostly answered by a third.
-func (a *Attribution) servers(s *stitching, wakes map[timeline.GID][]timeline.Time) []server {
+func (a *Attribution) servers(s *stitching, wakes *times) []server {
 	read := map[timeline.GID][]int{}
 	for i := range a.f.Requests {
 		r := &a.f.Requests[i]
-		if n := len(r.Parts); !r.InFlight && n > 1 && r.Parts[0].G != r.Parts[n-1].G && len(wakes[r.Parts[0].G]) >= muxWakes {
+		if n := len(r.Parts); !r.InFlight && n > 1 && r.Parts[0].G != r.Parts[n-1].G && len(wakes.of(r.Parts[0].G)) >= muxWakes {
 			read[r.Parts[0].G] = append(read[r.Parts[0].G], i)
 		}
 	}
@@ -188,7 +188,7 @@ func (a *Attribution) servers(s *stitching, wakes map[timeline.GID][]timeline.Ti
 	for reader, requests := range read {
 		votes := map[timeline.GID]int{}
 		for _, i := range requests {
-			if ps := a.f.Requests[i].Parts; len(ps) > 2 && len(s.writes[ps[len(ps)-1].G]) > 0 {
+			if ps := a.f.Requests[i].Parts; len(ps) > 2 && len(s.writes.of(ps[len(ps)-1].G)) > 0 {
 				votes[ps[len(ps)-1].G]++
 			}
 		}
@@ -251,7 +251,7 @@ func (a *Attribution) call(s *stitching, i int, writer timeline.GID) call {
 // written returns when a goroutine had written what it had at an instant: the end
 // of its first write after that, or the end of the trace.
 func (a *Attribution) written(s *stitching, writer timeline.GID, at timeline.Time) timeline.Time {
-	ws := s.writes[writer]
+	ws := s.writes.of(writer)
 	i := sort.Search(len(ws), func(i int) bool { return ws[i] >= at })
 	if i == len(ws) {
 		return a.t.End
@@ -280,7 +280,7 @@ func (a *Attribution) woke(g timeline.GID, from, to timeline.Time, whom timeline
 
 // clients returns the ends from which calls are made: readers that wake others out
 // of waits that followed a call to the same writer.
-func (a *Attribution) clients(s *stitching, wakes map[timeline.GID][]timeline.Time, servers []server) []client {
+func (a *Attribution) clients(s *stitching, wakes *times, servers []server) []client {
 	serves := map[timeline.GID]bool{}
 	for _, r := range servers {
 		serves[r.reader] = true
@@ -289,7 +289,7 @@ func (a *Attribution) clients(s *stitching, wakes map[timeline.GID][]timeline.Ti
 	for g := range a.t.Gs {
 		for i := range a.t.Gs[g].Segs {
 			x := &a.t.Gs[g].Segs[i]
-			if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && x.Reason != timeline.ReasonNetwork && len(wakes[x.Waker]) >= muxWakes && !serves[x.Waker] {
+			if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && x.Reason != timeline.ReasonNetwork && len(wakes.of(x.Waker)) >= muxWakes && !serves[x.Waker] {
 				waits[x.Waker] = append(waits[x.Waker], replyWait{timeline.GID(g), i})
 			}
 		}
@@ -300,7 +300,7 @@ func (a *Attribution) clients(s *stitching, wakes map[timeline.GID][]timeline.Ti
 		for _, w := range ws {
 			since, _ := a.waitedBefore(w)
 			a.eachWake(w.g, since, a.t.Gs[w.g].Segs[w.seg].Start, func(x *timeline.Wake) bool {
-				if x.Whom != r && len(s.writes[x.Whom]) >= stitchWakes {
+				if x.Whom != r && len(s.writes.of(x.Whom)) >= stitchWakes {
 					votes[x.Whom]++
 				}
 				return true
@@ -378,7 +378,7 @@ func (a *Attribution) unsent(g timeline.GID, s *timeline.Segment) (writer timeli
 // not written since. Where the network was not polled all the time, a wake-up says
 // nothing.
 func (a *Attribution) driven(s *stitching, wakes []polledWake, by, other timeline.GID) bool {
-	if by == other || len(s.writes[by]) == 0 {
+	if by == other || len(s.writes.of(by)) == 0 {
 		return false
 	}
 	window := a.muxWindow(s, by)
@@ -471,7 +471,7 @@ func (a *Attribution) pairCalls(s *stitching, c *client, r *server) {
 // instant: when it began to wait for the second time after that. (What was written
 // may become readable a little after the write returned.)
 func (a *Attribution) readBy(s *stitching, writer, reader timeline.GID, at timeline.Time) timeline.Time {
-	ws := s.writes[writer]
+	ws := s.writes.of(writer)
 	i := sort.Search(len(ws), func(i int) bool { return ws[i] >= at })
 	if i == len(ws) {
 		return at

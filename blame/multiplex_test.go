@@ -174,12 +174,14 @@ func TestWakeUpsOnASaturatedMachineAreNotTried(t *testing.T) {
 
 func TestProofsOfConnectionsHaveABound(t *testing.T) {
 	a := &Attribution{t: &timeline.Timeline{End: 1e9}}
-	s := &stitching{writes: map[timeline.GID][]timeline.Time{}}
+	s := &stitching{writes: times{first: []int32{0, 0}}} // of goroutines 0 and 1, and none of 2
 	var wakes []polledWake
 	for ms := timeline.Time(1); ms <= 2*muxWakes; ms++ {
-		s.writes[1] = append(s.writes[1], ms*1e6)
+		s.writes.at = append(s.writes.at, ms*1e6)
 		wakes = append(wakes, polledWake{at: ms*1e6 + 20e3})
 	}
+	s.writes.end()
+	s.writes.end()
 	if !a.driven(s, wakes, 1, 2) {
 		t.Error("wake-ups just after each write are not driven by them")
 	}

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/timeline"
@@ -51,8 +52,8 @@ type stitching struct {
 	// writer is who writes at the end of a multiplexed connection whose replies a
 	// goroutine reads.
 	writer map[timeline.GID]timeline.GID
-	// writes are the starts of each goroutine's socket writes, in order.
-	writes map[timeline.GID][]timeline.Time
+	// writes are the starts of each goroutine's socket writes.
+	writes times
 	// looks counts the wake-ups looked at for multiplexed connections.
 	looks int
 }
@@ -68,12 +69,24 @@ type write struct {
 	g  timeline.GID
 }
 
+// times are instants of each goroutine: those of g, in order, are at[first[g]:first[g+1]].
+type times struct {
+	first []int32
+	at    []timeline.Time
+}
+
+func (t *times) of(g timeline.GID) []timeline.Time { return t.at[t.first[g]:t.first[g+1]] }
+
+// end ends the instants of the next goroutine.
+func (t *times) end() { t.first = append(t.first, int32(len(t.at))) }
+
 // stitch collects the socket writes and, if asked to, finds the in-process
 // connections.
 func (a *Attribution) stitch(find bool) *stitching {
-	s := &stitching{server: map[timeline.GID]timeline.GID{}, writes: map[timeline.GID][]timeline.Time{}, served: map[waitID]int{}, replies: map[waitID]reply{}, writer: map[timeline.GID]timeline.GID{}}
+	s := &stitching{server: map[timeline.GID]timeline.GID{}, served: map[waitID]int{}, replies: map[waitID]reply{}, writer: map[timeline.GID]timeline.GID{}}
 	var all []write
-	wakes := map[timeline.GID][]timeline.Time{}
+	var wakes times
+	s.writes.first, wakes.first = make([]int32, 1, len(a.t.Gs)+1), make([]int32, 1, len(a.t.Gs)+1)
 	for g := range a.t.Gs {
 		id := timeline.GID(g)
 		for i := range a.t.Gs[g].Segs {
@@ -81,37 +94,39 @@ func (a *Attribution) stitch(find bool) *stitching {
 			switch {
 			case x.Kind == timeline.Syscall && a.Sites[a.siteOf(x.Stack)].Write:
 				all = append(all, write{x.Start, id})
-				s.writes[id] = append(s.writes[id], x.Start)
+				s.writes.at = append(s.writes.at, x.Start)
 			case x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.Waker == timeline.NoG && x.End < a.t.End:
-				wakes[id] = append(wakes[id], x.End)
+				wakes.at = append(wakes.at, x.End)
 			}
 		}
+		s.writes.end()
+		wakes.end()
 	}
 	if !find {
 		return s
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].at < all[j].at })
+	all = inOrder(all, func(w *write) timeline.Time { return w.at })
 	nearest := map[timeline.GID]timeline.GID{}
-	for g, ws := range wakes {
-		if len(ws) >= stitchWakes {
-			nearest[g] = a.nearestWriter(g, ws, all)
+	count := make([]int32, len(a.t.Gs))
+	for g := range a.t.Gs {
+		if ws := wakes.of(timeline.GID(g)); len(ws) >= stitchWakes {
+			nearest[timeline.GID(g)] = nearestWriter(timeline.GID(g), ws, all, count)
 		}
 	}
-	for r := range wakes {
-		server, ok := nearest[r]
-		if !ok || server == timeline.NoG || !a.f.Entry(server) {
+	for r, server := range nearest {
+		if server == timeline.NoG || !a.f.Entry(server) {
 			continue
 		}
 		client, ok := nearest[server]
 		if !ok || client == timeline.NoG {
 			continue
 		}
-		if s.ordered(wakes[r], server, client) && s.ordered(wakes[server], client, server) {
+		if s.ordered(wakes.of(r), server, client) && s.ordered(wakes.of(server), client, server) {
 			s.server[r] = server
 		}
 	}
 	a.match(s)
-	a.multiplexed(s, wakes)
+	a.multiplexed(s, &wakes)
 	return s
 }
 
@@ -127,9 +142,7 @@ func (a *Attribution) match(s *stitching) {
 			byStart = append(byStart, i)
 		}
 	}
-	sort.SliceStable(byStart, func(i, j int) bool {
-		return a.f.Requests[byStart[i]].Start() < a.f.Requests[byStart[j]].Start()
-	})
+	byStart = inOrder(byStart, func(i *int) timeline.Time { return a.f.Requests[*i].Start() })
 	start := func(i int) timeline.Time { return a.f.Requests[byStart[i]].Start() }
 	waits := map[SiteID]int{}
 	matched := map[pair]map[waitID]int{}
@@ -182,26 +195,33 @@ func (a *Attribution) match(s *stitching) {
 }
 
 // nearestWriter returns the goroutine that most often is the last other one to
-// write before g's wake-ups.
-func (a *Attribution) nearestWriter(g timeline.GID, wakes []timeline.Time, all []write) timeline.GID {
-	count := map[timeline.GID]int{}
-	seen := map[timeline.GID]bool{}
+// write before g's wake-ups. count is scratch space, by goroutine, zero before and after.
+func nearestWriter(g timeline.GID, wakes []timeline.Time, all []write, count []int32) timeline.GID {
+	var writers []timeline.GID
 	for _, w := range wakes {
-		clear(seen)
-		for i := sort.Search(len(all), func(i int) bool { return all[i].at > w }) - 1; i >= 0 && all[i].at > w-stitchWindow && len(seen) < 16; i-- {
-			if x := all[i].g; x != g && !seen[x] {
-				seen[x] = true
-				count[x]++
+		var near [16]timeline.GID
+		n := 0
+		for i := sort.Search(len(all), func(i int) bool { return all[i].at > w }) - 1; i >= 0 && all[i].at > w-stitchWindow && n < len(near); i-- {
+			x := all[i].g
+			if x == g || slices.Contains(near[:n], x) {
+				continue
 			}
+			near[n] = x
+			n++
+			if count[x] == 0 {
+				writers = append(writers, x)
+			}
+			count[x]++
 		}
 	}
-	best := timeline.NoG
-	for x, n := range count {
-		if best == timeline.NoG || n > count[best] || n == count[best] && x < best {
-			best = x
+	best, most := timeline.NoG, int32(0)
+	for _, x := range writers {
+		if n := count[x]; n > most || n == most && x < best {
+			best, most = x, n
 		}
+		count[x] = 0
 	}
-	if best == timeline.NoG || float64(count[best]) < stitchRatio*float64(len(wakes)) {
+	if float64(most) < stitchRatio*float64(len(wakes)) {
 		return timeline.NoG
 	}
 	return best
@@ -220,7 +240,7 @@ func (s *stitching) ordered(wakes []timeline.Time, last, other timeline.GID) boo
 
 // lastWrite returns when g last began to write before an instant, 0 if never.
 func (s *stitching) lastWrite(g timeline.GID, before timeline.Time) timeline.Time {
-	ws := s.writes[g]
+	ws := s.writes.of(g)
 	i := sort.Search(len(ws), func(i int) bool { return ws[i] >= before }) - 1
 	if i < 0 {
 		return 0

@@ -1,0 +1,27 @@
+package blame
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+func TestInOrderIsAStableSort(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, fewToOrder - 1, fewToOrder, 5000} {
+		for _, length := range []timeline.Time{1, 1 << digitBits, 1 << 40, 1 << 62} {
+			xs := make([]release, n)
+			for i := range xs {
+				xs[i] = release{at: timeline.Time(r.Int64N(int64(length))) - length/2, seg: int32(i)}
+			}
+			want := slices.Clone(xs)
+			slices.SortStableFunc(want, func(x, y release) int { return cmp.Compare(x.at, y.at) })
+			if got := inOrder(xs, func(x *release) timeline.Time { return x.at }); !slices.Equal(got, want) {
+				t.Errorf("%d within %d ns are in another order", n, length)
+			}
+		}
+	}
+}
