@@ -1,7 +1,6 @@
 package blame
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -33,7 +32,7 @@ type Attribution struct {
 	occ    *timeline.Occupancy
 	guards Guards
 
-	keyID       map[Key]KeyID
+	numbers     numbers
 	siteByStack []SiteID
 	siteByKey   map[string]SiteID
 	reasonID    map[string]uint16
@@ -109,8 +108,8 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a := &Attribution{
 		t: t, f: f, guards: o.Guards, late: -1, watch: o.Watch,
 		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
-		keyID: map[Key]KeyID{}, siteByKey: map[string]SiteID{},
-		reasonID: map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
+		siteByKey: map[string]SiteID{},
+		reasonID:  map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
 		sections: map[heldSection]string{}, explaining: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
@@ -191,7 +190,6 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 // request attributes one request.
 func (w *walker) request(i int) Attributed {
 	r := &w.a.f.Requests[i]
-	clear(w.acc)
 	w.total += w.steps
 	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
 	w.outside, w.squares, w.peer = 0, 0, Stretch{}
@@ -202,34 +200,14 @@ func (w *walker) request(i int) Attributed {
 		w.g, w.ends = p.G, p.End
 		w.walk(&where{own: true}, p.G, p.Start, p.End)
 	}
-	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Peer: w.peer, Pieces: w.pieces(w.acc)}
+	w.scratch = w.acc.take(w.scratch[:0])
+	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Peer: w.peer, Pieces: w.pieces(w.scratch)}
 	if w.squares > 0 {
 		out.Outside = w.outside * w.outside / w.squares
 	}
 	for _, f := range w.fanIns {
 		out.FanIns = append(out.FanIns, FanIn{Site: f.site, Pieces: w.pieces(f.wait), Other: w.pieces(f.other), Slack: int64(f.slack), Last: f.last})
 	}
-	return out
-}
-
-// pieces returns what was summed up, in order of keys.
-func (w *walker) pieces(acc map[Key]int64) []Piece {
-	w.keys = w.keys[:0]
-	for k := range acc {
-		w.keys = append(w.keys, k)
-	}
-	slices.SortFunc(w.keys, compareKeys) // ids must not depend on the map's order
-	out := make([]Piece, 0, len(acc))
-	for _, k := range w.keys {
-		id, ok := w.a.keyID[k]
-		if !ok {
-			id = KeyID(len(w.a.Keys))
-			w.a.keyID[k] = id
-			w.a.Keys = append(w.a.Keys, k)
-		}
-		out = append(out, Piece{id, acc[k]})
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	return out
 }
 

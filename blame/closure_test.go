@@ -190,7 +190,7 @@ func mispaired(a *Attribution, rng *rand.Rand) *Attribution {
 			}
 		}
 	}
-	w := &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}
+	w := a.walker()
 	for i := range a.Requests {
 		a.Requests[i] = w.request(a.Requests[i].Request)
 	}

@@ -50,7 +50,7 @@ const maxFanIns, maxSiblings = 256, 256
 // wait can save, NoG if none does, and was done at an instant.
 type fanIn struct {
 	site        SiteID
-	wait, other map[Key]int64
+	wait, other []portion
 	rival       timeline.GID
 	done        timeline.Time
 	slack       timeline.Time
@@ -268,18 +268,18 @@ func (w *walker) lastAwaited(g timeline.GID, s *timeline.Segment, from timeline.
 // what the rival did meanwhile.
 func (w *walker) forOneOf(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time, f fanIn) {
 	all := w.acc
-	f.wait, f.other, w.gathering = map[Key]int64{}, map[Key]int64{}, true
-	w.acc = f.wait
+	w.acc, w.gathering = &w.apart, true
 	w.waker(at, g, s, from, to)
-	for k, ns := range f.wait {
-		all[k] += ns
+	f.wait = w.acc.take(nil)
+	for _, p := range f.wait {
+		all.add(p.number, p.ns)
 	}
 	if f.rival != timeline.NoG {
 		kept := *w
-		w.acc = f.other
 		next := w.a.queueAt(at, Hop{Site: f.site, WakerSite: w.a.siteOf(s.WakerStack), Waker: w.a.classAt(f.rival, f.done), Reason: s.Reason})
 		next.depth++
 		w.aside(func() { w.walk(&next, f.rival, from, f.done) })
+		f.other = w.acc.take(nil)
 		w.nested, w.hold, w.held, w.holders, w.depth = kept.nested, kept.hold, kept.held, kept.holders, kept.depth
 		w.outside, w.squares, w.peer = kept.outside, kept.squares, kept.peer
 	}

@@ -39,7 +39,11 @@ func (a *Attribution) Path(index int) []Step {
 	steps := make([]Step, len(w.way.steps))
 	for i := range steps {
 		steps[i] = w.way.steps[i].Step
-		steps[i].Pieces = w.pieces(w.way.steps[i].acc)
+		w.scratch = w.scratch[:0]
+		for n, ns := range w.way.steps[i].acc {
+			w.scratch = append(w.scratch, portion{n, ns})
+		}
+		steps[i].Pieces = w.pieces(w.scratch)
 	}
 	// Who held the same thing one after the other was followed from the last to the first.
 	slices.SortStableFunc(steps, func(x, y Step) int {
@@ -53,7 +57,7 @@ func (a *Attribution) SiteOf(stack gotrace.StackID) Site { return a.Sites[a.site
 
 // walker returns one for a request at a time.
 func (a *Attribution) walker() *walker {
-	return &walker{a: a, acc: map[Key]int64{}, exec: make([]timeline.Time, len(a.Classes))}
+	return &walker{a: a, acc: &tally{}, exec: make([]timeline.Time, len(a.Classes))}
 }
 
 // way is what a walker keeps of where it was.
@@ -65,7 +69,7 @@ type way struct {
 
 type step struct {
 	Step
-	acc map[Key]int64
+	acc map[int32]int64 // by number of key
 }
 
 // step begins one, which ends with what is returned. Who walks without a way has none.
@@ -85,7 +89,7 @@ func (w *walker) step(at *where, g timeline.GID, segment int, from, to timeline.
 	if before < 0 {
 		y.outer = y.at
 	}
-	y.steps = append(y.steps, step{Step{Depth: at.depth - at.back, G: g, From: from, To: to, Segment: segment}, map[Key]int64{}})
+	y.steps = append(y.steps, step{Step{Depth: at.depth - at.back, G: g, From: from, To: to, Segment: segment}, map[int32]int64{}})
 	return func() { y.at = before }
 }
 
@@ -106,10 +110,10 @@ func (w *walker) aside(do func()) {
 	w.way = y
 }
 
-// given adds a piece to the step being walked.
-func (y *way) given(k Key, ns timeline.Time) {
+// given adds a piece, of the key with a number, to the step being walked.
+func (y *way) given(number int32, ns timeline.Time) {
 	if y != nil && y.at >= 0 {
-		y.steps[y.at].acc[k] += int64(ns)
+		y.steps[y.at].acc[number] += int64(ns)
 	}
 }
 

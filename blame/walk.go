@@ -39,7 +39,7 @@ const maxDepth = 100_000
 // walker attributes one request.
 type walker struct {
 	a     *Attribution
-	acc   map[Key]int64
+	acc   *tally
 	steps int
 	total int // of the requests before this one
 	depth int
@@ -52,12 +52,17 @@ type walker struct {
 	g              timeline.GID
 	begun          timeline.Time
 	reads, library bool
-	keys           []Key
+	// scratch are the portions of the request, or of a fan-in; fresh is scratch space of
+	// pieces, slab where these go.
+	scratch []portion
+	fresh   []int32
+	slab    []Piece
 	// ends is the end of that part, fanIns are the waits for one of several children;
-	// gathering is set within one.
+	// gathering is set within one, which apart sums up.
 	ends      timeline.Time
 	fanIns    []fanIn
 	gathering bool
+	apart     tally
 	// nested is the time that the holder being walked itself spent waiting at
 	// the site it will release; hold is the longest single hold at the request's
 	// first queue, held the sum and holders the number of all of them.
@@ -115,8 +120,9 @@ func (w *walker) add(at *where, k Key, ns timeline.Time) {
 	if at.depth == 0 {
 		k.Flags |= Self
 	}
-	w.acc[k] += int64(ns)
-	w.way.given(k, ns)
+	n := w.a.numbers.of(&k)
+	w.acc.add(n, int64(ns))
+	w.way.given(n, ns)
 	if k.Kind == Network || k.Kind == Syscall || k.Kind == Cgo {
 		w.outside += float64(ns)
 		w.squares += float64(ns) * float64(ns)
