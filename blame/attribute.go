@@ -61,7 +61,7 @@ type Attribution struct {
 	answerers map[SiteID]map[string]bool
 	cancels   map[SiteID]int
 	queues    map[SiteID]*Queue
-	jobsAt    map[SiteID]map[timeline.GID][]job
+	jobsAt    map[SiteID]*jobs
 	// finalizers is the cache of Finalizing, by root function.
 	finalizers map[string]bool
 	// samples are the instants of the goroutines' CPU samples, clocks of those that
@@ -109,7 +109,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		t: t, f: f, guards: o.Guards, late: -1, watch: o.Watch,
 		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
 		siteByKey: map[string]SiteID{},
-		reasonID:  map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]map[timeline.GID][]job{},
+		reasonID:  map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]*jobs{},
 		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
 		sections: map[heldSection]string{}, explaining: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/timeline"
@@ -16,22 +17,47 @@ type job struct{ from, done, last timeline.Time }
 // microseconds.
 const batchPart = 0.1
 
-// jobs returns, by waker, the pieces of work that ended with releases at a site, in
-// order of time.
-func (a *Attribution) jobs(site SiteID) map[timeline.GID][]job {
-	if w, ok := a.jobsAt[site]; ok {
-		return w
+// jobs are the pieces of work that ended with releases at a site: those of the waker
+// wakers[i] are all[first[i]:first[i+1]], in order of time. Wakers are in order.
+type jobs struct {
+	wakers []timeline.GID
+	first  []int32
+	all    []job
+}
+
+// of returns those of one waker.
+func (j *jobs) of(g timeline.GID) []job {
+	if i, ok := slices.BinarySearch(j.wakers, g); ok {
+		return j.all[j.first[i]:j.first[i+1]]
 	}
-	by := map[timeline.GID][]job{}
-	for _, r := range a.releases[site] {
-		h := a.t.Gs[r.g].Segs[r.seg].Waker
-		js := by[h]
+	return nil
+}
+
+// jobs returns the pieces of work that ended with releases at a site.
+func (a *Attribution) jobs(site SiteID) *jobs {
+	if j := a.jobsAt[site]; j != nil {
+		return j
+	}
+	type waking struct {
+		g  timeline.GID
+		at timeline.Time
+	}
+	rs := make([]waking, len(a.releases[site]))
+	for i, r := range a.releases[site] {
+		rs[i] = waking{a.t.Gs[r.g].Segs[r.seg].Waker, r.at}
+	}
+	out := &jobs{}
+	for i, r := range inOrder(rs, func(r *waking) timeline.Time { return timeline.Time(r.g) }) {
+		n := len(out.all)
+		if k := len(out.wakers); i == 0 || out.wakers[k-1] != r.g {
+			out.wakers, out.first = append(out.wakers, r.g), append(out.first, int32(n))
+		}
 		from := timeline.Time(0)
-		if n := len(js); n > 0 {
-			p := &js[n-1]
+		if n > int(out.first[len(out.first)-1]) {
+			p := &out.all[n-1]
 			began := p.from
 			if began == p.done { // not known
-				began = a.t.Gs[h].Start()
+				began = a.t.Gs[r.g].Start()
 			}
 			if r.at-p.last < timeline.Time(batchPart*float64(p.done-began)) {
 				p.last = r.at
@@ -39,10 +65,11 @@ func (a *Attribution) jobs(site SiteID) map[timeline.GID][]job {
 			}
 			from = p.last // what it did before it has given back
 		}
-		by[h] = append(js, job{a.passed(h, site, r.at, from), r.at, r.at})
+		out.all = append(out.all, job{a.passed(r.g, site, r.at, from), r.at, r.at})
 	}
-	a.jobsAt[site] = by
-	return by
+	out.first = append(out.first, int32(len(out.all)))
+	a.jobsAt[site] = out
+	return out
 }
 
 // ahead is what a worker did for others before it came to a waiter: until until, in
@@ -61,7 +88,7 @@ func (a *Attribution) aheadOf(hop Hop, s *timeline.Segment, h timeline.GID, from
 		return out
 	}
 	from, to = max(from, s.Start), min(to, s.End)
-	js := a.jobs(hop.Site)[h]
+	js := a.jobs(hop.Site).of(h)
 	for _, p := range js[sort.Search(len(js), func(i int) bool { return js[i].last > from }):] {
 		if p.last >= to { // its own piece, or a later one
 			break

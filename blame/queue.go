@@ -202,12 +202,10 @@ func (a *Attribution) holds(site SiteID, q *Queue) {
 	}
 	var edges []edge
 	var lengths []int64
-	for _, js := range a.jobs(site) {
-		for _, p := range js {
-			if p.from < p.done {
-				edges = append(edges, edge{p.from, 1}, edge{p.done, -1})
-				lengths = append(lengths, int64(p.done-p.from))
-			}
+	for _, p := range a.jobs(site).all {
+		if p.from < p.done {
+			edges = append(edges, edge{p.from, 1}, edge{p.done, -1})
+			lengths = append(lengths, int64(p.done-p.from))
 		}
 	}
 	if len(lengths) == 0 {

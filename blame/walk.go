@@ -1,6 +1,8 @@
 package blame
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -388,6 +390,9 @@ func (w *walker) behind(at *where, k Key, from, to, since, until timeline.Time) 
 	w.parts = split(int64(to-from), w.exec, w.parts)
 	off := w.a.keptIn(since, until, total)
 	for c, ns := range w.parts {
+		if ns == 0 {
+			continue
+		}
 		k.Class = ClassID(c)
 		w.behindKept(k, timeline.Time(ns), &off, func(k Key, ns timeline.Time) {
 			if k.Class == timeline.ClassGCWorker || k.Class == timeline.ClassGCAssist {
@@ -411,7 +416,8 @@ func split(n int64, weights []timeline.Time, out []int64) []int64 {
 		i int
 		r float64
 	}
-	var rests []rest
+	var few [32]rest
+	rests := few[:0]
 	left := n
 	for i, x := range weights {
 		exact := float64(n) * float64(x) / total
@@ -422,7 +428,7 @@ func split(n int64, weights []timeline.Time, out []int64) []int64 {
 			rests = append(rests, rest{i, exact - float64(whole)})
 		}
 	}
-	sort.SliceStable(rests, func(i, j int) bool { return rests[i].r > rests[j].r })
+	slices.SortStableFunc(rests, func(x, y rest) int { return cmp.Compare(y.r, x.r) })
 	for i := 0; left > 0; i++ {
 		out[rests[i%len(rests)].i]++
 		left--
