@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -14,7 +15,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, outgoing: map[string]int{}, carried: make([]bool, len(t.Gs)),
+		excluded: map[string]int{}, carried: make([]bool, len(t.Gs)),
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -31,7 +32,6 @@ func Find(t *timeline.Timeline, o Options) *Found {
 		d.dropOverlapping(annotated)
 	}
 	d.dropPolls()
-	d.countOutgoing()
 	return d.result()
 }
 
@@ -60,7 +60,6 @@ type finder struct {
 	role     []Role
 	roleHome []int32
 	excluded map[string]int
-	outgoing map[string]int
 	carried  []bool
 	slab     []Part
 	nodes    []nodeCount // scratch
@@ -208,23 +207,7 @@ func (d *finder) result() *Found {
 	for i := range d.c.info {
 		f.keys[i] = d.c.info[i].key
 	}
-	kept := d.list[:0]
-	for _, r := range d.list {
-		if !r.dropped {
-			kept = append(kept, r)
-		}
-	}
-	d.list = kept
-	sort.SliceStable(d.list, func(i, j int) bool {
-		a, b := &d.list[i], &d.list[j]
-		if a.InFlight != b.InFlight {
-			return b.InFlight
-		}
-		if a.End() != b.End() {
-			return a.End() < b.End()
-		}
-		return a.Start() < b.Start()
-	})
+	d.order()
 	d.nameRoles()
 	d.endpoints(f)
 	f.Requests = make([]Request, len(d.list))
@@ -245,9 +228,40 @@ func (d *finder) result() *Found {
 	if total > 0 {
 		f.LargestShare = float64(largest) / float64(total)
 	}
-	f.Outgoing, f.Excluded = classes(d.outgoing), classes(d.excluded)
+	f.Outgoing, f.Excluded = d.h.outgoing(), classes(d.excluded)
 	f.index()
 	return f
+}
+
+// order keeps what was not dropped, in order of ends, what is in flight last.
+func (d *finder) order() {
+	type place struct {
+		open       bool
+		end, start timeline.Time
+		i          int
+	}
+	places := make([]place, 0, len(d.list))
+	for i := range d.list {
+		if r := &d.list[i]; !r.dropped {
+			places = append(places, place{r.InFlight, r.End(), r.Start(), i})
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		switch {
+		case a.open != b.open && b.open:
+			return -1
+		case a.open != b.open:
+			return +1
+		case a.end != b.end:
+			return cmp.Compare(a.end, b.end)
+		}
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.i, b.i))
+	})
+	list := make([]candidate, len(places))
+	for i, p := range places {
+		list[i] = d.list[p.i]
+	}
+	d.list = list
 }
 
 // dropEmptyRoles keeps the roles that have requests, the largest first.

@@ -77,9 +77,9 @@ func (d *finder) groups() (out []*group) {
 }
 
 func (d *finder) readsAt(g int, home int32) bool {
-	for _, u := range d.h.uses[d.h.first[g]:d.h.first[g+1]] {
+	for _, u := range d.h.usedBy(timeline.GID(g)) {
 		if u.key == home {
-			return u.read && u.net > 0
+			return u.read && u.net
 		}
 	}
 	return false

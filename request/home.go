@@ -58,14 +58,32 @@ type homes struct {
 	strangers bool
 	datagrams map[int32]bool // keys of reads without a connection
 	of        []*root        // by goroutine
-	uses      []use
-	first     []int32 // uses of g are uses[first[g]:first[g+1]]
+	mine      []use          // of the goroutine that is being looked at
+	used      []used
+	first     []int32 // what g used is used[first[g]:first[g+1]]
 	home      []int32
 	busy      map[visit]bool // waits at home that are none
+	calls     []int          // by client
+
+	// ended are the segments that wakes ended, plus 1, or 0 before somebody asked: those
+	// by g begin at wakes[g]. near is where a goroutine's segments were searched last.
+	ended, wakes, near []int32
+	spans              []stretch // scratch
 }
 
+// used is a place that a goroutine used. net says that it reads there, and not for a client
+// library, and that the network ended a visit.
+type used struct {
+	key       int32
+	read, net bool
+}
+
+// stretch is a time in which somebody waited.
+type stretch struct{ start, end timeline.Time }
+
 func findHomes(t *timeline.Timeline, c *classifier) *homes {
-	h := &homes{c: c, t: t, roots: map[string]*root{}, datagrams: map[int32]bool{}, busy: map[visit]bool{}, of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs))}
+	h := &homes{c: c, t: t, roots: map[string]*root{}, datagrams: map[int32]bool{}, busy: map[visit]bool{},
+		of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs)), calls: make([]int, len(clients)), wakes: make([]int32, len(t.Gs)), near: make([]int32, len(t.Gs))}
 	accepts := h.collect()
 	for g := range t.Gs {
 		if cr := t.Gs[g].Creator; h.of[g] != nil && cr >= 0 && accepts[cr] {
@@ -86,11 +104,7 @@ func findHomes(t *timeline.Timeline, c *classifier) *homes {
 	}
 	h.settle()
 	for _, r := range h.roots {
-		for _, p := range r.places {
-			if p.key >= keyFirst { // those of known servers are sure
-				h.awaited(r, p)
-			}
-		}
+		h.awaited(r)
 		h.rank(r)
 	}
 	h.settle()
@@ -112,13 +126,12 @@ type visit struct {
 // batcher's timer that runs while somebody is in its batch is no idleness, the
 // wait for the first of them is. Reads of sockets are judged by role alone.
 func (h *homes) exempt(g timeline.GID) {
-	mine := h.uses[h.first[g]:h.first[g+1]]
-	for k := range mine {
-		if mine[k].key == h.home[g] && mine[k].read {
+	for _, u := range h.usedBy(g) {
+		if u.key == h.home[g] && u.read {
 			return
 		}
 	}
-	h.covered(g, h.home[g], func(s *timeline.Segment, awaited timeline.Time) {
+	h.covered(g, h.home[g], h.waitsFor(g), func(s *timeline.Segment, awaited timeline.Time) {
 		if 2*awaited > s.End-s.Start {
 			h.busy[visit{g, s.Start}] = true
 		}
@@ -128,9 +141,11 @@ func (h *homes) exempt(g timeline.GID) {
 // collect sums where every goroutine blocks and tells which accept connections.
 func (h *homes) collect() (accepts []bool) {
 	accepts = make([]bool, len(h.t.Gs))
+	wakes := 0
 	for i := range h.t.Gs {
 		g := &h.t.Gs[i]
-		h.first[i] = int32(len(h.uses))
+		h.first[i], h.wakes[i] = int32(len(h.used)), int32(wakes)
+		wakes += len(g.Wakes)
 		if g.System || g.Observer || g.Root == "" {
 			continue
 		}
@@ -149,26 +164,35 @@ func (h *homes) collect() (accepts []bool) {
 			r.members = append(r.members, timeline.GID(i))
 		}
 		var dialled bool
-		accepts[i], dialled = h.visits(i, g)
+		accepts[i], dialled = h.visits(g)
 		if dialled {
 			r.dialled++
 		}
-		h.merge(r, h.uses[h.first[i]:])
+		h.merge(r, h.mine)
+		for _, u := range h.mine {
+			h.used = append(h.used, used{u.key, u.read, u.net > 0})
+		}
 	}
-	h.first[len(h.t.Gs)] = int32(len(h.uses))
+	h.first[len(h.t.Gs)] = int32(len(h.used))
+	h.ended = make([]int32, wakes)
 	return accepts
 }
 
-// visits appends the uses of one goroutine.
-func (h *homes) visits(i int, g *timeline.Goroutine) (accepts, dialled bool) {
-	mine := h.first[i]
+// usedBy returns the places that a goroutine used.
+func (h *homes) usedBy(g timeline.GID) []used { return h.used[h.first[g]:h.first[g+1]] }
+
+// visits finds the uses of one goroutine, and counts its calls.
+func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled bool) {
+	h.mine = h.mine[:0]
 	hasRead := false
+	calling := uint8(0)
 	for k := range g.Segs {
 		s := &g.Segs[k]
 		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 			continue
 		}
 		in := h.c.of(s.Stack)
+		calling = h.call(calling, in)
 		switch in.op {
 		case opAccept:
 			if !accepts {
@@ -188,18 +212,18 @@ func (h *homes) visits(i int, g *timeline.Goroutine) (accepts, dialled bool) {
 			continue
 		}
 		var u *use
-		for j := int(mine); j < len(h.uses); j++ {
-			if h.uses[j].key == in.key {
-				u = &h.uses[j]
+		for j := range h.mine {
+			if h.mine[j].key == in.key {
+				u = &h.mine[j]
 				break
 			}
 		}
 		if u == nil {
-			if len(h.uses)-int(mine) >= maxUses {
+			if len(h.mine) >= maxUses {
 				continue
 			}
-			h.uses = append(h.uses, use{key: in.key, read: in.op == opRead && in.client == 0, client: in.client != 0})
-			u = &h.uses[len(h.uses)-1]
+			h.mine = append(h.mine, use{key: in.key, read: in.op == opRead && in.client == 0, client: in.client != 0})
+			u = &h.mine[len(h.mine)-1]
 		}
 		if s.Kind == timeline.Syscall {
 			u.net++
@@ -271,7 +295,7 @@ func (r *root) place(key int32) *place {
 // who brings the answer to what g asked of him.
 func (h *homes) feeding(r *root, g timeline.GID) {
 	gr := &h.t.Gs[g]
-	k, from := 0, 0 // Wakes[from:k] came since the last visit to any place
+	k, from := 0, 0 // the wakes [from, k) came since the last visit to any place
 	for i := range gr.Segs {
 		s := &gr.Segs[i]
 		if s.Kind != timeline.Waiting {
@@ -284,7 +308,7 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 		for k < len(gr.Wakes) && gr.Wakes[k].Time <= s.End {
 			k++
 		}
-		asked := gr.Wakes[max(from, k-maxAsked):k]
+		first := max(from, k-maxAsked)
 		from = k
 		p := r.place(in.key)
 		if p == nil {
@@ -295,7 +319,7 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 			continue
 		}
 		p.woken++
-		if !h.asked(asked, s.Waker) && !h.employed(g, s.Waker) {
+		if !h.asked(g, first, k, s.Waker) && !h.employed(g, s.Waker) {
 			p.fed++
 		}
 	}
@@ -304,16 +328,16 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 // maxAsked bounds how many wake-ups before a wait are searched for its waker.
 const maxAsked = 64
 
-// asked reports whether one of the wakes set whom to work: gave birth to him, or
-// called him from home. To answer him, or to take what he wanted to send, does not.
-func (h *homes) asked(wakes []timeline.Wake, whom timeline.GID) bool {
-	for i := range wakes {
-		w := &wakes[i]
+// asked reports whether one of the wakes [from, to) of g set whom to work: gave birth to
+// him, or called him from home. To answer him, or to take what he wanted to send, does not.
+func (h *homes) asked(g timeline.GID, from, to int, whom timeline.GID) bool {
+	for i := from; i < to; i++ {
+		w := &h.t.Gs[g].Wakes[i]
 		if w.Whom != whom {
 			continue
 		}
 		who := &h.t.Gs[whom]
-		k := who.SegmentAt(w.Time)
+		k := h.woken(g, i)
 		if w.Birth || k < len(who.Segs) && h.home[whom] != keyNone && h.c.of(who.Segs[k].Stack).key == h.home[whom] {
 			return true
 		}
@@ -402,7 +426,7 @@ func (h *homes) settle() {
 		if r == nil {
 			continue
 		}
-		mine := h.uses[h.first[g]:h.first[g+1]]
+		mine := h.usedBy(timeline.GID(g))
 		for _, p := range r.places {
 			if !p.established || p.rejected {
 				break // the rest are worse
@@ -415,7 +439,7 @@ func (h *homes) settle() {
 	}
 }
 
-func uses(us []use, key int32) bool {
+func uses(us []used, key int32) bool {
 	for i := range us {
 		if us[i].key == key {
 			return true
@@ -424,26 +448,34 @@ func uses(us []use, key int32) bool {
 	return false
 }
 
-// awaited rejects a place if others wait, for what the goroutine does next,
-// most of the time that it spends there: then it is a part of its work (the
-// timer of a batcher, the reply of a dependency) and no idleness.
-func (h *homes) awaited(r *root, p *place) {
+// awaited rejects the places of a root at which others wait, for what the goroutine does
+// next, most of the time that it spends there: then it is a part of its work (the
+// timer of a batcher, the reply of a dependency) and no idleness. Those of known
+// servers are sure.
+func (h *homes) awaited(r *root) {
 	for _, g := range r.members {
-		if !uses(h.uses[h.first[g]:h.first[g+1]], p.key) {
-			continue
+		mine, waits, known := h.usedBy(g), []stretch(nil), false
+		for _, p := range r.places {
+			if p.key < keyFirst || !uses(mine, p.key) {
+				continue
+			}
+			if !known {
+				waits, known = h.waitsFor(g), true
+			}
+			h.covered(g, p.key, waits, func(s *timeline.Segment, awaited timeline.Time) {
+				p.sampled += s.End - s.Start
+				p.awaited += awaited
+			})
 		}
-		h.covered(g, p.key, func(s *timeline.Segment, awaited timeline.Time) {
-			p.sampled += s.End - s.Start
-			p.awaited += awaited
-		})
 	}
-	p.rejected = p.sampled > 0 && 2*p.awaited > p.sampled
+	for _, p := range r.places {
+		p.rejected = p.sampled > 0 && 2*p.awaited > p.sampled
+	}
 }
 
 // covered tells, for each wait of g at the place key, how long others waited for
-// g meanwhile.
-func (h *homes) covered(g timeline.GID, key int32, tell func(s *timeline.Segment, awaited timeline.Time)) {
-	waits := h.waitsFor(g)
+// g meanwhile; waits is when they did.
+func (h *homes) covered(g timeline.GID, key int32, waits []stretch, tell func(s *timeline.Segment, awaited timeline.Time)) {
 	gr := &h.t.Gs[g]
 	k := 0
 	for i := range gr.Segs {
@@ -451,28 +483,28 @@ func (h *homes) covered(g timeline.GID, key int32, tell func(s *timeline.Segment
 		if s.Kind != timeline.Waiting || h.c.of(s.Stack).key != key {
 			continue
 		}
-		for k < len(waits) && waits[k].End <= s.Start {
+		for k < len(waits) && waits[k].end <= s.Start {
 			k++
 		}
 		var sum timeline.Time
-		for j := k; j < len(waits) && waits[j].Start < s.End; j++ {
-			sum += min(s.End, waits[j].End) - max(s.Start, waits[j].Start)
+		for j := k; j < len(waits) && waits[j].start < s.End; j++ {
+			sum += min(s.End, waits[j].end) - max(s.Start, waits[j].start)
 		}
 		tell(s, sum)
 	}
 }
 
 // waitsFor returns the times in which others waited, away from their homes, for
-// g to wake them: disjoint and in order.
-func (h *homes) waitsFor(g timeline.GID) (out []timeline.Span) {
-	gr := &h.t.Gs[g]
+// g to wake them: disjoint and in order, until the next call.
+func (h *homes) waitsFor(g timeline.GID) []stretch {
+	gr, out := &h.t.Gs[g], h.spans[:0]
 	for i := range gr.Wakes {
 		w := &gr.Wakes[i]
 		if w.Birth || h.of[w.Whom] == nil {
 			continue
 		}
 		who := &h.t.Gs[w.Whom]
-		k := who.SegmentAt(w.Time)
+		k := h.woken(g, i)
 		if k >= len(who.Segs) || who.Segs[k].Waker != g {
 			continue
 		}
@@ -480,12 +512,52 @@ func (h *homes) waitsFor(g timeline.GID) (out []timeline.Span) {
 		if h.home[w.Whom] != keyNone && h.c.of(s.Stack).key == h.home[w.Whom] {
 			continue
 		}
-		x := timeline.Span{Start: s.Start, End: s.End, G: timeline.NoG}
-		for n := len(out); n > 0 && out[n-1].End >= x.Start; n-- {
-			x.Start = min(x.Start, out[n-1].Start)
+		x := stretch{s.Start, s.End}
+		for n := len(out); n > 0 && out[n-1].end >= x.start; n-- {
+			x.start = min(x.start, out[n-1].start)
 			out = out[:n-1]
 		}
 		out = append(out, x)
 	}
+	h.spans = out
 	return out
+}
+
+// woken returns which segment of the goroutine that it woke the wake i of g ended, as
+// [timeline.Goroutine.SegmentAt] does.
+func (h *homes) woken(g timeline.GID, i int) int {
+	at := &h.ended[int(h.wakes[g])+i]
+	if *at == 0 {
+		w := &h.t.Gs[g].Wakes[i]
+		*at = int32(h.search(w.Whom, w.Time)) + 1
+	}
+	return int(*at - 1)
+}
+
+// search is [timeline.Goroutine.SegmentAt]. It begins where it ended the last time: who
+// is woken again is woken a little later.
+func (h *homes) search(g timeline.GID, t timeline.Time) int {
+	segs := h.t.Gs[g].Segs
+	from, to := 0, len(segs) // it is not before from, and not after to
+	for at, step := int(h.near[g]), 1; from < to && at >= 0 && at < len(segs); step *= 2 {
+		if segs[at].End < t {
+			from = at + 1
+			at += step
+		} else {
+			to = at
+			at -= step
+		}
+		if at < from || at >= to {
+			break
+		}
+	}
+	for from < to {
+		if at := int(uint(from+to) / 2); segs[at].End < t {
+			from = at + 1
+		} else {
+			to = at
+		}
+	}
+	h.near[g] = int32(from)
+	return from
 }

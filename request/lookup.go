@@ -1,7 +1,8 @@
 package request
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 
 	"github.com/whylate/whylate/timeline"
 )
@@ -85,6 +86,6 @@ func (f *Found) index() {
 	}
 	for g := range n {
 		ps := f.parts[f.first[g]:f.first[g+1]]
-		sort.Slice(ps, func(i, j int) bool { return ps[i].start < ps[j].start })
+		slices.SortStableFunc(ps, func(a, b carriedPart) int { return cmp.Compare(a.start, b.start) })
 	}
 }

@@ -1,31 +1,24 @@
 package request
 
-import "github.com/whylate/whylate/timeline"
-
-// countOutgoing counts the calls that the process makes through known client
-// libraries: writes to a socket after which the goroutine did something else.
-// A connection of net/http's Transport has a goroutine that writes.
-func (d *finder) countOutgoing() {
-	for i := range d.t.Gs {
-		if d.h.of[i] == nil {
-			continue
-		}
-		last := uint8(0) // the library whose write was the last event
-		segs := d.t.Gs[i].Segs
-		for k := range segs {
-			s := &segs[k]
-			if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
-				continue
-			}
-			in := d.c.of(s.Stack)
-			if in.client == 0 || in.op != opWrite {
-				last = 0
-				continue
-			}
-			if last != in.client {
-				d.outgoing[clients[in.client-1].name]++
-			}
-			last = in.client
-		}
+// call counts the calls that the process makes through known client libraries: writes to a
+// socket after which the goroutine did something else. A connection of net/http's
+// Transport has a goroutine that writes. last is the library whose write was the last
+// event of the goroutine, 0 if none was; call returns that after the event in.
+func (h *homes) call(last uint8, in *stackInfo) uint8 {
+	if in.client == 0 || in.op != opWrite {
+		return 0
 	}
+	if last != in.client {
+		h.calls[in.client-1]++
+	}
+	return in.client
+}
+
+// outgoing returns the counts of calls by library.
+func (h *homes) outgoing() []Class {
+	n := map[string]int{}
+	for i, c := range clients {
+		n[c.name] = h.calls[i]
+	}
+	return classes(n)
 }
