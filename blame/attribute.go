@@ -195,7 +195,7 @@ func (w *walker) request(i int) Attributed {
 	w.outside, w.squares, w.peer = 0, 0, Stretch{}
 	role := &w.a.f.Roles[r.Role]
 	w.begun, w.reads, w.library = r.Start(), role.Shape == request.Connection, role.Library()
-	w.fanIns = w.fanIns[:0]
+	w.fanIns, w.portions = w.fanIns[:0], w.portions[:0]
 	for _, p := range r.Parts {
 		w.g, w.ends = p.G, p.End
 		w.walk(&where{own: true}, p.G, p.Start, p.End)
@@ -213,7 +213,7 @@ func (w *walker) request(i int) Attributed {
 
 // findReleases lists, by site, who ended the waits there.
 func (a *Attribution) findReleases() {
-	var releases [][]release // by site
+	var releases []pile[release] // by site
 	for g := range a.t.Gs {
 		for i := range a.t.Gs[g].Segs {
 			s := &a.t.Gs[g].Segs[i]
@@ -224,9 +224,9 @@ func (a *Attribution) findReleases() {
 					continue
 				}
 				if int(site) >= len(releases) {
-					releases = append(releases, make([][]release, len(a.Sites)-len(releases))...)
+					releases = append(releases, make([]pile[release], len(a.Sites)-len(releases))...)
 				}
-				releases[site] = append(releases[site], release{s.End, timeline.GID(g), int32(i)})
+				releases[site].add(release{s.End, timeline.GID(g), int32(i)})
 			} else if s.Kind == timeline.Waiting && s.End < a.t.End && s.Reason != timeline.ReasonNone {
 				site := a.siteOf(s.Stack)
 				a.timers[site] = append(a.timers[site], int64(s.End-s.Start))
@@ -237,8 +237,8 @@ func (a *Attribution) findReleases() {
 			}
 		}
 	}
-	for site, rs := range releases {
-		if len(rs) > 0 {
+	for site := range releases {
+		if rs := releases[site].all(); len(rs) > 0 {
 			a.releases[SiteID(site)] = inOrder(rs, func(r *release) timeline.Time { return r.at })
 		}
 	}

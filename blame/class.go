@@ -123,7 +123,7 @@ func (a *Attribution) carries(g timeline.GID, endpoint int) {
 
 // classStats fills Members, Ran, Burst and Samples of every class.
 func (a *Attribution) classStats() {
-	bursts := make([][]int64, len(a.Classes))
+	bursts := make([]pile[int64], len(a.Classes))
 	for g := range a.t.Gs {
 		me := &a.t.Gs[g]
 		seen := ClassID(0)
@@ -135,7 +135,7 @@ func (a *Attribution) classStats() {
 			}
 			c := a.classAt(timeline.GID(g), at)
 			a.Classes[c].Ran += run
-			bursts[c] = append(bursts[c], run)
+			bursts[c].add(run)
 			if c != seen {
 				a.Classes[c].Members++
 				seen = c
@@ -156,10 +156,8 @@ func (a *Attribution) classStats() {
 		}
 		flush()
 	}
-	for c, b := range bursts {
-		if len(b) == 0 {
-			continue
-		}
+	for c := range bursts {
+		b := bursts[c].all()
 		a.Classes[c].Burst, a.Classes[c].Bursts = weightedMedian(b), len(b)
 	}
 	for _, s := range a.t.Samples {

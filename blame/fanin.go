@@ -270,7 +270,7 @@ func (w *walker) forOneOf(at *where, g timeline.GID, s *timeline.Segment, from, 
 	all := w.acc
 	w.acc, w.gathering = &w.apart, true
 	w.waker(at, g, s, from, to)
-	f.wait = w.acc.take(nil)
+	f.wait = w.takeApart()
 	for _, p := range f.wait {
 		all.add(p.number, p.ns)
 	}
@@ -279,12 +279,19 @@ func (w *walker) forOneOf(at *where, g timeline.GID, s *timeline.Segment, from, 
 		next := w.a.queueAt(at, Hop{Site: f.site, WakerSite: w.a.siteOf(s.WakerStack), Waker: w.a.classAt(f.rival, f.done), Reason: s.Reason})
 		next.depth++
 		w.aside(func() { w.walk(&next, f.rival, from, f.done) })
-		f.other = w.acc.take(nil)
+		f.other = w.takeApart()
 		w.nested, w.hold, w.held, w.holders, w.depth = kept.nested, kept.hold, kept.held, kept.holders, kept.depth
 		w.outside, w.squares, w.peer = kept.outside, kept.squares, kept.peer
 	}
 	w.acc, w.gathering = all, false
 	w.fanIns = append(w.fanIns, f)
+}
+
+// takeApart returns what apart has summed up, until the next request.
+func (w *walker) takeApart() []portion {
+	begin := len(w.portions)
+	w.portions = w.apart.take(w.portions)
+	return w.portions[begin:len(w.portions):len(w.portions)]
 }
 
 // bound returns, by column, the nanoseconds of a request's pieces that do not go

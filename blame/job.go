@@ -46,7 +46,7 @@ func (a *Attribution) jobs(site SiteID) *jobs {
 	for i, r := range a.releases[site] {
 		rs[i] = waking{a.t.Gs[r.g].Segs[r.seg].Waker, r.at}
 	}
-	out := &jobs{}
+	out := &jobs{all: make([]job, 0, len(rs))}
 	for i, r := range inOrder(rs, func(r *waking) timeline.Time { return timeline.Time(r.g) }) {
 		n := len(out.all)
 		if k := len(out.wakers); i == 0 || out.wakers[k-1] != r.g {

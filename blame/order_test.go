@@ -25,3 +25,21 @@ func TestInOrderIsAStableSort(t *testing.T) {
 		}
 	}
 }
+
+func TestAPileIsInTheOrderInWhichItWasMade(t *testing.T) {
+	for _, n := range []int{0, 1, firstOfPile, firstOfPile + 1, 3*mostOfPile + 5} {
+		var p pile[int]
+		for i := range n {
+			p.add(i)
+		}
+		got := p.all()
+		if len(got) != n {
+			t.Errorf("%d of %d", len(got), n)
+		}
+		for i, x := range got {
+			if x != i {
+				t.Fatalf("of %d, %d is %d", n, i, x)
+			}
+		}
+	}
+}

@@ -84,16 +84,13 @@ func (t *times) end() { t.first = append(t.first, int32(len(t.at))) }
 // connections.
 func (a *Attribution) stitch(find bool) *stitching {
 	s := &stitching{server: map[timeline.GID]timeline.GID{}, served: map[waitID]int{}, replies: map[waitID]reply{}, writer: map[timeline.GID]timeline.GID{}}
-	var all []write
 	var wakes times
 	s.writes.first, wakes.first = make([]int32, 1, len(a.t.Gs)+1), make([]int32, 1, len(a.t.Gs)+1)
 	for g := range a.t.Gs {
-		id := timeline.GID(g)
 		for i := range a.t.Gs[g].Segs {
 			x := &a.t.Gs[g].Segs[i]
 			switch {
 			case x.Kind == timeline.Syscall && a.Sites[a.siteOf(x.Stack)].Write:
-				all = append(all, write{x.Start, id})
 				s.writes.at = append(s.writes.at, x.Start)
 			case x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.Waker == timeline.NoG && x.End < a.t.End:
 				wakes.at = append(wakes.at, x.End)
@@ -104,6 +101,12 @@ func (a *Attribution) stitch(find bool) *stitching {
 	}
 	if !find {
 		return s
+	}
+	all := make([]write, 0, len(s.writes.at))
+	for g := range a.t.Gs {
+		for _, at := range s.writes.of(timeline.GID(g)) {
+			all = append(all, write{at, timeline.GID(g)})
+		}
 	}
 	all = inOrder(all, func(w *write) timeline.Time { return w.at })
 	nearest := map[timeline.GID]timeline.GID{}

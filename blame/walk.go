@@ -54,11 +54,11 @@ type walker struct {
 	g              timeline.GID
 	begun          timeline.Time
 	reads, library bool
-	// scratch are the portions of the request, or of a fan-in; fresh is scratch space of
-	// pieces, slab where these go.
-	scratch []portion
-	fresh   []int32
-	slab    []Piece
+	// portions are those of the fan-ins, scratch those of the request; fresh is scratch
+	// space of pieces, slab where these go.
+	portions, scratch []portion
+	fresh             []int32
+	slab              []Piece
 	// ends is the end of that part, fanIns are the waits for one of several children;
 	// gathering is set within one, which apart sums up.
 	ends      timeline.Time

@@ -52,6 +52,8 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		most += len(t.Procs[p].Stints)
 	}
 	o.at, o.changes = make([]Time, 0, most), make([]change, 0, most)
+	snaps := most/o.every + 1
+	o.snapAt, o.sums, o.held = make([]Time, 0, snaps), make([]Time, 0, snaps*n), make([]ClassID, 0, snaps*o.procs)
 	sum, now, last := make([]Time, n), o.begin(nil), t.Start
 	now.at(t.Start)
 	o.snap(t.Start, sum, now) // before the first change every P is idle
