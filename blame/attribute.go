@@ -80,11 +80,12 @@ type Attribution struct {
 	keptOf []kept
 }
 
-// release is a wake-up of a waiter at a site: the waiter's segment says by whom.
+// release is a wake-up of a waiter g by a waker: it ended a segment of g.
 type release struct {
-	at  timeline.Time
-	g   timeline.GID
-	seg int32
+	at    timeline.Time
+	waker timeline.GID
+	g     timeline.GID
+	seg   int32
 }
 
 // Timeline returns the timeline that was attributed.
@@ -120,11 +121,11 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	}
 	a.findSamples()
 	a.findClasses()
-	a.classStats()
-	a.findReleases()
-	a.findBlocking()
-	a.findSwitches()
-	a.stitched = a.stitch(!o.Guards.NoStitch)
+	v := a.survey()
+	a.classStats(v)
+	a.findReleases(v)
+	a.findBlocking(v.stacks)
+	a.stitched = a.stitch(v, !o.Guards.NoStitch)
 	a.findKept()
 	a.occ = t.Occupancy(len(a.Classes), a.classAt)
 	w := a.walker()
@@ -212,34 +213,15 @@ func (w *walker) request(i int) Attributed {
 }
 
 // findReleases lists, by site, who ended the waits there.
-func (a *Attribution) findReleases() {
-	var releases []pile[release] // by site
-	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			s := &a.t.Gs[g].Segs[i]
-			if s.Kind == timeline.Waiting && s.Waker != timeline.NoG && s.Reason != timeline.ReasonNetwork {
-				site := a.siteOf(s.Stack)
-				if a.cancelled(s) {
-					a.cancels[site]++
-					continue
-				}
-				if int(site) >= len(releases) {
-					releases = append(releases, make([]pile[release], len(a.Sites)-len(releases))...)
-				}
-				releases[site].add(release{s.End, timeline.GID(g), int32(i)})
-			} else if s.Kind == timeline.Waiting && s.End < a.t.End && s.Reason != timeline.ReasonNone {
-				site := a.siteOf(s.Stack)
-				a.timers[site] = append(a.timers[site], int64(s.End-s.Start))
-			} else if s.Kind == timeline.Syscall && s.End < a.t.End {
-				if site := a.siteOf(s.Stack); a.Sites[site].Kind.sleeps() {
-					a.timers[site] = append(a.timers[site], int64(s.End-s.Start))
-				}
-			}
+func (a *Attribution) findReleases(v *survey) {
+	for site := range v.releases {
+		if rs := v.releases[site].all(); len(rs) > 0 {
+			a.releases[SiteID(site)] = inOrder(rs, func(r *release) timeline.Time { return r.at })
 		}
 	}
-	for site := range releases {
-		if rs := releases[site].all(); len(rs) > 0 {
-			a.releases[SiteID(site)] = inOrder(rs, func(r *release) timeline.Time { return r.at })
+	for site := range v.timers {
+		if ts := v.timers[site].all(); len(ts) > 0 {
+			a.timers[SiteID(site)] = ts
 		}
 	}
 }

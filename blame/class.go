@@ -121,43 +121,10 @@ func (a *Attribution) carries(g timeline.GID, endpoint int) {
 	}
 }
 
-// classStats fills Members, Ran, Burst and Samples of every class.
-func (a *Attribution) classStats() {
-	bursts := make([]pile[int64], len(a.Classes))
-	for g := range a.t.Gs {
-		me := &a.t.Gs[g]
-		seen := ClassID(0)
-		var run int64
-		var at timeline.Time
-		flush := func() {
-			if run == 0 {
-				return
-			}
-			c := a.classAt(timeline.GID(g), at)
-			a.Classes[c].Ran += run
-			bursts[c].add(run)
-			if c != seen {
-				a.Classes[c].Members++
-				seen = c
-			}
-			run = 0
-		}
-		for i := range me.Segs {
-			s := &me.Segs[i]
-			switch s.Kind {
-			case timeline.Running:
-				if run == 0 {
-					at = s.Start
-				}
-				run += int64(s.End - s.Start)
-			case timeline.Waiting:
-				flush()
-			}
-		}
-		flush()
-	}
-	for c := range bursts {
-		b := bursts[c].all()
+// classStats fills Burst and Samples of every class.
+func (a *Attribution) classStats(v *survey) {
+	for c := range v.bursts {
+		b := v.bursts[c].all()
 		a.Classes[c].Burst, a.Classes[c].Bursts = weightedMedian(b), len(b)
 	}
 	for _, s := range a.t.Samples {

@@ -44,7 +44,7 @@ func (a *Attribution) jobs(site SiteID) *jobs {
 	}
 	rs := make([]waking, len(a.releases[site]))
 	for i, r := range a.releases[site] {
-		rs[i] = waking{a.t.Gs[r.g].Segs[r.seg].Waker, r.at}
+		rs[i] = waking{r.waker, r.at}
 	}
 	out := &jobs{all: make([]job, 0, len(rs))}
 	for i, r := range inOrder(rs, func(r *waking) timeline.Time { return timeline.Time(r.g) }) {

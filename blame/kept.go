@@ -39,7 +39,7 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 	k.Dry = timeline.Overlap(spans, last, a.t.End)
 	by := map[timeline.GID][]timeline.Time{}
 	for _, r := range rs {
-		h := a.t.Gs[r.g].Segs[r.seg].Waker
+		h := r.waker
 		by[h] = append(by[h], r.at)
 	}
 	for _, r := range rs {

@@ -89,11 +89,11 @@ type reply struct {
 }
 
 // multiplexed finds who writes for whom at the ends from which calls are made, and the
-// waits for calls that the process served itself, on multiplexed connections; wakes are
-// the network wake-ups of each goroutine.
-func (a *Attribution) multiplexed(s *stitching, wakes *times) {
+// waits for calls that the process served itself, on multiplexed connections.
+func (a *Attribution) multiplexed(s *stitching, v *survey) {
+	wakes := &v.wakes
 	servers := a.servers(s, wakes)
-	clients := a.clients(s, wakes, servers)
+	clients := a.clients(s, v, servers)
 	for _, c := range clients {
 		s.writer[c.reader] = c.writer
 	}
@@ -280,20 +280,23 @@ func (a *Attribution) woke(g timeline.GID, from, to timeline.Time, whom timeline
 
 // clients returns the ends from which calls are made: readers that wake others out
 // of waits that followed a call to the same writer.
-func (a *Attribution) clients(s *stitching, wakes *times, servers []server) []client {
+func (a *Attribution) clients(s *stitching, v *survey, servers []server) []client {
 	serves := map[timeline.GID]bool{}
 	for _, r := range servers {
 		serves[r.reader] = true
 	}
 	waits := map[timeline.GID][]replyWait{}
-	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			x := &a.t.Gs[g].Segs[i]
-			if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && x.Reason != timeline.ReasonNetwork && len(wakes.of(x.Waker)) >= muxWakes && !serves[x.Waker] {
-				waits[x.Waker] = append(waits[x.Waker], replyWait{timeline.GID(g), i})
+	woken := func(rs []release) {
+		for _, r := range rs {
+			if len(v.wakes.of(r.waker)) >= muxWakes && !serves[r.waker] {
+				waits[r.waker] = append(waits[r.waker], replyWait{r.g, int(r.seg)})
 			}
 		}
 	}
+	for _, rs := range a.releases {
+		woken(rs)
+	}
+	woken(v.cancelled.all())
 	var out []client
 	for r, ws := range waits {
 		votes := map[timeline.GID]int{}
@@ -312,7 +315,7 @@ func (a *Attribution) clients(s *stitching, wakes *times, servers []server) []cl
 		}
 		ws = slices.DeleteFunc(ws, func(w replyWait) bool { return w.g == writer }) // not for a call: the reader has it send something
 		slices.SortFunc(ws, func(x, y replyWait) int {
-			return cmp.Or(cmp.Compare(a.t.Gs[x.g].Segs[x.seg].End, a.t.Gs[y.g].Segs[y.seg].End), cmp.Compare(x.g, y.g))
+			return cmp.Or(cmp.Compare(a.t.Gs[x.g].Segs[x.seg].End, a.t.Gs[y.g].Segs[y.seg].End), cmp.Compare(x.g, y.g), cmp.Compare(x.seg, y.seg))
 		})
 		out = append(out, client{end{r, writer}, ws})
 	}

@@ -90,7 +90,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	wakers := map[timeline.GID]int{}
 	peers, children, finalizers := 0, 0, 0
 	for _, r := range a.releases[site] {
-		h := a.t.Gs[r.g].Segs[r.seg].Waker
+		h := r.waker
 		wakers[h]++
 		if a.f.Entry(h) && a.f.RequestAt(h, r.at) >= 0 {
 			peers++
@@ -123,7 +123,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 func (a *Attribution) Releasers(site SiteID) []int {
 	var out []int
 	for _, r := range a.releases[site] {
-		if h := a.t.Gs[r.g].Segs[r.seg].Waker; a.f.Entry(h) {
+		if h := r.waker; a.f.Entry(h) {
 			if i := a.f.RequestAt(h, r.at); i >= 0 {
 				out = append(out, i)
 			}
@@ -182,7 +182,7 @@ func (a *Attribution) perActivation(site SiteID, g timeline.GID) float64 {
 	}
 	wakes, stays, last := 0, 0, -1
 	for _, r := range a.releases[site] {
-		if a.t.Gs[r.g].Segs[r.seg].Waker != g {
+		if r.waker != g {
 			continue
 		}
 		wakes++

@@ -534,21 +534,16 @@ type blocking struct {
 
 // findBlocking collects the functions on whose stacks goroutines block, call the
 // system, or are preempted.
-func (a *Attribution) findBlocking() {
-	seen := make([]blocking, a.t.Stacks.Len())
-	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			s := &a.t.Gs[g].Segs[i]
-			lock := s.Kind == timeline.Waiting && a.lockLike(Hop{Site: a.siteOf(s.Stack), Reason: s.Reason})
-			if x := &seen[s.Stack]; s.Stack == 0 || x.blocks && (x.locks || !lock) {
-				continue
-			} else {
-				*x = blocking{true, lock}
-			}
-			for _, f := range a.t.Stacks.Frames(s.Stack) {
-				x := a.blocking[f.Func]
-				a.blocking[f.Func] = blocking{true, x.locks || lock}
-			}
+func (a *Attribution) findBlocking(stacks []did) {
+	for i, did := range stacks {
+		stack := gotrace.StackID(i)
+		if did == 0 || stack == 0 {
+			continue
+		}
+		lock := did&waitedSync != 0 && a.lockLike(Hop{Site: a.siteOf(stack), Reason: timeline.ReasonSync})
+		for _, f := range a.t.Stacks.Frames(stack) {
+			x := a.blocking[f.Func]
+			a.blocking[f.Func] = blocking{true, x.locks || lock}
 		}
 	}
 }

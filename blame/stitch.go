@@ -80,25 +80,13 @@ func (t *times) of(g timeline.GID) []timeline.Time { return t.at[t.first[g]:t.fi
 // end ends the instants of the next goroutine.
 func (t *times) end() { t.first = append(t.first, int32(len(t.at))) }
 
-// stitch collects the socket writes and, if asked to, finds the in-process
-// connections.
-func (a *Attribution) stitch(find bool) *stitching {
-	s := &stitching{server: map[timeline.GID]timeline.GID{}, served: map[waitID]int{}, replies: map[waitID]reply{}, writer: map[timeline.GID]timeline.GID{}}
-	var wakes times
-	s.writes.first, wakes.first = make([]int32, 1, len(a.t.Gs)+1), make([]int32, 1, len(a.t.Gs)+1)
-	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			x := &a.t.Gs[g].Segs[i]
-			switch {
-			case x.Kind == timeline.Syscall && a.Sites[a.siteOf(x.Stack)].Write:
-				s.writes.at = append(s.writes.at, x.Start)
-			case x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.Waker == timeline.NoG && x.End < a.t.End:
-				wakes.at = append(wakes.at, x.End)
-			}
-		}
-		s.writes.end()
-		wakes.end()
-	}
+// newTimes returns times to which those of n goroutines can be added, one after the other.
+func newTimes(n int) times { return times{first: make([]int32, 1, n+1)} }
+
+// stitch finds, if asked to, the in-process connections.
+func (a *Attribution) stitch(v *survey, find bool) *stitching {
+	s := &stitching{server: map[timeline.GID]timeline.GID{}, writes: v.writes, served: map[waitID]int{}, replies: map[waitID]reply{}, writer: map[timeline.GID]timeline.GID{}}
+	wakes := &v.wakes
 	if !find {
 		return s
 	}
@@ -129,7 +117,7 @@ func (a *Attribution) stitch(find bool) *stitching {
 		}
 	}
 	a.match(s)
-	a.multiplexed(s, &wakes)
+	a.multiplexed(s, v)
 	return s
 }
 

@@ -10,19 +10,12 @@ import (
 // one or two of them in 20,000 waits for a P; a millisecond of them is fifty.
 const minSwitches = 50
 
-// findSwitches finds the goroutines that are locked to their threads.
-func (a *Attribution) findSwitches() {
-	for g := range a.t.Gs {
-		n := 0
-		for i := range a.t.Gs[g].Segs {
-			if a.t.Gs[g].Segs[i].Reason == timeline.ReasonSwitch {
-				n++
-			}
-		}
-		a.switches += n
-		if a.t.Gs[g].Bound && n >= minSwitches {
-			a.locked[timeline.GID(g)] = true
-		}
+// switchesOf notes that g waited n times for another thread, and whether it is locked to
+// its own.
+func (a *Attribution) switchesOf(g timeline.GID, n int) {
+	a.switches += n
+	if a.t.Gs[g].Bound && n >= minSwitches {
+		a.locked[g] = true
 	}
 }
 

@@ -177,7 +177,7 @@ func (a *Attribution) answers(site SiteID, root string) bool {
 	if roots == nil {
 		roots = map[string]bool{}
 		for _, r := range a.releases[site] {
-			roots[a.t.Gs[a.t.Gs[r.g].Segs[r.seg].Waker].Root] = true
+			roots[a.t.Gs[r.waker].Root] = true
 		}
 		a.answerers[site] = roots
 	}
@@ -228,7 +228,7 @@ func (w *walker) returned(s *timeline.Segment, site SiteID) {
 	rs := w.a.releases[site]
 	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > s.Start }); i < len(rs) && rs[i].at <= s.End && w.steps <= maxSteps; i++ {
 		w.steps++
-		h := w.a.t.Gs[rs[i].g].Segs[rs[i].seg].Waker
+		h := rs[i].waker
 		if held := rs[i].at - w.a.passed(h, site, rs[i].at, 0); held > 0 {
 			w.hold = max(w.hold, held)
 			w.held += held

@@ -872,7 +872,7 @@ func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timelin
 // soleReleaser reports whether g is the only goroutine that ever released at a site.
 func (a *Attribution) soleReleaser(site SiteID, g timeline.GID) bool {
 	for _, r := range a.releases[site] {
-		if a.t.Gs[r.g].Segs[r.seg].Waker != g {
+		if r.waker != g {
 			return false
 		}
 	}
