@@ -127,7 +127,8 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a.findBlocking(v.stacks)
 	a.stitched = a.stitch(v, !o.Guards.NoStitch)
 	a.findKept()
-	a.occ = t.Occupancy(len(a.Classes), a.classAt)
+	forward := f.Forward()
+	a.occ = t.Occupancy(len(a.Classes), func(g timeline.GID, at timeline.Time) ClassID { return a.classIn(g, at, forward) })
 	w := a.walker()
 	pick, weight := a.pick(o.MaxRequests)
 	a.Weight = weight

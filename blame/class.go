@@ -40,9 +40,16 @@ func (a *Attribution) classAt(g timeline.GID, at timeline.Time) ClassID {
 	if g == timeline.NoG {
 		return 0
 	}
+	return a.classIn(g, at, a.f)
+}
+
+// classIn is classAt for a goroutine of which carried tells the requests.
+func (a *Attribution) classIn(g timeline.GID, at timeline.Time, carried interface {
+	RequestAt(timeline.GID, timeline.Time) int
+}) ClassID {
 	c := a.classOf[g]
 	if a.f.Entry(g) {
-		if r := a.f.RequestAt(g, at); r >= 0 {
+		if r := carried.RequestAt(g, at); r >= 0 {
 			return a.carrying[c][a.f.Requests[r].Endpoint]
 		}
 	}
@@ -132,16 +139,48 @@ func (a *Attribution) classStats(v *survey) {
 	}
 }
 
+// maxHalvings bounds how often weightedMedian divides what it is looking for: more than
+// twice as often as it takes, unless somebody has put the elements so that it takes long.
+const maxHalvings = 64
+
 // weightedMedian returns the length x for which half of the total length lies in
-// elements not longer than x.
+// elements not longer than x. It changes the order of xs.
 func weightedMedian(xs []int64) int64 {
-	slices.Sort(xs)
-	var total, sum int64
+	var total, shorter int64 // shorter is what lies in elements before those of xs
 	for _, x := range xs {
 		total += x
 	}
+	for n := 0; len(xs) > fewToOrder && n < maxHalvings; n++ {
+		m := []int64{xs[0], xs[len(xs)/2], xs[len(xs)-1]}
+		slices.Sort(m)
+		below, above, sum := 0, len(xs), int64(0) // xs[:below] < m[1] < xs[above:]
+		for i := 0; i < above; {
+			switch x := xs[i]; {
+			case x < m[1]:
+				sum += x
+				xs[i], xs[below] = xs[below], x
+				below++
+				i++
+			case x > m[1]:
+				above--
+				xs[i], xs[above] = xs[above], x
+			default:
+				i++
+			}
+		}
+		if 2*(shorter+sum) >= total {
+			xs = xs[:below]
+			continue
+		}
+		shorter += sum + m[1]*int64(above-below)
+		if 2*shorter >= total {
+			return m[1]
+		}
+		xs = xs[above:]
+	}
+	slices.Sort(xs)
 	for _, x := range xs {
-		if sum += x; 2*sum >= total {
+		if shorter += x; 2*shorter >= total {
 			return x
 		}
 	}

@@ -43,3 +43,25 @@ func TestAPileIsInTheOrderInWhichItWasMade(t *testing.T) {
 		}
 	}
 }
+
+func TestTheWeightedMedianIsThatOfASort(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{0, 1, 2, fewToOrder, 10 * fewToOrder} {
+		for _, longest := range []int64{1, 3, 1e9} {
+			xs := make([]int64, n)
+			var total, sum, want int64
+			for i := range xs {
+				xs[i] = 1 + r.Int64N(longest)*r.Int64N(longest)/longest
+				total += xs[i]
+			}
+			sorted := slices.Sorted(slices.Values(xs))
+			for i := 0; i < n && 2*sum < total; i++ {
+				want = sorted[i]
+				sum += want
+			}
+			if got := weightedMedian(xs); got != want {
+				t.Errorf("of %d up to %d it is %d, not %d", n, longest, got, want)
+			}
+		}
+	}
+}

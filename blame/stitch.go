@@ -127,14 +127,17 @@ func (a *Attribution) match(s *stitching) {
 		site SiteID
 		role int
 	}
-	byStart := make([]int, 0, len(a.f.Requests))
+	type begun struct {
+		at      timeline.Time
+		request int
+	}
+	byStart := make([]begun, 0, len(a.f.Requests))
 	for i := range a.f.Requests {
 		if !a.f.Requests[i].InFlight {
-			byStart = append(byStart, i)
+			byStart = append(byStart, begun{a.f.Requests[i].Start(), i})
 		}
 	}
-	byStart = inOrder(byStart, func(i *int) timeline.Time { return a.f.Requests[*i].Start() })
-	start := func(i int) timeline.Time { return a.f.Requests[byStart[i]].Start() }
+	byStart = inOrder(byStart, func(b *begun) timeline.Time { return b.at })
 	waits := map[SiteID]int{}
 	matched := map[pair]map[waitID]int{}
 	taken := map[int]bool{}
@@ -154,8 +157,8 @@ func (a *Attribution) match(s *stitching) {
 					continue
 				}
 				slack := max(matchLeast, min(matchSlack, (x.End-wrote)/matchPart))
-				for j := sort.Search(len(byStart), func(j int) bool { return start(j) >= wrote }); j < len(byStart) && start(j) <= wrote+slack; j++ {
-					q := byStart[j]
+				for j := sort.Search(len(byStart), func(j int) bool { return byStart[j].at >= wrote }); j < len(byStart) && byStart[j].at <= wrote+slack; j++ {
+					q := byStart[j].request
 					r := &a.f.Requests[q]
 					if r.Role == own.Role || taken[q] || r.End() < x.End-slack || r.End() > x.End+slack {
 						continue

@@ -2,14 +2,16 @@ package blame
 
 import (
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
 // survey is what is collected of all segments in one go: there are millions, and reading
 // them takes longer than what is done about one.
 type survey struct {
-	a      *Attribution
-	bursts []pile[int64] // by class
+	a       *Attribution
+	carried *request.Forward
+	bursts  []pile[int64] // by class
 	// releases and timers are by site, cancelled are the waits that a cancellation ended.
 	releases  []pile[release]
 	timers    []pile[int64]
@@ -41,7 +43,7 @@ type burst struct {
 // survey goes through all segments, and makes their sites.
 func (a *Attribution) survey() *survey {
 	v := &survey{
-		a: a, bursts: make([]pile[int64], len(a.Classes)), stacks: make([]did, a.t.Stacks.Len()),
+		a: a, carried: a.f.Forward(), bursts: make([]pile[int64], len(a.Classes)), stacks: make([]did, a.t.Stacks.Len()),
 		writes: newTimes(len(a.t.Gs)), wakes: newTimes(len(a.t.Gs)),
 	}
 	for g := range a.t.Gs {
@@ -86,7 +88,7 @@ func (v *survey) burst(g timeline.GID, b *burst) {
 	if b.ran == 0 {
 		return
 	}
-	c := v.a.classAt(g, b.from)
+	c := v.a.classIn(g, b.from, v.carried)
 	v.a.Classes[c].Ran += b.ran
 	v.bursts[c].add(b.ran)
 	if c != b.class {

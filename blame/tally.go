@@ -2,6 +2,7 @@ package blame
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -9,49 +10,76 @@ import (
 type numbers struct {
 	keys []Key
 	ids  []KeyID // by number; -1 for those of which no request has a piece yet
-	// number and way are the numbers of keys and of hops. Most pieces have the hops of the
-	// one before, so it takes a key without its hops to find its number.
-	number map[short]int32
-	way    map[hops]uint32
-	last   hops
-	at     uint32
+	// Most pieces have the hops of the one before: last is the number of those.
+	way  map[hops]uint32
+	hops hops
+	last uint32
+	// short are the keys with numbers of their hops. table finds them: numbers, plus 1, where
+	// their hashes say or in the next free place; at least half of it is free.
+	short []short
+	table []int32
 }
 
-// hops are the hops of a key, short is the rest of it, with the number of the hops. Without
-// gaps it is fast to hash.
+// hops are the hops of a key, short is a key with a number of its hops.
 type hops struct{ first, queue, last Hop }
 
 type short struct {
-	way    uint32
-	site   SiteID
-	flags  Flags
-	class  ClassID
-	reason uint16
-	kind   LeafKind
-	more   [2]uint8 // Starter, Off
+	way           uint32
+	site          SiteID
+	flags         Flags
+	class         ClassID
+	reason        uint16
+	kind          LeafKind
+	starter, more uint8 // Key.Starter, Key.Off
+}
+
+func (s *short) hash() uint64 {
+	x := uint64(s.way)<<32 | uint64(s.site)
+	y := uint64(s.flags)<<48 | uint64(s.class)<<32 | uint64(s.reason)<<16 | uint64(s.kind)<<8 | uint64(s.starter)<<4 ^ uint64(s.more)
+	high, low := bits.Mul64(x^0x9e3779b97f4a7c15, y^0xbf58476d1ce4e5b9)
+	return high ^ low
 }
 
 // of returns the number of a key.
 func (n *numbers) of(k *Key) int32 {
-	if h := (hops{k.First, k.Queue, k.Last}); n.number == nil || h != n.last {
-		if n.number == nil {
-			n.number, n.way = map[short]int32{}, map[hops]uint32{}
+	if h := (hops{k.First, k.Queue, k.Last}); n.way == nil || h != n.hops {
+		if n.way == nil {
+			n.way = map[hops]uint32{}
 		}
 		id, ok := n.way[h]
 		if !ok {
 			id = uint32(len(n.way))
 			n.way[h] = id
 		}
-		n.last, n.at = h, id
+		n.hops, n.last = h, id
 	}
-	l := short{n.at, k.Site, k.Flags, k.Class, k.Reason, k.Kind, [2]uint8{uint8(k.Starter), uint8(k.Off)}}
-	id, ok := n.number[l]
-	if !ok {
-		id = int32(len(n.keys))
-		n.number[l] = id
-		n.keys, n.ids = append(n.keys, *k), append(n.ids, -1)
+	if 2*len(n.short) >= len(n.table) {
+		n.grow()
 	}
-	return id
+	s := short{n.last, k.Site, k.Flags, k.Class, k.Reason, k.Kind, uint8(k.Starter), uint8(k.Off)}
+	at := n.find(&s)
+	if *at == 0 {
+		n.keys, n.ids, n.short = append(n.keys, *k), append(n.ids, -1), append(n.short, s)
+		*at = int32(len(n.keys))
+	}
+	return *at - 1
+}
+
+// find returns the place of a key in the table.
+func (n *numbers) find(s *short) *int32 {
+	mask := uint64(len(n.table) - 1)
+	for i := s.hash() & mask; ; i = (i + 1) & mask {
+		if at := &n.table[i]; *at == 0 || n.short[*at-1] == *s {
+			return at
+		}
+	}
+}
+
+func (n *numbers) grow() {
+	n.table = make([]int32, max(1024, 2*len(n.table)))
+	for i := range n.short {
+		*n.find(&n.short[i]) = int32(i + 1)
+	}
 }
 
 // portion is a number of nanoseconds of the key with a number.

@@ -42,10 +42,39 @@ func (f *Found) RequestAt(g timeline.GID, at timeline.Time) int {
 			i = h + 1
 		}
 	}
-	i--
-	for n := 0; i >= 0 && n < maxBatch; i, n = i-1, n+1 {
-		if at <= ps[i].end {
-			return int(ps[i].request)
+	return f.last(ps[:i], at)
+}
+
+// Forward is [Found.RequestAt] for instants that come in order of time for each goroutine.
+type Forward struct {
+	f    *Found
+	next []int32 // by goroutine: its first part that begins later
+}
+
+// Forward returns a Forward that begins with the trace. One goroutine may use it.
+func (f *Found) Forward() *Forward {
+	return &Forward{f, append([]int32(nil), f.first...)}
+}
+
+// RequestAt is [Found.RequestAt].
+func (w *Forward) RequestAt(g timeline.GID, at timeline.Time) int {
+	f := w.f
+	if g < 0 || int(g)+1 >= len(f.first) {
+		return -1
+	}
+	i := w.next[g]
+	for i < f.first[g+1] && f.parts[i].start <= at {
+		i++
+	}
+	w.next[g] = i
+	return f.last(f.parts[f.first[g]:i], at)
+}
+
+// last returns the request of the last of parts that did not end before an instant, or -1.
+func (f *Found) last(parts []carriedPart, at timeline.Time) int {
+	for i, n := len(parts)-1, 0; i >= 0 && n < maxBatch; i, n = i-1, n+1 {
+		if at <= parts[i].end {
+			return int(parts[i].request)
 		}
 	}
 	return -1

@@ -99,21 +99,22 @@ func (o *Occupancy) snap(at Time, sum []Time, now *Scratch) {
 func (t *Timeline) stints() iter.Seq2[int, *Stint] {
 	return func(yield func(int, *Stint) bool) {
 		next := make([]int, len(t.Procs))
-		at := func(p int) Time { return t.Procs[p].Stints[next[p]].Start }
-		var heap []int // of Ps, by the beginning of their next stint
-		less := func(i, j int) bool {
-			return at(heap[i]) < at(heap[j]) || at(heap[i]) == at(heap[j]) && heap[i] < heap[j]
+		type begin struct {
+			at Time // of the next stint of P p
+			p  int
 		}
+		var heap []begin
+		less := func(x, y begin) bool { return x.at < y.at || x.at == y.at && x.p < y.p }
 		down := func(i int) {
 			for {
 				c := 2*i + 1
 				if c >= len(heap) {
 					return
 				}
-				if c+1 < len(heap) && less(c+1, c) {
+				if c+1 < len(heap) && less(heap[c+1], heap[c]) {
 					c++
 				}
-				if !less(c, i) {
+				if !less(heap[c], heap[i]) {
 					return
 				}
 				heap[i], heap[c] = heap[c], heap[i]
@@ -122,18 +123,21 @@ func (t *Timeline) stints() iter.Seq2[int, *Stint] {
 		}
 		for p := range t.Procs {
 			if len(t.Procs[p].Stints) > 0 {
-				heap = append(heap, p)
+				heap = append(heap, begin{t.Procs[p].Stints[0].Start, p})
 			}
 		}
 		for i := len(heap)/2 - 1; i >= 0; i-- {
 			down(i)
 		}
 		for len(heap) > 0 {
-			p := heap[0]
-			if !yield(p, &t.Procs[p].Stints[next[p]]) {
+			p := heap[0].p
+			stints := t.Procs[p].Stints
+			if !yield(p, &stints[next[p]]) {
 				return
 			}
-			if next[p]++; next[p] == len(t.Procs[p].Stints) {
+			if next[p]++; next[p] < len(stints) {
+				heap[0].at = stints[next[p]].Start
+			} else {
 				heap[0] = heap[len(heap)-1]
 				heap = heap[:len(heap)-1]
 			}
