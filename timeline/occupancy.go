@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"iter"
+	"math"
 	"sort"
 )
 
@@ -23,40 +24,51 @@ const (
 // found from snapshots of cumulative vectors: the cost of a query does not
 // depend on the length of the interval.
 type Occupancy struct {
-	n, procs int // classes, Ps
-	every    int // changes from one snapshot to the next
-	at       []Time
-	changes  []change // at at
-	// A snapshot is the state before the change every*i.
-	snapAt []Time
-	sums   []Time    // n of each snapshot: by class, up to snapAt
-	held   []ClassID // procs of each snapshot: by P, at snapAt
+	procs int
+	snaps []snapshot
 }
 
-// change is a P's change of class.
+// snapshot is the state at an instant, and what changed between it and the next one.
+type snapshot struct {
+	at      Time
+	sum     []Time    // by class, up to at
+	held    []ClassID // by P, at at
+	changes []change
+}
+
+// change is a P's change of class, some nanoseconds after the snapshot.
 type change struct {
+	after uint32
 	p     int16
 	class ClassID
 }
 
-// snapEvery is how many changes lie between snapshots at least: a query replays as many.
-// A snapshot costs 8 bytes per class, so there are as many changes as classes between two.
+// snapEvery is how many changes lie between snapshots: a query replays as many. A
+// snapshot costs 8 bytes per class, so there are as many changes as classes at least.
 const snapEvery = 64
 
 // Occupancy indexes the timeline's P time. class gives the class of a goroutine
 // at the instant it begins to hold a P, from ClassGoroutines to n-1.
 func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupancy {
-	o := &Occupancy{n: n, procs: len(t.Procs), every: max(snapEvery, n)}
-	most := 0
-	for p := range t.Procs {
-		most += len(t.Procs[p].Stints)
+	var (
+		o       = &Occupancy{procs: len(t.Procs)}
+		now     = o.begin(nil) // before the first change every P is idle
+		sum     = make([]Time, n)
+		sums    slab[Time]
+		held    slab[ClassID]
+		changes slab[change]
+		open    snapshot
+	)
+	snap := func(at Time) {
+		open = snapshot{at, sums.pack(append(sums.take(), sum...)), held.pack(append(held.take(), now.class...)), changes.take()}
 	}
-	o.at, o.changes = make([]Time, 0, most), make([]change, 0, most)
-	snaps := most/o.every + 1
-	o.snapAt, o.sums, o.held = make([]Time, 0, snaps), make([]Time, 0, snaps*n), make([]ClassID, 0, snaps*o.procs)
-	sum, now, last := make([]Time, n), o.begin(nil), t.Start
+	end := func() {
+		open.changes = changes.pack(open.changes)
+		o.snaps = append(o.snaps, open)
+	}
 	now.at(t.Start)
-	o.snap(t.Start, sum, now) // before the first change every P is idle
+	snap(t.Start)
+	at := t.Start
 	for p, s := range t.stints() {
 		k := ClassIdle
 		switch s.What {
@@ -76,22 +88,18 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		if now.class[p] == k {
 			continue
 		}
-		last = max(last, s.Start)
-		if i := len(o.changes); i > 0 && i%o.every == 0 {
-			now.until(last, sum, +1)
-			o.snap(last, sum, now)
+		at = max(at, s.Start)
+		if len(open.changes) >= max(snapEvery, n) || at-open.at > math.MaxUint32 {
+			end()
+			now.until(at, sum, +1)
+			snap(at)
 		}
-		c := change{int16(p), k}
-		o.at, o.changes = append(o.at, last), append(o.changes, c)
-		now.apply(c, last, sum, +1)
+		c := change{uint32(at - open.at), int16(p), k}
+		open.changes = append(open.changes, c)
+		now.apply(c, at, sum, +1)
 	}
+	end()
 	return o
-}
-
-func (o *Occupancy) snap(at Time, sum []Time, now *Scratch) {
-	o.snapAt = append(o.snapAt, at)
-	o.sums = append(o.sums, sum...)
-	o.held = append(o.held, now.class...)
 }
 
 // stints yields the stints of all Ps, with the index of the P, in order of their
@@ -194,28 +202,32 @@ func (o *Occupancy) Executed(a, b Time, out []Time, buf *Scratch) {
 	buf = o.begin(buf)
 	from, to := o.before(a), o.before(b)
 	if from != to {
-		for c, d := range o.sums[from*o.n : (from+1)*o.n] {
-			out[c] += o.sums[to*o.n+c] - d
+		for c, d := range from.sum {
+			out[c] += to.sum[c] - d
 		}
 	}
-	o.replay(from, a, out, -1, buf)
-	o.replay(to, b, out, +1, buf)
+	from.replay(a, out, -1, buf)
+	to.replay(b, out, +1, buf)
 }
 
-// before returns the last snapshot not after an instant.
-func (o *Occupancy) before(at Time) int {
-	return max(0, sort.Search(len(o.snapAt), func(i int) bool { return o.snapAt[i] > at })-1)
+// before returns the last snapshot not after an instant, or the first.
+func (o *Occupancy) before(at Time) *snapshot {
+	return &o.snaps[max(0, sort.Search(len(o.snaps), func(i int) bool { return o.snaps[i].at > at })-1)]
 }
 
-// replay adds the time from snapshot k to an instant to out.
-func (o *Occupancy) replay(k int, at Time, out []Time, sign Time, buf *Scratch) {
-	if at <= o.snapAt[k] {
+// replay adds the time from the snapshot to an instant to out.
+func (s *snapshot) replay(at Time, out []Time, sign Time, buf *Scratch) {
+	if at <= s.at {
 		return
 	}
-	copy(buf.class, o.held[k*o.procs:])
-	buf.at(o.snapAt[k])
-	for i := k * o.every; i < len(o.at) && o.at[i] <= at; i++ {
-		buf.apply(o.changes[i], o.at[i], out, sign)
+	copy(buf.class, s.held)
+	buf.at(s.at)
+	for _, c := range s.changes {
+		when := s.at + Time(c.after)
+		if when > at {
+			break
+		}
+		buf.apply(c, when, out, sign)
 	}
 	buf.until(at, out, sign)
 }

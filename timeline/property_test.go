@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sort"
 	"testing"
 
@@ -456,5 +457,23 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 		if n < 2 || bytes != int64(len(data)) {
 			t.Errorf("%s: %d parts with %d bytes of %d", name, n, bytes, len(data))
 		}
+	}
+}
+
+// Between two changes there may be any time.
+func TestPTimeByClassWhereNothingHappensForLong(t *testing.T) {
+	const hour = timeline.Time(3600e9)
+	tl := &timeline.Timeline{End: 3 * hour, Procs: []timeline.Proc{{Stints: []timeline.Stint{
+		{Start: 0, End: hour, G: timeline.NoG, What: timeline.Idle},
+		{Start: hour, End: 2 * hour, G: 0, What: timeline.Go},
+		{Start: 2 * hour, End: 3 * hour, G: timeline.NoG, What: timeline.GCWorker},
+	}}}}
+	n := int(timeline.ClassGoroutines) + 1
+	o := tl.Occupancy(n, func(timeline.GID, timeline.Time) timeline.ClassID { return timeline.ClassGoroutines })
+	got, want := make([]timeline.Time, n), make([]timeline.Time, n)
+	o.Executed(hour/2, 5*hour/2, got, nil)
+	want[timeline.ClassIdle], want[timeline.ClassGoroutines], want[timeline.ClassGCWorker] = hour/2, hour, hour/2
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
