@@ -420,6 +420,10 @@ func split(n int64, weights []timeline.Time, out []int64) []int64 {
 	rests := few[:0]
 	left := n
 	for i, x := range weights {
+		if x == 0 {
+			out = append(out, 0)
+			continue
+		}
 		exact := float64(n) * float64(x) / total
 		whole := int64(exact)
 		out = append(out, whole)

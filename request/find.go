@@ -110,6 +110,9 @@ func (d *finder) add(role int, r Request, e evidence) {
 		return
 	}
 	r.Role = role
+	if n := len(d.list); n == cap(d.list) { // append grows a long one by a quarter only
+		d.list = slices.Grow(d.list, n+64)
+	}
 	d.list = append(d.list, candidate{Request: r, node: e.node, poll: e.poll})
 }
 
