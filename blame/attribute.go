@@ -131,7 +131,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a.occ = t.Occupancy(len(a.Classes), func(g timeline.GID, at timeline.Time) ClassID { return a.classIn(g, at, forward) })
 	w := a.walker()
 	pick, weight := a.pick(o.MaxRequests)
-	a.Weight = weight
+	a.Weight, a.Requests = weight, make([]Attributed, 0, len(pick))
 	for _, i := range pick {
 		a.Requests = append(a.Requests, w.request(i))
 		a.Depth = max(a.Depth, w.depth)
@@ -149,12 +149,16 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 	if limit <= 0 {
 		limit = 20_000
 	}
+	type one struct {
+		length  timeline.Time
+		request int
+	}
 	n := 0
-	byRole := make([][]int, len(a.f.Roles))
+	byRole := make([]pile[one], len(a.f.Roles))
 	for i := range a.f.Requests {
 		if r := &a.f.Requests[i]; !r.Beyond {
 			n++
-			byRole[r.Role] = append(byRole[r.Role], i)
+			byRole[r.Role].add(one{r.Duration(), i})
 		}
 	}
 	if n <= limit {
@@ -166,8 +170,8 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 		return pick, weight
 	}
 	chosen := make([]float64, len(a.f.Requests)) // how many each stands for, 0 for none
-	for _, ids := range byRole {
-		ids = inOrder(ids, func(i *int) timeline.Time { return -a.f.Requests[*i].Duration() })
+	for role := range byRole {
+		ids := inOrder(byRole[role].all(), func(x *one) timeline.Time { return -x.length })
 		left := max(1, limit*len(ids)/n)
 		share, from := left, 0
 		for _, x := range strata {
@@ -175,7 +179,7 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 			budget := max(1, left-int(x.leave*float64(share)))
 			step := max(1, (to-from+budget-1)/budget)
 			for i := from; i < to; i += step {
-				chosen[ids[i]] = float64(min(step, to-i))
+				chosen[ids[i].request] = float64(min(step, to-i))
 				left--
 			}
 			from = to

@@ -272,6 +272,9 @@ func (w *walker) stopped(at *where, k Key, s *timeline.Span, d timeline.Time) {
 // collected adds what the garbage collector took, split by who started the cycles
 // that lie in [from, to].
 func (w *walker) collected(at *where, k Key, ns, from, to timeline.Time) {
+	if ns <= 0 {
+		return
+	}
 	var in [timeline.Starters]timeline.Time
 	var all timeline.Time
 	for s := range in {
