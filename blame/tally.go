@@ -20,7 +20,7 @@ type numbers struct {
 	table []int32
 }
 
-// hops are the hops of a key, short is a key with a number of its hops.
+// hops are those of a key, short is a key with a number of its hops.
 type hops struct{ first, queue, last Hop }
 
 type short struct {
@@ -40,18 +40,18 @@ func (s *short) hash() uint64 {
 	return high ^ low
 }
 
-// of returns the number of a key.
-func (n *numbers) of(k *Key) int32 {
-	if h := (hops{k.First, k.Queue, k.Last}); n.way == nil || h != n.hops {
+// of returns the number of a key that has the hops h instead of its own.
+func (n *numbers) of(h *hops, k *Key) int32 {
+	if n.way == nil || *h != n.hops {
 		if n.way == nil {
 			n.way = map[hops]uint32{}
 		}
-		id, ok := n.way[h]
+		id, ok := n.way[*h]
 		if !ok {
 			id = uint32(len(n.way))
-			n.way[h] = id
+			n.way[*h] = id
 		}
-		n.hops, n.last = h, id
+		n.hops, n.last = *h, id
 	}
 	if 2*len(n.short) >= len(n.table) {
 		n.grow()
@@ -59,7 +59,9 @@ func (n *numbers) of(k *Key) int32 {
 	s := short{n.last, k.Site, k.Flags, k.Class, k.Reason, k.Kind, uint8(k.Starter), uint8(k.Off)}
 	at := n.find(&s)
 	if *at == 0 {
-		n.keys, n.ids, n.short = append(n.keys, *k), append(n.ids, -1), append(n.short, s)
+		key := *k
+		key.First, key.Queue, key.Last = h.first, h.queue, h.last
+		n.keys, n.ids, n.short = append(n.keys, key), append(n.ids, -1), append(n.short, s)
 		*at = int32(len(n.keys))
 	}
 	return *at - 1

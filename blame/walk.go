@@ -92,9 +92,9 @@ type asked struct {
 
 // where is the way from the request to the goroutine being walked.
 type where struct {
-	first, queue, last Hop
-	flags              Flags
-	depth              int
+	hops
+	flags Flags
+	depth int
 	// back is how many of depth lead from a holder to the one before it: these do not lie
 	// within each other.
 	back int
@@ -117,12 +117,11 @@ func (w *walker) add(at *where, k Key, ns timeline.Time) {
 	if ns <= 0 {
 		return
 	}
-	k.First, k.Queue, k.Last = at.first, at.queue, at.last
 	k.Flags |= at.flags
 	if at.depth == 0 {
 		k.Flags |= Self
 	}
-	n := w.a.numbers.of(&k)
+	n := w.a.numbers.of(&at.hops, &k)
 	w.acc.add(n, int64(ns))
 	w.way.given(n, ns)
 	if k.Kind == Network || k.Kind == Syscall || k.Kind == Cgo {
