@@ -50,12 +50,19 @@ func (a *Attribution) findLate() {
 			if s.Kind != timeline.Runnable {
 				continue
 			}
-			d := int64(timeline.Overlap(idle, s.Start, s.End) - a.t.Passed(s.P, s.Start, s.End))
+			most := &longest[(s.Start-a.t.Start)/lateBin]
+			if int64(s.End-s.Start) <= *most { // it is looked at closely only if it may be longer
+				continue
+			}
+			d := int64(timeline.Overlap(idle, s.Start, s.End))
+			if d <= *most {
+				continue
+			}
+			d -= int64(a.t.Passed(s.P, s.Start, s.End))
 			for _, kept := range a.t.Kept(s.P, s.Start, s.End) {
 				d -= int64(kept)
 			}
-			bin := (s.Start - a.t.Start) / lateBin
-			longest[bin] = max(longest[bin], d)
+			*most = max(*most, d)
 		}
 	}
 	a.lateBins = longest
