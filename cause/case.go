@@ -322,8 +322,12 @@ func (c *Case) ClassPlace(class blame.ClassID) *Place {
 		return p
 	}
 	best := map[gotrace.StackID]timeline.Time{}
+	root := c.A.RootOf(class)
 	for g := range t.Gs {
 		me := &t.Gs[g]
+		if root != "" && me.Root != root { // "" is that of what is left over, too
+			continue
+		}
 		for i := 1; i < len(me.Segs); i++ {
 			if s := &me.Segs[i-1]; s.Kind == timeline.Running && c.A.ClassAt(timeline.GID(g), s.Start) == class {
 				best[me.Segs[i].Stack] += s.End - s.Start

@@ -153,7 +153,8 @@ type Entry struct {
 	Verify string
 	// Judge tests the entry against what is still free of the case. It returns
 	// nil when the case has nothing of its kind, and Untested when an instrument
-	// is missing without which nothing can be said at all.
+	// is missing without which nothing can be said at all. What is costly to find
+	// out it asks last: see Case.TooLittle.
 	Judge func(c *Case) *Judgement
 }
 

@@ -230,6 +230,20 @@ var profileStack = []string{"runtime.goroutineProfileWithLabels", "runtime/pprof
 
 func TestTheCollectorsCausesAreToldApart(t *testing.T) { tell(t, gcScenes) }
 
+// Who could own what another entry has claimed is ruled out by what speaks against it, not
+// by how little is left.
+func TestWhatIsClaimedIsRuledOutByEvidence(t *testing.T) {
+	for _, r := range cause.Judge(attributed(t, collected(byHeap)), cause.Settings{}).RuledOut {
+		if r.Cause == "cpu-hog" {
+			if r.ByShare || !strings.Contains(r.Because, "executed mostly GC workers") {
+				t.Errorf("by share %t: %s", r.ByShare, r.Because)
+			}
+			return
+		}
+	}
+	t.Error("cpu-hog is not ruled out")
+}
+
 // ownProfiles say that whylate asked for profiles all the time.
 var ownProfiles = cause.Settings{Own: []timeline.Span{{Start: 0, End: math.MaxInt64}}}
 

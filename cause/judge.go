@@ -583,6 +583,14 @@ func (c *Case) test() (out []outcome, ruledOut []RuledOut) {
 	return out, ruledOut
 }
 
+// TooLittle reports whether what is still free of keys is too little of the excess for
+// an entry to be tested. Then only their sum is told: an entry that claims no more than
+// these need not look for evidence. Where nothing is free, what speaks against it is told.
+func (c *Case) TooLittle(keys []blame.KeyID) bool {
+	free := c.stillFree(keys)
+	return len(free) > 0 && c.Share(free) < TestedShare
+}
+
 func (c *Case) stillFree(keys []blame.KeyID) []blame.KeyID {
 	var free []blame.KeyID
 	for _, k := range keys {

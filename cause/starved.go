@@ -32,9 +32,9 @@ func (c *Case) Starved(want Holder, missed Missed) *Judgement {
 	if p.Winner == NoHolder || len(p.Claim) == 0 {
 		return nil
 	}
-	j := &Judgement{
-		Keys: p.Claim, Where: c.ClassPlace(p.Class),
-		Alike: OffCPUCauses, Record: RecordHost,
+	j := &Judgement{Keys: p.Claim, Alike: OffCPUCauses, Record: RecordHost}
+	if c.TooLittle(j.Keys) {
+		return j
 	}
 	j.Evidence = c.HolderEvidence(p, want)
 	e := Evidence{
@@ -46,6 +46,9 @@ func (c *Case) Starved(want Holder, missed Missed) *Judgement {
 		e.Text, e.Number = fmt.Sprintf("%s of it were waits for time to pass that were over, but nobody ran the timers", Pct(p.Due)), p.Due
 	}
 	j.Evidence = append(j.Evidence, e)
+	if j.holds() != No {
+		j.Where = c.ClassPlace(p.Class)
+	}
 	return j
 }
 

@@ -71,8 +71,11 @@ func once(c *cause.Case) *cause.Judgement {
 // dials judges the first connections to a peer.
 func dials(c *cause.Case) *cause.Judgement {
 	d := c.Dials()
-	if len(d.Keys) == 0 {
+	switch {
+	case len(d.Keys) == 0:
 		return nil
+	case c.TooLittle(d.Keys):
+		return &cause.Judgement{Keys: d.Keys}
 	}
 	return &cause.Judgement{
 		Keys: d.Keys, Where: d.Where, Via: d.Via,

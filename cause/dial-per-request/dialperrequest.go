@@ -29,6 +29,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(d.Keys) == 0 {
 		return nil
 	}
+	keys := append(slices.Clip(d.Keys), d.Queues...)
+	if c.TooLittle(keys) {
+		return &cause.Judgement{Keys: keys}
+	}
 	e := cause.Evidence{
 		Text:    fmt.Sprintf("%.0f requests connect, %s of those that wait there; never more than %d were open at a time", d.Requests, cause.Pct(d.There), d.Peak),
 		Decides: true, Number: d.There,
@@ -42,7 +46,6 @@ func judge(c *cause.Case) *cause.Judgement {
 	case d.There > cause.MostDial:
 		e.Holds = cause.Yes
 	}
-	keys := append(slices.Clip(d.Keys), d.Queues...)
 	punctual := c.Punctual("connecting", d.Keys)
 	punctual.Decides = false // that they connect is certain; late threads only add to it
 	return &cause.Judgement{

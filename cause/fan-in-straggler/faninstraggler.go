@@ -76,7 +76,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		keys = append(keys, g.keys...)
 	}
 	slices.Sort(keys)
-	keys = slices.Compact(keys)
+	if keys = slices.Compact(keys); c.TooLittle(keys) {
+		return &cause.Judgement{Keys: keys}
+	}
 	did, _ := cause.TopBy(c, keys, func(k blame.Key) work { return work{k.Kind, k.Class, top.stands(k)} })
 	where := c.PlaceOf(did.site)
 	if did.kind == blame.CPU {

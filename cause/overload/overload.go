@@ -25,8 +25,8 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	j := c.Starved(cause.Own, cause.Ready)
-	if j == nil {
-		return nil
+	if j == nil || c.TooLittle(j.Keys) {
+		return j
 	}
 	j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit())
 	h := c.Handoffs()

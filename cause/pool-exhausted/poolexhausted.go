@@ -29,8 +29,11 @@ const record = "the pool's own statistics (in use, wait count), or a user task a
 
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Pools()
-	if len(l.Keys) == 0 {
+	switch {
+	case len(l.Keys) == 0:
 		return nil
+	case c.TooLittle(l.Keys):
+		return &cause.Judgement{Keys: l.Keys}
 	}
 	q := c.A.Queue(l.Site)
 	j := &cause.Judgement{
