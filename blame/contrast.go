@@ -372,6 +372,7 @@ type Contrast struct {
 // TailContrast contrasts the tail with the typical band.
 func (p *Population) TailContrast(cols Columns, n int) Contrast {
 	m := p.matrix(cols, n)
+	m.findBounds()
 	c := Contrast{Tail: p.Tail(), Typical: p.Typical(), MixEndpoint: -1, Blocks: p.blocks}
 	e := m.excess(nil)
 	c.fill(e)
@@ -414,17 +415,14 @@ func (p *Population) TypicalMean(value func(r *Attributed) float64) float64 {
 
 // single is a matrix whose only column is a value of each request.
 func (p *Population) single(value func(r *Attributed) float64) *matrix {
-	m := &matrix{p: p, n: 1, cell: make([][]cell, len(p.rows))}
-	for i, r := range p.rows {
-		m.cell[i] = []cell{{0, value(&p.a.Requests[r.req])}}
-	}
-	return m
+	return p.rowed(1, func(r *Attributed) []cell { return []cell{{0, value(r)}} })
 }
 
 // LevelContrast splits the typical band's whole duration, against a baseline of
 // means by column, or against zero when base is nil.
 func (p *Population) LevelContrast(cols Columns, n int, base []float64) Contrast {
 	m := p.matrix(cols, n)
+	m.findBounds()
 	c := Contrast{Tail: p.Typical(), MixEndpoint: -1, Blocks: p.blocks}
 	level := func(times []int) excess {
 		b := p.band(p.all(), TypicalLow, TypicalHigh, times)
@@ -467,7 +465,11 @@ func ratio(x, y float64) float64 {
 type matrix struct {
 	p    *Population
 	n    int
-	cell [][]cell // by row
+	cols Columns
+	// sums returns what a request has in each column, in order of columns; cells are those
+	// that were asked for, by row: means over bands need no others.
+	sums  func(r *Attributed) []cell
+	cells [][]cell
 	// bound is what stays of the columns when they are taken away, by row; several
 	// cells of one column add up.
 	bound [][]cell
@@ -479,24 +481,51 @@ type cell struct {
 }
 
 func (p *Population) matrix(cols Columns, n int) *matrix {
-	m := &matrix{p: p, n: n, cell: make([][]cell, len(p.rows)), bound: make([][]cell, len(p.rows))}
-	sum, other := make([]float64, n), make([]float64, n)
-	for i, r := range p.rows {
-		clear(sum)
-		for _, x := range p.a.Requests[r.req].Pieces {
-			sum[cols[x.Key]] += float64(x.NS)
-		}
-		for j, x := range sum {
-			if x != 0 {
-				m.cell[i] = append(m.cell[i], cell{j, x})
+	sum := make([]float64, n)
+	var touched []int
+	m := p.rowed(n, func(r *Attributed) []cell {
+		touched = touched[:0]
+		for _, x := range r.Pieces {
+			c := cols[x.Key]
+			if sum[c] == 0 {
+				touched = append(touched, c)
 			}
+			sum[c] += float64(x.NS)
 		}
-		if own := &p.a.Requests[r.req]; len(own.FanIns) > 0 {
-			clear(sum)
-			m.bound[i] = own.bound(cols, sum, other)
+		slices.Sort(touched)
+		out := make([]cell, 0, len(touched))
+		for _, c := range touched {
+			if sum[c] != 0 {
+				out = append(out, cell{c, sum[c]})
+			}
+			sum[c] = 0
 		}
-	}
+		return out
+	})
+	m.cols = cols
 	return m
+}
+
+// rowed is a matrix of n columns with what sums returns for each request.
+func (p *Population) rowed(n int, sums func(r *Attributed) []cell) *matrix {
+	return &matrix{p: p, n: n, cells: make([][]cell, len(p.rows)), sums: sums}
+}
+
+// row returns the cells of a row.
+func (m *matrix) row(i int) []cell {
+	if m.cells[i] == nil {
+		m.cells[i] = m.sums(&m.p.a.Requests[m.p.rows[i].req])
+	}
+	return m.cells[i]
+}
+
+// findBounds fills in what stays of the columns.
+func (m *matrix) findBounds() {
+	m.bound = make([][]cell, len(m.p.rows))
+	sum, other := make([]float64, m.n), make([]float64, m.n)
+	for i, r := range m.p.rows {
+		m.bound[i] = m.p.a.Requests[r.req].bound(m.cols, sum, other)
+	}
 }
 
 // mean returns the mean of every column over a band.
@@ -507,7 +536,7 @@ func (m *matrix) mean(b Band, times []int) []float64 {
 		if times != nil {
 			w *= float64(times[m.p.rows[i].block])
 		}
-		for _, c := range m.cell[i] {
+		for _, c := range m.row(i) {
 			out[c.col] += w * c.ns / b.Count
 		}
 	}
@@ -596,7 +625,7 @@ func (m *matrix) without(col int, usual float64) int64 {
 				stays += c.ns
 			}
 		}
-		for _, c := range m.cell[i] {
+		for _, c := range m.row(i) {
 			if c.col == col {
 				xs[i].d -= max(0, c.ns-max(usual, stays))
 			}
@@ -618,7 +647,7 @@ func (m *matrix) carried(rows []int, col int) []int {
 	var out []int
 	for _, i := range rows {
 		over := float64(m.p.rows[i].d)
-		for _, c := range m.cell[i] {
+		for _, c := range m.row(i) {
 			if c.col == col && c.ns >= 0.25*over {
 				out = append(out, i)
 			}
