@@ -62,6 +62,7 @@ type Attribution struct {
 	cancels   map[SiteID]int
 	queues    map[SiteID]*Queue
 	jobsAt    map[SiteID]*jobs
+	holdsAt   map[SiteID]Holds
 	// finalizers is the cache of Finalizing, by root function.
 	finalizers map[string]bool
 	// samples are the instants of the goroutines' CPU samples, clocks of those that

@@ -101,6 +101,10 @@ func everything(t *testing.T, a *Attribution) {
 	}
 	for site := range a.Sites {
 		a.Queue(SiteID(site))
+		a.PerActivation(SiteID(site))
+		if h := a.Holds(SiteID(site)); (h.Holders < 1) != (h.Usual == 0) {
+			t.Errorf("%+v", h)
+		}
 		a.Waits(SiteID(site))
 		if n := a.Turns(SiteID(site)); n.Decided > n.Waits || n.Decided > 0 && n.Holders < 1 {
 			t.Errorf("%+v", n)
@@ -560,14 +564,14 @@ request /last g4 0ms-10ms
 	if r := a.Requests[0]; r.Holders != 3 || r.Hold != 3e6 || r.Held != 9e6 {
 		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Hold, r.Held)
 	}
-	var q *Queue
+	var h Holds
 	for id := range a.Sites {
 		if a.Sites[id].Func == "main.ask" {
-			q = a.Queue(SiteID(id))
+			h = a.Holds(SiteID(id))
 		}
 	}
-	if q == nil || q.Hold != 3e6 {
-		t.Errorf("usual hold: %+v", q)
+	if h.Holders != 1 || h.Usual != 3e6 {
+		t.Errorf("holds: %+v", h)
 	}
 }
 

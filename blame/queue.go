@@ -22,8 +22,7 @@ const (
 	ManyWaiters = 2
 )
 
-// Queue is what the waits at one site have in common: who ends them, and how
-// many hold at a time what is waited for.
+// Queue is what the waits at one site have in common: who ends them.
 type Queue struct {
 	// Waits counts the waits there that a goroutine ended, Cancelled those that
 	// the cancellation or the deadline of a context did, Timers the others.
@@ -41,15 +40,6 @@ type Queue struct {
 	// Finalizers is the part of Waits that a goroutine ended which runs finalizers or
 	// cleanups, or one that such a goroutine gave birth to.
 	Finalizers float64
-	// Holders is the mean number of holders at a time, while anybody held: holds
-	// run from when the holder passed the site itself (or got the request in
-	// which it releases) to its release. 0 if unknown.
-	Holders float64
-	// Hold is the median length of such a hold, in nanoseconds.
-	Hold int64
-	// PerActivation is how many waits the busiest waker ends between two of its
-	// home waits: about 1 if it serves one by one, more if it batches.
-	PerActivation float64
 	// Together is how many waits one release to all ends, as who waits there sees
 	// it: releases that end more count more. 0 if most waits end otherwise.
 	Together float64
@@ -112,9 +102,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	n := float64(q.Waits)
 	q.Peers, q.Children, q.Finalizers = float64(peers)/n, float64(children)/n, float64(finalizers)/n
 	q.Wakers, q.Busiest, q.Worker = len(wakers), float64(most)/n, busiest
-	q.PerActivation = a.perActivation(site, busiest)
 	q.Together, q.Calls = a.together(site)
-	a.holds(site, q)
 	return q
 }
 
@@ -171,8 +159,13 @@ func (a *Attribution) waitsAgain(r release, site SiteID) bool {
 	return false
 }
 
-// perActivation is how many waiters at a site g wakes per stay away from home.
-func (a *Attribution) perActivation(site SiteID, g timeline.GID) float64 {
+// PerActivation returns how many waits at a site its Queue.Worker ends between two of its
+// home waits: about 1 if it serves one by one, more if it batches. 0 if nobody ended one.
+func (a *Attribution) PerActivation(site SiteID) float64 {
+	if len(a.releases[site]) == 0 {
+		return 0
+	}
+	g := a.Queue(site).Worker
 	me := &a.t.Gs[g]
 	var homes []timeline.Time
 	for i := range me.Segs {
@@ -194,41 +187,47 @@ func (a *Attribution) perActivation(site SiteID, g timeline.GID) float64 {
 	return float64(wakes) / float64(max(stays, 1))
 }
 
-// holds measures the holds that ended with a release at the site.
-func (a *Attribution) holds(site SiteID, q *Queue) {
-	type edge struct {
-		at timeline.Time
-		d  int
+// Holds say how what is waited for at a site is held: from when a holder passed the site
+// itself, or got the request in which it releases, to its release.
+type Holds struct {
+	// Holders is the mean number of holders at a time, while anybody held; 0 if unknown.
+	Holders float64
+	// Usual is the median length of a hold, in nanoseconds; 0 if unknown.
+	Usual int64
+}
+
+// Holds measures the holds that ended with a release at a site.
+func (a *Attribution) Holds(site SiteID) (h Holds) {
+	if h, ok := a.holdsAt[site]; ok {
+		return h
 	}
-	var edges []edge
-	var lengths []int64
+	var spans []job
+	var lengths []timeline.Time
 	for _, p := range a.jobs(site).all {
 		if p.from < p.done {
-			edges = append(edges, edge{p.from, 1}, edge{p.done, -1})
-			lengths = append(lengths, int64(p.done-p.from))
+			spans = append(spans, p)
+			lengths = append(lengths, p.done-p.from)
 		}
 	}
-	if len(lengths) == 0 {
-		return
-	}
-	sort.Slice(lengths, func(i, j int) bool { return lengths[i] < lengths[j] })
-	q.Hold = lengths[len(lengths)/2]
-	sort.Slice(edges, func(i, j int) bool {
-		return edges[i].at < edges[j].at || edges[i].at == edges[j].at && edges[i].d < edges[j].d
-	})
-	var held, any timeline.Time
-	n := 0
-	for i, e := range edges {
-		if n > 0 {
-			d := e.at - edges[i-1].at
-			any += d
-			held += d * timeline.Time(n)
+	slices.SortFunc(spans, func(x, y job) int { return cmp.Compare(x.from, y.from) })
+	var held, any, until timeline.Time
+	for i, p := range spans {
+		if i == 0 {
+			until = p.from
 		}
-		n += e.d
+		held += p.done - p.from
+		any += max(0, p.done-max(p.from, until))
+		until = max(until, p.done)
 	}
-	if any > 0 {
-		q.Holders = float64(held) / float64(any)
+	if len(spans) > 0 {
+		slices.Sort(lengths)
+		h = Holds{float64(held) / float64(any), int64(lengths[len(lengths)/2])}
 	}
+	if a.holdsAt == nil {
+		a.holdsAt = map[SiteID]Holds{}
+	}
+	a.holdsAt[site] = h
+	return h
 }
 
 // Turns say how many hold at a time what is waited for at a site.

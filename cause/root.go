@@ -71,7 +71,7 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 	case Worker: // a device or a thread of its own, or one long call and not many short ones in a row
 		return c.onDevice(keys) >= 0.5 || c.Key(keys[0]).Flags&blame.Switched != 0 || c.LongestHold(keys) >= QueueingRatio
 	case Pool:
-		usual := float64(c.A.Queue(site).Hold)
+		usual := float64(c.A.Holds(site).Usual)
 		return usual > 0 && c.MeanHold(keys) > GrownHold*usual
 	case Send:
 		return false

@@ -75,7 +75,7 @@ func (c *Case) SharedWork() *SharedWork {
 	w.Typical = float64(n) / float64(max(1, len(c.Typical)))
 	w.Own = c.mostlyOf(does)
 	w.Where = c.doneAt(what.kind, what.site, what.last, what.class, does)
-	w.Takes, w.Usual = c.MeanHold(w.Keys), float64(c.A.Queue(w.Site).Hold)
+	w.Takes, w.Usual = c.MeanHold(w.Keys), float64(c.A.Holds(w.Site).Usual)
 	if len(took) > 0 {
 		slices.Sort(took)
 		w.Takes, w.Usual = c.meanUnder(w.Keys, what.shareable), took[len(took)/2]

@@ -67,7 +67,7 @@ func neverReturned(c *cause.Case, site blame.SiteID, q *blame.Queue) cause.Evide
 
 // returned is the evidence from what the holders gave back.
 func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
-	kind := c.A.Sites[l.Site].Kind
+	h, kind := c.A.Holds(l.Site), c.A.Sites[l.Site].Kind
 	known := kind == blame.SitePool || kind == blame.SitePermit
 	who := fmt.Sprintf("requests wait in %s until another request gives back: %s of %d waits there, by %d different goroutines", c.SiteName(l.Site), cause.Pct(q.Peers), q.Waits, q.Wakers)
 	if !known && q.Peers <= cause.PeerRatio {
@@ -79,8 +79,8 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 			Holds:   cause.Of(known || q.Peers > cause.PeerRatio || q.Wakers > 1),
 			Decides: true, Number: q.Peers,
 		},
-		several(c, l, q, known),
-		holds(c, l, float64(q.Hold)),
+		several(c, l, h, known),
+		holds(c, l, float64(h.Usual)),
 	}
 }
 
@@ -92,8 +92,8 @@ const leastTurns = 0.25
 
 // several says whether several hold at a time: by the mean number of holds that are known,
 // or more, by who lets in whom. Both are too few where holds begin or end unseen.
-func several(c *cause.Case, l *cause.Locks, q *blame.Queue, known bool) cause.Evidence {
-	text, n, decides := fmt.Sprintf("%.1f holders at a time", q.Holders), q.Holders, q.Holders > 0
+func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool) cause.Evidence {
+	text, n, decides := fmt.Sprintf("%.1f holders at a time", h.Holders), h.Holders, h.Holders > 0
 	if t := c.A.Turns(l.Site); t.Holders > n && t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits) {
 		n, decides = t.Holders, true
 		text = fmt.Sprintf("%.1f hold at a time, by who lets in whom in %d waits behind others", n, t.Decided)

@@ -38,8 +38,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(l.Keys) == 0 {
 		return nil
 	}
-	q, k := c.A.Queue(l.Site), c.A.Kept(l.Site)
-	if k.Vain < minVain || q.Hold <= 0 || float64(k.Dry) < longDry*float64(q.Hold) {
+	k, usual := c.A.Kept(l.Site), float64(c.A.Holds(l.Site).Usual)
+	if k.Vain < minVain || usual <= 0 || float64(k.Dry) < longDry*usual {
 		return nil // still given back, or never: pool-exhausted says what that means
 	}
 	return &cause.Judgement{
@@ -48,7 +48,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Evidence: []cause.Evidence{
 			{
 				Text: fmt.Sprintf("nothing was given back in the last %s in which requests waited in %s, %d of them in vain; before that it was used for %s at a time",
-					cause.Ms(float64(k.Dry)), c.SiteName(l.Site), k.Vain, cause.Ms(float64(q.Hold))),
+					cause.Ms(float64(k.Dry)), c.SiteName(l.Site), k.Vain, cause.Ms(usual)),
 				Holds: cause.Yes, Decides: true, Number: float64(k.Dry),
 			},
 			{

@@ -26,8 +26,11 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	w := c.Workers()
-	if len(w.Keys) == 0 {
+	switch {
+	case len(w.Keys) == 0:
 		return nil
+	case c.TooLittle(w.Keys):
+		return &cause.Judgement{Keys: w.Keys}
 	}
 	q := c.A.Queue(w.Site)
 	top, _ := cause.TopBy(c, w.Keys, func(k blame.Key) leaf { return leaf{k.Kind, k.Site} })
@@ -45,7 +48,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Subject: fmt.Sprintf("they wait in %s for one goroutine that serves everybody (%s in %s)", c.SiteName(w.Site), top.kind, cause.PlaceName(where)),
 		Evidence: []cause.Evidence{
 			{
-				Text:    fmt.Sprintf("one goroutine ended %s of %d waits in %s, %.1f for each piece of its work", cause.Pct(q.Busiest), q.Waits, c.SiteName(w.Site), q.PerActivation),
+				Text:    fmt.Sprintf("one goroutine ended %s of %d waits in %s, %.1f for each piece of its work", cause.Pct(q.Busiest), q.Waits, c.SiteName(w.Site), c.A.PerActivation(w.Site)),
 				Holds:   cause.Of(q.Busiest > cause.OneWorker),
 				Decides: true, Number: q.Busiest,
 			},
