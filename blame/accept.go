@@ -1,6 +1,8 @@
 package blame
 
 import (
+	"slices"
+
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
@@ -25,7 +27,7 @@ type Accepted struct {
 // Accepts returns the connections that goroutines accepted which hand connections on to
 // those that carry requests of a role, or carry them themselves.
 func (a *Attribution) Accepts(role int) []Accepted {
-	carries := map[timeline.GID]bool{}
+	carries := make([]bool, len(a.t.Gs))
 	for i := range a.f.Requests {
 		if r := &a.f.Requests[i]; r.Role == role {
 			for _, p := range r.Parts {
@@ -36,11 +38,7 @@ func (a *Attribution) Accepts(role int) []Accepted {
 	w := accepts{a: a, sites: map[gotrace.StackID]bool{}}
 	for g := range a.t.Gs {
 		id := timeline.GID(g)
-		hands := carries[id]
-		for _, wake := range a.t.Gs[g].Wakes {
-			hands = hands || carries[wake.Whom]
-		}
-		if hands {
+		if carries[id] || slices.ContainsFunc(a.t.Gs[g].Wakes, func(w timeline.Wake) bool { return carries[w.Whom] }) {
 			w.of(id)
 		}
 	}

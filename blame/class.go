@@ -303,7 +303,7 @@ func (a *Attribution) findHomes() {
 	a.networkHome, a.serves = map[ClassID]bool{}, map[string]bool{}
 	type origin struct{ requests, others int }
 	started := map[string]*origin{}
-	answered := map[string]int{}
+	ended := make([]int, len(a.t.Gs)) // waits of requests, by who ended them
 	carries := func(g timeline.GID, at timeline.Time) bool {
 		return g != timeline.NoG && a.f.Entry(g) && a.f.RequestAt(g, at) >= 0
 	}
@@ -325,21 +325,35 @@ func (a *Attribution) findHomes() {
 				o.others++
 			}
 		}
+		reads := false
 		for i := range me.Segs {
 			s := &me.Segs[i]
-			if entry && s.Kind == timeline.Waiting && s.Waker != timeline.NoG && carries(timeline.GID(g), s.End) {
-				answered[a.t.Gs[s.Waker].Root]++
+			if s.Kind != timeline.Waiting {
+				continue
 			}
-			if s.Kind == timeline.Waiting && s.End < a.t.End && a.f.Home(timeline.GID(g), s) {
-				if carries(s.Waker, s.End) {
-					o.requests++
-				} else {
-					o.others++
-				}
+			if entry && s.Waker != timeline.NoG && carries(timeline.GID(g), s.End) {
+				ended[s.Waker]++
 			}
-			if !entry && s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && a.f.Home(timeline.GID(g), s) {
-				a.networkHome[a.classAt(timeline.GID(g), s.Start)] = true
+			if !a.f.Home(timeline.GID(g), s) {
+				continue
 			}
+			reads = reads || s.Reason == timeline.ReasonNetwork
+			switch {
+			case s.End >= a.t.End:
+			case carries(s.Waker, s.End):
+				o.requests++
+			default:
+				o.others++
+			}
+		}
+		if reads && !entry {
+			a.networkHome[a.classAt(timeline.GID(g), me.Start())] = true
+		}
+	}
+	answered := map[string]int{}
+	for g, n := range ended {
+		if n > 0 {
+			answered[a.t.Gs[g].Root] += n
 		}
 	}
 	for root, o := range started {
