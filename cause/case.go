@@ -61,6 +61,7 @@ type Case struct {
 	handoffs *Handoffs
 	switches *blame.Switches // cache of Switches
 	tail     []timeline.Span // cache of tailSpans
+	most     int             // cache of peak
 }
 
 func newCase(a *blame.Attribution, p *blame.Population, contrast string) *Case {

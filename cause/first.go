@@ -2,7 +2,7 @@ package cause
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -69,30 +69,36 @@ func (c *Case) Dials() *Dials {
 		d.Keys = append(d.Keys, without(behind, d.Keys)...)
 		d.NS = c.Sum(d.Keys)
 	}
-	type edge struct {
-		at timeline.Time
-		d  int
-	}
-	var edges []edge
-	for i := range c.A.Found().Requests {
-		if r := &c.A.Found().Requests[i]; r.Role == c.P.Role {
-			edges = append(edges, edge{r.Start(), 1}, edge{r.End(), -1})
-		}
-	}
-	sort.Slice(edges, func(i, j int) bool {
-		return edges[i].at < edges[j].at || edges[i].at == edges[j].at && edges[i].d < edges[j].d
-	})
-	open := 0
-	for _, e := range edges {
-		open += e.d
-		d.Peak = max(d.Peak, open)
-	}
+	d.Peak = c.peak()
 	if d.Share > MostDial || d.There > MostDial && !d.FirstUses() {
 		d.Queues = without(c.queuesOfDials(connects), d.Keys)
 		d.Queueing += c.Sum(d.Queues)
 		d.NS += c.Sum(d.Queues)
 	}
 	return d
+}
+
+// peak returns the largest number of the role's requests that were open at a time.
+func (c *Case) peak() int {
+	if c.most > 0 {
+		return c.most
+	}
+	var starts, ends []timeline.Time
+	for i := range c.A.Found().Requests {
+		if r := &c.A.Found().Requests[i]; r.Role == c.P.Role {
+			starts, ends = append(starts, r.Start()), append(ends, r.End())
+		}
+	}
+	slices.Sort(starts)
+	slices.Sort(ends)
+	over := 0
+	for i, at := range starts {
+		for over < len(ends) && ends[over] <= at {
+			over++
+		}
+		c.most = max(c.most, i+1-over)
+	}
+	return c.most
 }
 
 // connects reports whether a key is a wait for a connection that is made, or work on it.
