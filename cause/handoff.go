@@ -3,6 +3,7 @@ package cause
 import (
 	"iter"
 	"slices"
+	"sort"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/gotrace"
@@ -156,13 +157,16 @@ func (c *Case) tailStints() iter.Seq2[*timeline.Stint, timeline.Time] {
 		spans := c.tailSpans()
 		for i := range c.A.Timeline().Procs {
 			stints := c.A.Timeline().Procs[i].Stints
-			for k := range stints {
-				s := &stints[k]
-				if s.What != timeline.Go && s.What != timeline.InSyscall || s.G == timeline.NoG {
-					continue
-				}
-				if d := timeline.Overlap(spans, s.Start, s.End); d > 0 && !yield(s, d) {
-					return
+			for _, span := range spans {
+				stints = stints[sort.Search(len(stints), func(k int) bool { return stints[k].End > span.Start }):]
+				for ; len(stints) > 0 && stints[0].Start < span.End; stints = stints[1:] {
+					s := &stints[0]
+					if s.What != timeline.Go && s.What != timeline.InSyscall || s.G == timeline.NoG {
+						continue
+					}
+					if d := timeline.Overlap(spans, s.Start, s.End); d > 0 && !yield(s, d) {
+						return
+					}
 				}
 			}
 		}

@@ -188,21 +188,19 @@ const asideMax = 0.1
 // doThemselves reports the part of all requests that spend time under keys and
 // also under a key on their own goroutine that is the same work.
 func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) float64 {
-	in := map[blame.KeyID]bool{}
+	in := make([]bool, len(c.A.Keys))
 	for _, id := range keys {
 		in[id] = true
 	}
+	queues := func(p blame.Piece) bool { return in[p.Key] }
+	does := func(p blame.Piece) bool {
+		return c.A.Keys[p.Key].Flags&blame.Self != 0 && same(c.Key(p.Key))
+	}
 	queued, both := 0, 0
 	for _, r := range c.P.All() {
-		q, own := false, false
-		for _, p := range c.A.Requests[r].Pieces {
-			k := c.Key(p.Key)
-			q = q || in[p.Key]
-			own = own || k.Flags&blame.Self != 0 && same(k)
-		}
-		if q {
+		if pieces := c.A.Requests[r].Pieces; slices.ContainsFunc(pieces, queues) {
 			queued++
-			if own {
+			if slices.ContainsFunc(pieces, does) {
 				both++
 			}
 		}
