@@ -36,8 +36,11 @@ type Population struct {
 	Role int
 	// N is how many finished or tail-worthy requests there are, by weight.
 	N float64
-	// rows are in order of duration.
-	rows   []row
+	// rows are in order of duration; all are their numbers, weights what each counts.
+	rows    []row
+	all     []int
+	weights []float64
+
 	a      *Attribution
 	blocks int
 	start  timeline.Time
@@ -87,6 +90,7 @@ func (a *Attribution) population(role int, of func(endpoint int) bool) *Populati
 	p.dropYoung()
 	for i, r := range p.rows {
 		p.N += r.weight
+		p.all, p.weights = append(p.all, i), append(p.weights, r.weight)
 		p.blocks = max(p.blocks, r.block+1)
 		p.byEndpoint[r.endpoint] = append(p.byEndpoint[r.endpoint], i)
 	}
@@ -254,37 +258,23 @@ type Band struct {
 }
 
 // Tail and Typical return the two bands.
-func (p *Population) Tail() Band { return p.band(p.all(), 1-tailRatio(p.N), 1, nil) }
+func (p *Population) Tail() Band { return p.band(p.all, 1-tailRatio(p.N), 1, p.weights) }
 
 // Typical returns the band around the median.
-func (p *Population) Typical() Band { return p.band(p.all(), TypicalLow, TypicalHigh, nil) }
-
-func (p *Population) all() []int {
-	ids := make([]int, len(p.rows))
-	for i := range ids {
-		ids[i] = i
-	}
-	return ids
-}
+func (p *Population) Typical() Band { return p.band(p.all, TypicalLow, TypicalHigh, p.weights) }
 
 // band selects of ids, which are in order of duration, those between two
-// quantiles. times, if not nil, says how often each block of time counts.
-func (p *Population) band(ids []int, low, high float64, times []int) Band {
-	weight := func(i int) float64 {
-		r := &p.rows[i]
-		if times != nil {
-			return r.weight * float64(times[r.block])
-		}
-		return r.weight
-	}
+// quantiles; weights says by row what each counts. What counts nothing may be among them.
+func (p *Population) band(ids []int, low, high float64, weights []float64) Band {
 	var n float64
 	for _, i := range ids {
-		n += weight(i)
+		n += weights[i]
 	}
 	var b Band
 	var sum, d float64
-	for _, i := range ids {
-		w := weight(i)
+	first, end := 0, 0
+	for k, i := range ids {
+		w := weights[i]
 		if w == 0 {
 			continue
 		}
@@ -293,14 +283,18 @@ func (p *Population) band(ids []int, low, high float64, times []int) Band {
 		if mid < low*n || mid > high*n {
 			continue
 		}
-		b.rows = append(b.rows, i)
+		if end == 0 {
+			first = k
+		}
+		end = k + 1
 		b.Count += w
 		d += w * float64(p.rows[i].d)
 	}
+	b.rows = ids[first:end]
 	if len(b.rows) == 0 && len(ids) > 0 { // fewer requests than the band is narrow
-		i := ids[min(len(ids)-1, int(high*float64(len(ids))))]
-		b.rows, b.Count = []int{i}, max(weight(i), 1)
-		d = b.Count * float64(p.rows[i].d)
+		k := min(len(ids)-1, int(high*float64(len(ids))))
+		b.rows, b.Count = ids[k:k+1], max(weights[ids[k]], 1)
+		d = b.Count * float64(p.rows[ids[k]].d)
 	}
 	if b.Count > 0 {
 		b.Mean = d / b.Count
@@ -374,13 +368,13 @@ func (p *Population) TailContrast(cols Columns, n int) Contrast {
 	m := p.matrix(cols, n)
 	m.findBounds()
 	c := Contrast{Tail: p.Tail(), Typical: p.Typical(), MixEndpoint: -1, Blocks: p.blocks}
-	e := m.excess(nil)
+	e := m.excess(p.weights)
 	c.fill(e)
 	c.MixEndpoint = e.mixEndpoint
 	c.Episodes = p.episodes(c.Tail.rows)
 	usual := make([]float64, n)
 	if !p.Whole {
-		usual = m.mean(c.Typical, nil)
+		usual = m.mean(c.Typical, p.weights)
 	}
 	for j := range c.Columns {
 		c.Columns[j].P99Without = m.without(j, usual[j])
@@ -393,24 +387,24 @@ func (p *Population) TailContrast(cols Columns, n int) Contrast {
 // TailMeans returns the mean tail excess of every column in nanoseconds, and the
 // whole excess: a TailContrast without intervals.
 func (p *Population) TailMeans(cols Columns, n int) (ns []float64, total float64) {
-	e := p.matrix(cols, n).excess(nil)
+	e := p.matrix(cols, n).excess(p.weights)
 	return e.cols, e.total
 }
 
 // TypicalMeans returns the mean of every column over the typical band.
 func (p *Population) TypicalMeans(cols Columns, n int) (ns []float64, total float64) {
 	b := p.Typical()
-	return p.matrix(cols, n).mean(b, nil), b.Mean
+	return p.matrix(cols, n).mean(b, p.weights), b.Mean
 }
 
 // TailMean is what TailMeans is of columns, of one value that requests have.
 func (p *Population) TailMean(value func(r *Attributed) float64) float64 {
-	return p.single(value).excess(nil).cols[0]
+	return p.single(value).excess(p.weights).cols[0]
 }
 
 // TypicalMean is the mean of a value over the typical band.
 func (p *Population) TypicalMean(value func(r *Attributed) float64) float64 {
-	return p.single(value).mean(p.Typical(), nil)[0]
+	return p.single(value).mean(p.Typical(), p.weights)[0]
 }
 
 // single is a matrix whose only column is a value of each request.
@@ -424,9 +418,9 @@ func (p *Population) LevelContrast(cols Columns, n int, base []float64) Contrast
 	m := p.matrix(cols, n)
 	m.findBounds()
 	c := Contrast{Tail: p.Typical(), MixEndpoint: -1, Blocks: p.blocks}
-	level := func(times []int) excess {
-		b := p.band(p.all(), TypicalLow, TypicalHigh, times)
-		e := excess{cols: m.mean(b, times), total: b.Mean, mixEndpoint: -1}
+	level := func(weights []float64) excess {
+		b := p.band(p.all, TypicalLow, TypicalHigh, weights)
+		e := excess{cols: m.mean(b, weights), total: b.Mean, mixEndpoint: -1}
 		for j, x := range base {
 			if j < len(e.cols) {
 				e.cols[j] -= x
@@ -435,7 +429,7 @@ func (p *Population) LevelContrast(cols Columns, n int, base []float64) Contrast
 		}
 		return e
 	}
-	c.fill(level(nil))
+	c.fill(level(p.weights))
 	c.Episodes = p.episodes(c.Tail.rows)
 	for j := range c.Columns {
 		c.Columns[j].Episodes = c.Episodes
@@ -528,13 +522,13 @@ func (m *matrix) findBounds() {
 	}
 }
 
-// mean returns the mean of every column over a band.
-func (m *matrix) mean(b Band, times []int) []float64 {
+// mean returns the mean of every column over a band of rows with these weights.
+func (m *matrix) mean(b Band, weights []float64) []float64 {
 	out := make([]float64, m.n)
 	for _, i := range b.rows {
-		w := m.p.rows[i].weight
-		if times != nil {
-			w *= float64(times[m.p.rows[i].block])
+		w := weights[i]
+		if w == 0 {
+			continue
 		}
 		for _, c := range m.row(i) {
 			out[c.col] += w * c.ns / b.Count
@@ -553,21 +547,16 @@ type excess struct {
 // excess contrasts the bands: every tail request with the typical requests of
 // its own endpoint, and what remains, the endpoints' composition, is the mix.
 // Columns and mix add up to the total (Kitagawa's decomposition).
-func (m *matrix) excess(times []int) excess {
+func (m *matrix) excess(weights []float64) excess {
 	p := m.p
-	all := p.all()
 	var n float64
-	for _, i := range all {
-		w := p.rows[i].weight
-		if times != nil {
-			w *= float64(times[p.rows[i].block])
-		}
+	for _, w := range weights {
 		n += w
 	}
-	tail := p.band(all, 1-tailRatio(n), 1, times)
-	typical := p.band(all, TypicalLow, TypicalHigh, times)
-	everybody := m.mean(typical, times)
-	e := excess{cols: m.mean(tail, times), total: tail.Mean - typical.Mean, mixEndpoint: -1}
+	tail := p.band(p.all, 1-tailRatio(n), 1, weights)
+	typical := p.band(p.all, TypicalLow, TypicalHigh, weights)
+	everybody := m.mean(typical, weights)
+	e := excess{cols: m.mean(tail, weights), total: tail.Mean - typical.Mean, mixEndpoint: -1}
 
 	if p.Whole {
 		e.total = tail.Mean
@@ -575,20 +564,18 @@ func (m *matrix) excess(times []int) excess {
 	}
 	share := map[int]float64{} // of the tail, by endpoint
 	for _, i := range tail.rows {
-		w := p.rows[i].weight
-		if times != nil {
-			w *= float64(times[p.rows[i].block])
+		if w := weights[i]; w > 0 {
+			share[p.rows[i].endpoint] += w / tail.Count
 		}
-		share[p.rows[i].endpoint] += w / tail.Count
 	}
 	most := 0.0
 	for _, k := range sortedKeys(share) {
 		w := share[k]
 		own, mean := everybody, typical.Mean
 		if rows := p.byEndpoint[k]; rows != nil {
-			b := p.band(rows, TypicalLow, TypicalHigh, times)
+			b := p.band(rows, TypicalLow, TypicalHigh, weights)
 			if b.Count > 0 {
-				own, mean = m.mean(b, times), b.Mean
+				own, mean = m.mean(b, weights), b.Mean
 			}
 		}
 		for j := range e.cols {
@@ -682,7 +669,7 @@ func (p *Population) episodes(rows []int) int {
 // bootstrap fills the intervals of a contrast's shares by drawing blocks of wall
 // time with replacement and recomputing cuts and shares: requests cluster, so
 // they are not the unit that varies independently.
-func (m *matrix) bootstrap(c *Contrast, f func(times []int) excess) {
+func (m *matrix) bootstrap(c *Contrast, f func(weights []float64) excess) {
 	occupied := make([]bool, m.p.blocks)
 	n := 0
 	for _, r := range m.p.rows {
@@ -697,12 +684,16 @@ func (m *matrix) bootstrap(c *Contrast, f func(times []int) excess) {
 	rng := rand.New(rand.NewPCG(bootstrapSeed, bootstrapSeed))
 	shares := make([][]float64, len(c.Columns)+1)
 	times := make([]int, m.p.blocks)
+	weights := make([]float64, len(m.p.rows))
 	for range Replicates {
 		clear(times)
 		for range times {
 			times[rng.IntN(len(times))]++
 		}
-		e := f(times)
+		for i, r := range m.p.rows {
+			weights[i] = r.weight * float64(times[r.block])
+		}
+		e := f(weights)
 		if e.total <= 0 {
 			continue
 		}
