@@ -14,14 +14,26 @@ type Kept struct {
 	// got anything: neither from them, nor from a goroutine that they woke or
 	// started, or that woke them.
 	Given, Kept int
-	// Vain is how many waits began at the site after the last hand-over, for Dry of
-	// which somebody waited; 0 if there was no hand-over.
-	Vain int
-	Dry  timeline.Time
 	// Users is how many requests are under way at the end of the recording, for half of
 	// the time since the last hand-over or longer, and do not wait at the site: they
 	// may hold what others wait for.
 	Users int
+}
+
+// Vain returns how many waits began at a site after the last hand-over there, and for how
+// long since somebody waited, in nanoseconds; 0 if there was no hand-over.
+func (a *Attribution) Vain(site SiteID) (n int, dry timeline.Time) {
+	rs := a.releases[site]
+	if len(rs) == 0 {
+		return 0, 0
+	}
+	last := rs[len(rs)-1].at
+	spans := a.waitedAt(site, last, func(s *timeline.Segment) {
+		if s.Start > last {
+			n++
+		}
+	})
+	return n, timeline.Overlap(spans, last, a.t.End)
 }
 
 // Kept returns what became of what was handed over at a site.
@@ -31,12 +43,7 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 		return k
 	}
 	last := rs[len(rs)-1].at
-	spans := a.waitedAt(site, func(s *timeline.Segment) {
-		if s.Start > last {
-			k.Vain++
-		}
-	})
-	k.Dry = timeline.Overlap(spans, last, a.t.End)
+	spans := a.waitedAt(site, a.t.Start-1, func(*timeline.Segment) {})
 	by := map[timeline.GID][]timeline.Time{}
 	for _, r := range rs {
 		h := r.waker
@@ -63,13 +70,14 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 	return k
 }
 
-// waitedAt returns the spans in which somebody waits at a site, and calls each for
-// every wait.
-func (a *Attribution) waitedAt(site SiteID, each func(s *timeline.Segment)) (spans []timeline.Span) {
+// waitedAt returns the spans in which somebody waits at a site, of those that do so after an
+// instant, and calls each for every wait.
+func (a *Attribution) waitedAt(site SiteID, after timeline.Time, each func(s *timeline.Segment)) (spans []timeline.Span) {
 	var all []timeline.Span
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			if s := &a.t.Gs[g].Segs[i]; s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
+		me := &a.t.Gs[g]
+		for i := me.SegmentAt(after + 1); i < len(me.Segs); i++ {
+			if s := &me.Segs[i]; s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
 				each(s)
 				all = append(all, timeline.Span{Start: s.Start, End: s.End})
 			}

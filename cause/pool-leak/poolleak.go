@@ -38,18 +38,23 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(l.Keys) == 0 {
 		return nil
 	}
-	k, usual := c.A.Kept(l.Site), float64(c.A.Holds(l.Site).Usual)
-	if k.Vain < minVain || usual <= 0 || float64(k.Dry) < longDry*usual {
+	vain, dry := c.A.Vain(l.Site)
+	if vain < minVain {
 		return nil // still given back, or never: pool-exhausted says what that means
 	}
+	usual := float64(c.A.Holds(l.Site).Usual)
+	if usual <= 0 || float64(dry) < longDry*usual {
+		return nil // likewise
+	}
+	k := c.A.Kept(l.Site)
 	return &cause.Judgement{
 		Keys: l.Keys, Where: c.PlaceOf(l.Site),
 		Subject: fmt.Sprintf("they wait in %s for a pool to which nothing comes back", c.SiteName(l.Site)),
 		Evidence: []cause.Evidence{
 			{
 				Text: fmt.Sprintf("nothing was given back in the last %s in which requests waited in %s, %d of them in vain; before that it was used for %s at a time",
-					cause.Ms(float64(k.Dry)), c.SiteName(l.Site), k.Vain, cause.Ms(usual)),
-				Holds: cause.Yes, Decides: true, Number: float64(k.Dry),
+					cause.Ms(float64(dry)), c.SiteName(l.Site), vain, cause.Ms(usual)),
+				Holds: cause.Yes, Decides: true, Number: float64(dry),
 			},
 			{
 				Text:  fmt.Sprintf("%d requests are under way for most of that time and do something else than wait there", k.Users),
