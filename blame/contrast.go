@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -366,7 +367,6 @@ type Contrast struct {
 // TailContrast contrasts the tail with the typical band.
 func (p *Population) TailContrast(cols Columns, n int) Contrast {
 	m := p.matrix(cols, n)
-	m.findBounds()
 	c := Contrast{Tail: p.Tail(), Typical: p.Typical(), MixEndpoint: -1, Blocks: p.blocks}
 	e := m.excess(p.weights)
 	c.fill(e)
@@ -376,8 +376,8 @@ func (p *Population) TailContrast(cols Columns, n int) Contrast {
 	if !p.Whole {
 		usual = m.mean(c.Typical, p.weights)
 	}
-	for j := range c.Columns {
-		c.Columns[j].P99Without = m.without(j, usual[j])
+	for j, parts := range m.byColumn() {
+		c.Columns[j].P99Without = p.without(parts, usual[j])
 		c.Columns[j].Episodes = p.episodes(m.carried(c.Tail.rows, j))
 	}
 	m.bootstrap(&c, m.excess)
@@ -416,7 +416,6 @@ func (p *Population) single(value func(r *Attributed) float64) *matrix {
 // means by column, or against zero when base is nil.
 func (p *Population) LevelContrast(cols Columns, n int, base []float64) Contrast {
 	m := p.matrix(cols, n)
-	m.findBounds()
 	c := Contrast{Tail: p.Typical(), MixEndpoint: -1, Blocks: p.blocks}
 	level := func(weights []float64) excess {
 		b := p.band(p.all, TypicalLow, TypicalHigh, weights)
@@ -431,9 +430,9 @@ func (p *Population) LevelContrast(cols Columns, n int, base []float64) Contrast
 	}
 	c.fill(level(p.weights))
 	c.Episodes = p.episodes(c.Tail.rows)
-	for j := range c.Columns {
+	for j, parts := range m.byColumn() {
 		c.Columns[j].Episodes = c.Episodes
-		c.Columns[j].P99Without = m.without(j, 0)
+		c.Columns[j].P99Without = p.without(parts, 0)
 	}
 	m.bootstrap(&c, level)
 	return c
@@ -464,9 +463,6 @@ type matrix struct {
 	// that were asked for, by row: means over bands need no others.
 	sums  func(r *Attributed) []cell
 	cells [][]cell
-	// bound is what stays of the columns when they are taken away, by row; several
-	// cells of one column add up.
-	bound [][]cell
 }
 
 type cell struct {
@@ -513,13 +509,37 @@ func (m *matrix) row(i int) []cell {
 	return m.cells[i]
 }
 
-// findBounds fills in what stays of the columns.
-func (m *matrix) findBounds() {
-	m.bound = make([][]cell, len(m.p.rows))
+// part is what a row has in a column, and what stays of it if that is taken away, because
+// the request would wait for another child.
+type part struct {
+	row       int
+	ns, stays float64
+}
+
+// byColumn returns the parts of every column, in order of rows.
+func (m *matrix) byColumn() [][]part {
+	rows := make([]int, m.n)
+	for i := range m.p.rows {
+		for _, c := range m.row(i) {
+			rows[c.col]++
+		}
+	}
+	out := make([][]part, m.n)
+	for col, n := range rows {
+		out[col] = make([]part, 0, n)
+	}
 	sum, other := make([]float64, m.n), make([]float64, m.n)
 	for i, r := range m.p.rows {
-		m.bound[i] = m.p.a.Requests[r.req].bound(m.cols, sum, other)
+		for _, c := range m.row(i) {
+			out[c.col] = append(out[c.col], part{row: i, ns: c.ns})
+		}
+		for _, c := range m.p.a.Requests[r.req].bound(m.cols, sum, other) {
+			if n := len(out[c.col]) - 1; n >= 0 && out[c.col][n].row == i {
+				out[c.col][n].stays += c.ns
+			}
+		}
 	}
+	return out
 }
 
 // mean returns the mean of every column over a band of rows with these weights.
@@ -599,29 +619,42 @@ func sortedKeys(m map[int]float64) []int {
 	return ks
 }
 
-// without returns the p99 of durations without a column's time, as far as it
-// exceeds what is usual and what would be spent in waiting for other children.
-func (m *matrix) without(col int, usual float64) int64 {
-	type x struct{ d, w float64 }
-	xs := make([]x, len(m.p.rows))
-	for i, r := range m.p.rows {
-		xs[i] = x{float64(r.d), r.weight}
-		var stays float64
-		for _, c := range m.bound[i] {
-			if c.col == col {
-				stays += c.ns
-			}
-		}
-		for _, c := range m.row(i) {
-			if c.col == col {
-				xs[i].d -= max(0, c.ns-max(usual, stays))
-			}
+// without returns the p99 of durations without a column, of which these are the parts, as
+// far as it exceeds what is usual and what would be spent in waiting for other children.
+func (p *Population) without(parts []part, usual float64) int64 {
+	type shorter struct {
+		row int
+		d   float64
+	}
+	var moved []shorter
+	for _, x := range parts {
+		if ns := x.ns - max(usual, x.stays); ns > 0 {
+			moved = append(moved, shorter{x.row, float64(p.rows[x.row].d) - ns})
 		}
 	}
-	sort.Slice(xs, func(i, j int) bool { return xs[i].d < xs[j].d })
+	byLength := slices.Clone(moved)
+	slices.SortFunc(byLength, func(x, y shorter) int { return cmp.Compare(x.d, y.d) })
 	var sum float64
-	for _, x := range xs {
-		if sum += x.w; sum >= 0.99*m.p.N {
+	reached := func(row int) bool {
+		sum += p.weights[row]
+		return sum >= 0.99*p.N
+	}
+	for i := range p.rows { // the others are still in order
+		if len(moved) > 0 && moved[0].row == i {
+			moved = moved[1:]
+			continue
+		}
+		for ; len(byLength) > 0 && byLength[0].d < float64(p.rows[i].d); byLength = byLength[1:] {
+			if reached(byLength[0].row) {
+				return int64(byLength[0].d)
+			}
+		}
+		if reached(i) {
+			return p.rows[i].d
+		}
+	}
+	for _, x := range byLength {
+		if reached(x.row) {
 			return int64(x.d)
 		}
 	}
