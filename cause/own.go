@@ -41,8 +41,10 @@ func (c *Case) ownCPU(requests []int) float64 {
 	var ns float64
 	for _, r := range requests {
 		for _, p := range c.A.Requests[r].Pieces {
-			k := c.Key(p.Key)
-			if k.Flags&blame.Self != 0 && (k.Kind == blame.CPU && !wants(k) && !asleep(k) || computesInKernel(k)) {
+			if c.A.Keys[p.Key].Flags&blame.Self == 0 {
+				continue
+			}
+			if k := c.Key(p.Key); k.Kind == blame.CPU && !wants(k) && !asleep(k) || computesInKernel(k) {
 				ns += float64(p.NS)
 			}
 		}
@@ -88,12 +90,7 @@ func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
 	spans := c.tailSpans()
 	var ran timeline.Time
 	for _, g := range c.A.Members(class) {
-		me := &t.Gs[g]
-		for i := range me.Segs {
-			if s := &me.Segs[i]; s.Kind == timeline.Running {
-				ran += timeline.Overlap(spans, s.Start, s.End)
-			}
-		}
+		ran += ranIn(&t.Gs[g], spans)
 	}
 	n := 0
 	for _, s := range t.Samples {
@@ -108,6 +105,22 @@ func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
 	f.Value = float64(n) / f.Expected
 	limit := OnCPUMin * f.Expected
 	return f, float64(n) < limit-2*math.Sqrt(limit)
+}
+
+// ranIn returns for how long a goroutine ran in spans, which are in order.
+func ranIn(me *timeline.Goroutine, spans []timeline.Span) (ran timeline.Time) {
+	first := sort.Search(len(spans), func(k int) bool { return spans[k].End > me.Start() })
+	for _, span := range spans[first:] {
+		if span.Start >= me.End() {
+			break
+		}
+		for i := me.SegmentAt(span.Start + 1); i < len(me.Segs) && me.Segs[i].Start < span.End; i++ {
+			if s := &me.Segs[i]; s.Kind == timeline.Running {
+				ran += min(s.End, span.End) - max(s.Start, span.Start)
+			}
+		}
+	}
+	return ran
 }
 
 // MinDoubt is how many samples must be expected before their absence means anything.
