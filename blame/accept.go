@@ -37,8 +37,8 @@ func (a *Attribution) Accepts(role int) []Accepted {
 	for g := range a.t.Gs {
 		id := timeline.GID(g)
 		hands := carries[id]
-		for _, wake := range a.t.Gs[g].Wakes {
-			hands = hands || carries[wake.Whom]
+		for _, wake := range a.t.Gs[g].Wakes() {
+			hands = hands || carries[wake.Whom()]
 		}
 		if hands {
 			w.of(id)
@@ -64,16 +64,16 @@ type accepts struct {
 
 // of collects what g accepted.
 func (w *accepts) of(g timeline.GID) {
-	segs := w.a.t.Gs[g].Segs
-	w.empty, w.open = w.a.t.Gs[g].Start(), 1
-	for i := range segs {
-		s := &segs[i]
+	me := &w.a.t.Gs[g]
+	w.empty, w.open = me.Start(), 1
+	for i := range me.Len() {
+		s := me.Seg(i)
 		if s.Kind == timeline.Running || s.Kind == timeline.Runnable {
 			continue
 		}
 		accepting := w.accepting(s)
 		if s.Stack == 0 && i == 0 { // it waited when the recording began, and tries again now
-			accepting = s.Waker == timeline.NoG && len(segs) > 1
+			accepting = s.Waker == timeline.NoG && me.Len() > 1
 		}
 		switch {
 		case !accepting:
@@ -83,7 +83,7 @@ func (w *accepts) of(g timeline.GID) {
 		case s.Kind == timeline.Waiting:
 			w.finish()
 			w.empty, w.open = s.End, 0
-		case s.Kind == timeline.Syscall && !w.inVain(segs, i):
+		case s.Kind == timeline.Syscall && !w.inVain(me, i):
 			w.run = append(w.run, Accepted{G: g, At: s.End, Run: w.runs})
 		}
 	}
@@ -91,9 +91,9 @@ func (w *accepts) of(g timeline.GID) {
 }
 
 // inVain reports whether the call of segment i found nothing: its caller waits then.
-func (w *accepts) inVain(segs []timeline.Segment, i int) bool {
-	for k := i + 1; k < len(segs); k++ {
-		switch s := &segs[k]; s.Kind {
+func (w *accepts) inVain(me *timeline.Goroutine, i int) bool {
+	for k := i + 1; k < me.Len(); k++ {
+		switch s := me.Seg(k); s.Kind {
 		case timeline.Running, timeline.Runnable:
 		default:
 			return s.Kind == timeline.Waiting && w.accepting(s)
@@ -118,7 +118,7 @@ func (w *accepts) finish() {
 }
 
 // accepting reports whether a segment stands in accepting a connection.
-func (w *accepts) accepting(s *timeline.Segment) bool {
+func (w *accepts) accepting(s timeline.Segment) bool {
 	is, known := w.sites[s.Stack]
 	if !known {
 		is = socketCall(w.a.t.Stacks.Frames(s.Stack), "internal/poll.(*FD).Accept")

@@ -51,7 +51,7 @@ func (a *Attribution) classAt(g timeline.GID, at timeline.Time) ClassID {
 			endpoint = a.f.Requests[r].Endpoint
 		}
 	}
-	return a.classByRoot(a.t.Gs[g].Root, endpoint, g)
+	return a.classByRoot(a.t.Gs[g].Root(), endpoint, g)
 }
 
 // classByRoot returns the class of a root function and an endpoint; g is one of
@@ -66,7 +66,7 @@ func (a *Attribution) classByRoot(root string, endpoint int, g timeline.GID) Cla
 		return ClassID(maxClasses - 1)
 	}
 	id := ClassID(len(a.Classes))
-	c := Class{Name: me.Root, Root: me.Root, Endpoint: endpoint, System: me.System, Observer: me.Observer}
+	c := Class{Name: me.Root(), Root: me.Root(), Endpoint: endpoint, System: me.System, Observer: me.Observer}
 	if c.Name == "" {
 		c.Name = "unknown goroutine"
 	}
@@ -100,12 +100,12 @@ func fixedClasses() []Class {
 // findClasses makes every class there is, so that their number is known.
 func (a *Attribution) findClasses() {
 	for g := range a.t.Gs {
-		a.classByRoot(a.t.Gs[g].Root, -1, timeline.GID(g))
+		a.classByRoot(a.t.Gs[g].Root(), -1, timeline.GID(g))
 	}
 	for i := range a.f.Requests {
 		for _, p := range a.f.Requests[i].Parts {
 			a.classAt(p.G, p.Start)
-			a.classByRoot(a.t.Gs[p.G].Root, a.f.Requests[i].Endpoint, p.G)
+			a.classByRoot(a.t.Gs[p.G].Root(), a.f.Requests[i].Endpoint, p.G)
 		}
 	}
 }
@@ -131,8 +131,8 @@ func (a *Attribution) classStats() {
 			}
 			run = 0
 		}
-		for i := range me.Segs {
-			s := &me.Segs[i]
+		for i := range me.Len() {
+			s := me.Seg(i)
 			switch s.Kind {
 			case timeline.Running:
 				if run == 0 {
@@ -293,12 +293,12 @@ func (a *Attribution) findHomes() {
 		me := &a.t.Gs[g]
 		entry := a.f.Entry(timeline.GID(g))
 		if entry {
-			a.serves[me.Root] = true
+			a.serves[me.Root()] = true
 		}
-		o := started[me.Root]
+		o := started[me.Root()]
 		if o == nil {
 			o = &origin{}
-			started[me.Root] = o
+			started[me.Root()] = o
 		}
 		if me.Born {
 			if carries(me.Creator, me.Start()) {
@@ -307,10 +307,10 @@ func (a *Attribution) findHomes() {
 				o.others++
 			}
 		}
-		for i := range me.Segs {
-			s := &me.Segs[i]
+		for i := range me.Len() {
+			s := me.Seg(i)
 			if entry && s.Kind == timeline.Waiting && s.Waker != timeline.NoG && carries(timeline.GID(g), s.End) {
-				answered[a.t.Gs[s.Waker].Root]++
+				answered[a.t.Gs[s.Waker].Root()]++
 			}
 			if s.Kind == timeline.Waiting && s.End < a.t.End && a.f.Home(timeline.GID(g), s) {
 				if carries(s.Waker, s.End) {
@@ -335,14 +335,14 @@ func (a *Attribution) findHomes() {
 func (a *Attribution) RootOf(class ClassID) string { return a.Classes[class].Root }
 
 // Root returns the root function of a goroutine.
-func (a *Attribution) Root(g timeline.GID) string { return a.t.Gs[g].Root }
+func (a *Attribution) Root(g timeline.GID) string { return a.t.Gs[g].Root() }
 
 // Members returns the goroutines with the root function of a class.
 func (a *Attribution) Members(class ClassID) []timeline.GID {
 	var out []timeline.GID
 	root := a.Classes[class].Root
 	for g := range a.t.Gs {
-		if a.t.Gs[g].Root == root {
+		if a.t.Gs[g].Root() == root {
 			out = append(out, timeline.GID(g))
 		}
 	}

@@ -24,7 +24,7 @@ func (a *Attribution) jobs(site SiteID) map[timeline.GID][]job {
 	}
 	by := map[timeline.GID][]job{}
 	for _, r := range a.releases[site] {
-		h := a.t.Gs[r.g].Segs[r.seg].Waker
+		h := a.t.Gs[r.g].Seg(int(r.seg)).Waker
 		js := by[h]
 		from := timeline.Time(0)
 		if n := len(js); n > 0 {
@@ -55,7 +55,7 @@ type ahead struct {
 
 // aheadOf returns what the waker h of s did in [from, to] for others who waited at
 // the same site, one piece after the other. A lock's holder does nothing for others.
-func (a *Attribution) aheadOf(hop Hop, s *timeline.Segment, h timeline.GID, from, to timeline.Time) ahead {
+func (a *Attribution) aheadOf(hop Hop, s timeline.Segment, h timeline.GID, from, to timeline.Time) ahead {
 	out := ahead{until: from}
 	if a.lockLike(hop) || a.passing(hop) {
 		return out

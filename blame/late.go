@@ -45,8 +45,8 @@ func (a *Attribution) findLate() {
 	idle := a.t.IdleSpans()
 	longest := make([]int64, int(a.t.Duration()/lateBin)+1)
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			s := &a.t.Gs[g].Segs[i]
+		for i := range a.t.Gs[g].Len() {
+			s := a.t.Gs[g].Seg(i)
 			if s.Kind != timeline.Runnable {
 				continue
 			}
@@ -122,8 +122,8 @@ func (a *Attribution) TimersAt(site SiteID, spans []timeline.Span) (long, short 
 	}
 	least := longer(lengths[len(lengths)/4])
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			s := &a.t.Gs[g].Segs[i]
+		for i := range a.t.Gs[g].Len() {
+			s := a.t.Gs[g].Seg(i)
 			if s.Kind != timeline.Waiting || s.Waker != timeline.NoG || s.End >= a.t.End || a.siteOf(s.Stack) != site {
 				continue
 			}
@@ -210,7 +210,7 @@ func (a *Attribution) Written(s Stretch) (n int) {
 	me := &a.t.Gs[s.G]
 	last := me.SegmentAt(s.From+1) - 1
 	for i := last; i >= max(0, last-maxLookBack); i-- {
-		x := &me.Segs[i]
+		x := me.Seg(i)
 		switch {
 		case x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork:
 			return n

@@ -65,8 +65,8 @@ func (a *Attribution) Answers(g timeline.GID) bool {
 		for i := range a.f.Requests {
 			for _, p := range a.f.Requests[i].Parts {
 				me := &a.t.Gs[p.G]
-				for s := me.SegmentAt(p.Start + 1); s < len(me.Segs) && me.Segs[s].Start < p.End; s++ {
-					x := &me.Segs[s]
+				for s := me.SegmentAt(p.Start + 1); s < me.Len() && me.Seg(s).Start < p.End; s++ {
+					x := me.Seg(s)
 					if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect) {
 						a.answered[x.Waker]++
 					}
@@ -90,7 +90,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	wakers := map[timeline.GID]int{}
 	peers, children, finalizers := 0, 0, 0
 	for _, r := range a.releases[site] {
-		h := a.t.Gs[r.g].Segs[r.seg].Waker
+		h := a.t.Gs[r.g].Seg(int(r.seg)).Waker
 		wakers[h]++
 		if a.f.Entry(h) && a.f.RequestAt(h, r.at) >= 0 {
 			peers++
@@ -123,7 +123,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 func (a *Attribution) Releasers(site SiteID) []int {
 	var out []int
 	for _, r := range a.releases[site] {
-		if h := a.t.Gs[r.g].Segs[r.seg].Waker; a.f.Entry(h) {
+		if h := a.t.Gs[r.g].Seg(int(r.seg)).Waker; a.f.Entry(h) {
 			if i := a.f.RequestAt(h, r.at); i >= 0 {
 				out = append(out, i)
 			}
@@ -144,7 +144,7 @@ func (a *Attribution) together(site SiteID) (together float64, calls int) {
 	ends := map[call]int{}
 	all := 0
 	for _, r := range a.releases[site] {
-		s := &a.t.Gs[r.g].Segs[r.seg]
+		s := a.t.Gs[r.g].Seg(int(r.seg))
 		if a.toAll(s) && !a.waitsAgain(r, site) {
 			ends[call{s.Waker, s.WakerStack, a.t.Gs[s.Waker].SegmentAt(r.at)}]++
 			all++
@@ -162,9 +162,9 @@ func (a *Attribution) together(site SiteID) (together float64, calls int) {
 
 // waitsAgain reports whether the next wait of who was released is at the site again.
 func (a *Attribution) waitsAgain(r release, site SiteID) bool {
-	segs := a.t.Gs[r.g].Segs
-	for i := int(r.seg) + 1; i < len(segs) && i < int(r.seg)+maxUse; i++ {
-		if s := &segs[i]; s.Kind == timeline.Waiting {
+	me := &a.t.Gs[r.g]
+	for i := int(r.seg) + 1; i < me.Len() && i < int(r.seg)+maxUse; i++ {
+		if s := me.Seg(i); s.Kind == timeline.Waiting {
 			return s.Stack != 0 && a.siteOf(s.Stack) == site
 		}
 	}
@@ -175,14 +175,14 @@ func (a *Attribution) waitsAgain(r release, site SiteID) bool {
 func (a *Attribution) perActivation(site SiteID, g timeline.GID) float64 {
 	me := &a.t.Gs[g]
 	var homes []timeline.Time
-	for i := range me.Segs {
-		if me.Segs[i].Kind == timeline.Waiting && a.f.Home(g, &me.Segs[i]) {
-			homes = append(homes, me.Segs[i].End)
+	for i := range me.Len() {
+		if me.Seg(i).Kind == timeline.Waiting && a.f.Home(g, me.Seg(i)) {
+			homes = append(homes, me.Seg(i).End)
 		}
 	}
 	wakes, stays, last := 0, 0, -1
 	for _, r := range a.releases[site] {
-		if a.t.Gs[r.g].Segs[r.seg].Waker != g {
+		if a.t.Gs[r.g].Seg(int(r.seg)).Waker != g {
 			continue
 		}
 		wakes++
@@ -260,7 +260,7 @@ func (a *Attribution) Turns(site SiteID) (t Turns) {
 	change := make([]int, len(rs))  // of how many hold, from the end of each wait on
 	letIn := map[timeline.GID]int{} // and has not been seen to give back, by index
 	for i, r := range rs {
-		s := &a.t.Gs[r.g].Segs[r.seg]
+		s := a.t.Gs[r.g].Seg(int(r.seg))
 		if i == 0 || s.Start >= rs[i-1].at { // nobody waited for a while
 			clear(letIn)
 		} else if a.waitsAt(rs[i-1], places, r.at) {
@@ -287,9 +287,9 @@ func (a *Attribution) Turns(site SiteID) (t Turns) {
 // waitsAt reports whether who was released waits again at one of some places before an
 // instant: then it was let in in vain.
 func (a *Attribution) waitsAt(r release, places map[SiteID]bool, until timeline.Time) bool {
-	segs := a.t.Gs[r.g].Segs
-	for i := int(r.seg) + 1; i < len(segs) && segs[i].Start < until; i++ {
-		if s := &segs[i]; s.Kind == timeline.Waiting && s.Stack != 0 && places[a.siteOf(s.Stack)] {
+	me := &a.t.Gs[r.g]
+	for i := int(r.seg) + 1; i < me.Len() && me.Seg(i).Start < until; i++ {
+		if s := me.Seg(i); s.Kind == timeline.Waiting && s.Stack != 0 && places[a.siteOf(s.Stack)] {
 			return true
 		}
 	}
@@ -298,7 +298,7 @@ func (a *Attribution) waitsAt(r release, places map[SiteID]bool, until timeline.
 
 // sameQueue returns the sites at which waits are ended from the same places as at one.
 func (a *Attribution) sameQueue(site SiteID) map[SiteID]bool {
-	ends := func(r release) SiteID { return a.siteOf(a.t.Gs[r.g].Segs[r.seg].WakerStack) }
+	ends := func(r release) SiteID { return a.siteOf(a.t.Gs[r.g].Seg(int(r.seg)).WakerStack) }
 	from := map[SiteID]bool{}
 	for _, r := range a.releases[site] {
 		from[ends(r)] = true
@@ -320,7 +320,7 @@ func (a *Attribution) sameQueue(site SiteID) map[SiteID]bool {
 func (a *Attribution) passed(g timeline.GID, site SiteID, at, after timeline.Time) timeline.Time {
 	me := &a.t.Gs[g]
 	for i := me.SegmentAt(at) - 1; i >= 0; i-- {
-		s := &me.Segs[i]
+		s := me.Seg(i)
 		if after > 0 && s.End <= after {
 			return after
 		}

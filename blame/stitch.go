@@ -76,8 +76,8 @@ func (a *Attribution) stitch(find bool) *stitching {
 	wakes := map[timeline.GID][]timeline.Time{}
 	for g := range a.t.Gs {
 		id := timeline.GID(g)
-		for i := range a.t.Gs[g].Segs {
-			x := &a.t.Gs[g].Segs[i]
+		for i := range a.t.Gs[g].Len() {
+			x := a.t.Gs[g].Seg(i)
 			switch {
 			case x.Kind == timeline.Syscall && a.Sites[a.siteOf(x.Stack)].Write:
 				all = append(all, write{x.Start, id})
@@ -138,8 +138,8 @@ func (a *Attribution) match(s *stitching) {
 		own := &a.f.Requests[i]
 		for _, p := range own.Parts {
 			me := &a.t.Gs[p.G]
-			for k := me.SegmentAt(p.Start + 1); k < len(me.Segs) && me.Segs[k].Start < p.End; k++ {
-				x := &me.Segs[k]
+			for k := me.SegmentAt(p.Start + 1); k < me.Len() && me.Seg(k).Start < p.End; k++ {
+				x := me.Seg(k)
 				if x.Kind != timeline.Waiting || x.Reason != timeline.ReasonNetwork || x.Waker != timeline.NoG {
 					continue
 				}

@@ -95,7 +95,7 @@ func findHomes(t *timeline.Timeline, c *classifier) *homes {
 	}
 	h.settle()
 	for i := range t.Gs {
-		if h.home[i] >= keyFirst && len(t.Gs[i].Wakes) > 0 {
+		if h.home[i] >= keyFirst && len(t.Gs[i].Wakes()) > 0 {
 			h.exempt(timeline.GID(i))
 		}
 	}
@@ -118,7 +118,7 @@ func (h *homes) exempt(g timeline.GID) {
 			return
 		}
 	}
-	h.covered(g, h.home[g], func(s *timeline.Segment, awaited timeline.Time) {
+	h.covered(g, h.home[g], func(s timeline.Segment, awaited timeline.Time) {
 		if 2*awaited > s.End-s.Start {
 			h.busy[visit{g, s.Start}] = true
 		}
@@ -131,10 +131,10 @@ func (h *homes) collect() (accepts []bool) {
 	for i := range h.t.Gs {
 		g := &h.t.Gs[i]
 		h.first[i] = int32(len(h.uses))
-		if g.System || g.Observer || g.Root == "" {
+		if g.System || g.Observer || g.Root() == "" {
 			continue
 		}
-		name := g.Root
+		name := g.Root()
 		r := h.roots[name]
 		if r == nil {
 			r = &root{name: name}
@@ -163,8 +163,8 @@ func (h *homes) collect() (accepts []bool) {
 func (h *homes) visits(i int, g *timeline.Goroutine) (accepts, dialled bool) {
 	mine := h.first[i]
 	hasRead := false
-	for k := range g.Segs {
-		s := &g.Segs[k]
+	for k := range g.Len() {
+		s := g.Seg(k)
 		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 			continue
 		}
@@ -220,7 +220,7 @@ const maxUses = 32
 
 // mayBeHome reports whether one may wait there for work: not for a lock, not
 // for room to send or write, not for the GC.
-func mayBeHome(s *timeline.Segment, in *stackInfo) bool {
+func mayBeHome(s timeline.Segment, in *stackInfo) bool {
 	if s.Kind == timeline.Syscall {
 		return in.op == opRead
 	}
@@ -271,9 +271,9 @@ func (r *root) place(key int32) *place {
 // who brings the answer to what g asked of him.
 func (h *homes) feeding(r *root, g timeline.GID) {
 	gr := &h.t.Gs[g]
-	k, from := 0, 0 // Wakes[from:k] came since the last visit to any place
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	ws, k, from := gr.Wakes(), 0, 0 // ws[from:k] came since the last visit to any place
+	for i := range gr.Len() {
+		s := gr.Seg(i)
 		if s.Kind != timeline.Waiting {
 			continue
 		}
@@ -281,10 +281,10 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 		if in.op != opReceive {
 			continue
 		}
-		for k < len(gr.Wakes) && gr.Wakes[k].Time <= s.End {
+		for k < len(ws) && ws[k].Time <= s.End {
 			k++
 		}
-		asked := gr.Wakes[max(from, k-maxAsked):k]
+		asked := ws[max(from, k-maxAsked):k]
 		from = k
 		p := r.place(in.key)
 		if p == nil {
@@ -309,12 +309,12 @@ const maxAsked = 64
 func (h *homes) asked(wakes []timeline.Wake, whom timeline.GID) bool {
 	for i := range wakes {
 		w := &wakes[i]
-		if w.Whom != whom {
+		if w.Whom() != whom {
 			continue
 		}
 		who := &h.t.Gs[whom]
 		k := who.SegmentAt(w.Time)
-		if w.Birth || k < len(who.Segs) && h.home[whom] != keyNone && h.c.of(who.Segs[k].Stack).key == h.home[whom] {
+		if w.Birth() || k < who.Len() && h.home[whom] != keyNone && h.c.of(who.Seg(k).Stack).key == h.home[whom] {
 			return true
 		}
 	}
@@ -330,8 +330,9 @@ func (h *homes) employed(g, whom timeline.GID) bool {
 		return false
 	}
 	calls := 0
-	for i := 0; i < len(who.Wakes) && calls < 2; i++ {
-		if who.Wakes[i].Whom == g {
+	ws := who.Wakes()
+	for i := 0; i < len(ws) && calls < 2; i++ {
+		if ws[i].Whom() == g {
 			calls++
 		}
 	}
@@ -432,7 +433,7 @@ func (h *homes) awaited(r *root, p *place) {
 		if !uses(h.uses[h.first[g]:h.first[g+1]], p.key) {
 			continue
 		}
-		h.covered(g, p.key, func(s *timeline.Segment, awaited timeline.Time) {
+		h.covered(g, p.key, func(s timeline.Segment, awaited timeline.Time) {
 			p.sampled += s.End - s.Start
 			p.awaited += awaited
 		})
@@ -442,12 +443,12 @@ func (h *homes) awaited(r *root, p *place) {
 
 // covered tells, for each wait of g at the place key, how long others waited for
 // g meanwhile.
-func (h *homes) covered(g timeline.GID, key int32, tell func(s *timeline.Segment, awaited timeline.Time)) {
+func (h *homes) covered(g timeline.GID, key int32, tell func(s timeline.Segment, awaited timeline.Time)) {
 	waits := h.waitsFor(g)
 	gr := &h.t.Gs[g]
 	k := 0
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	for i := range gr.Len() {
+		s := gr.Seg(i)
 		if s.Kind != timeline.Waiting || h.c.of(s.Stack).key != key {
 			continue
 		}
@@ -466,18 +467,19 @@ func (h *homes) covered(g timeline.GID, key int32, tell func(s *timeline.Segment
 // g to wake them: disjoint and in order.
 func (h *homes) waitsFor(g timeline.GID) (out []timeline.Span) {
 	gr := &h.t.Gs[g]
-	for i := range gr.Wakes {
-		w := &gr.Wakes[i]
-		if w.Birth || h.of[w.Whom] == nil {
+	ws := gr.Wakes()
+	for i := range ws {
+		w := &ws[i]
+		if w.Birth() || h.of[w.Whom()] == nil {
 			continue
 		}
-		who := &h.t.Gs[w.Whom]
+		who := &h.t.Gs[w.Whom()]
 		k := who.SegmentAt(w.Time)
-		if k >= len(who.Segs) || who.Segs[k].Waker != g {
+		if k >= who.Len() || who.Seg(k).Waker != g {
 			continue
 		}
-		s := &who.Segs[k]
-		if h.home[w.Whom] != keyNone && h.c.of(s.Stack).key == h.home[w.Whom] {
+		s := who.Seg(k)
+		if h.home[w.Whom()] != keyNone && h.c.of(s.Stack).key == h.home[w.Whom()] {
 			continue
 		}
 		x := timeline.Span{Start: s.Start, End: s.End, G: timeline.NoG}

@@ -11,9 +11,9 @@ func (d *finder) countOutgoing() {
 			continue
 		}
 		last := uint8(0) // the library whose write was the last event
-		segs := d.t.Gs[i].Segs
-		for k := range segs {
-			s := &segs[k]
+		gr := &d.t.Gs[i]
+		for k := range gr.Len() {
+			s := gr.Seg(k)
 			if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 				continue
 			}

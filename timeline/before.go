@@ -15,7 +15,7 @@ import (
 func (b *builder) waitsBegunBefore() {
 	t, found := b.t, false
 	for g := range t.Gs {
-		segs := t.Gs[g].Segs
+		segs := t.Gs[g].segs
 		if len(segs) == 0 {
 			continue
 		}

@@ -156,7 +156,7 @@ func (t *Timeline) LastTimers(p int16, from, at Time) Time {
 	if !ok {
 		return last
 	}
-	stints := t.Procs[k].Stints
+	stints := t.Procs[k].stints
 	for i := sort.Search(len(stints), func(i int) bool { return stints[i].Start > at-PollBatch }) - 1; i >= 0 && stints[i].Start > last; i-- {
 		if stints[i].G != NoG && (i == 0 || stints[i-1].G != stints[i].G) {
 			return stints[i].Start
@@ -241,7 +241,7 @@ func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[*Stint, Time] {
 		if !ok || b <= a {
 			return
 		}
-		stints := t.Procs[k].Stints
+		stints := t.Procs[k].stints
 		for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > a }); i < len(stints) && stints[i].Start < b; i++ {
 			s := &stints[i]
 			if s.What.Free() || s.What == Gone || s.What == Stopped {

@@ -88,7 +88,7 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 func (t *Timeline) stints() iter.Seq2[int, *Stint] {
 	return func(yield func(int, *Stint) bool) {
 		next := make([]int, len(t.Procs))
-		at := func(p int) Time { return t.Procs[p].Stints[next[p]].Start }
+		at := func(p int) Time { return t.Procs[p].stints[next[p]].Start }
 		var heap []int // of Ps, by the beginning of their next stint
 		less := func(i, j int) bool {
 			return at(heap[i]) < at(heap[j]) || at(heap[i]) == at(heap[j]) && heap[i] < heap[j]
@@ -110,7 +110,7 @@ func (t *Timeline) stints() iter.Seq2[int, *Stint] {
 			}
 		}
 		for p := range t.Procs {
-			if len(t.Procs[p].Stints) > 0 {
+			if len(t.Procs[p].stints) > 0 {
 				heap = append(heap, p)
 			}
 		}
@@ -119,10 +119,10 @@ func (t *Timeline) stints() iter.Seq2[int, *Stint] {
 		}
 		for len(heap) > 0 {
 			p := heap[0]
-			if !yield(p, &t.Procs[p].Stints[next[p]]) {
+			if !yield(p, &t.Procs[p].stints[next[p]]) {
 				return
 			}
-			if next[p]++; next[p] == len(t.Procs[p].Stints) {
+			if next[p]++; next[p] == len(t.Procs[p].stints) {
 				heap[0] = heap[len(heap)-1]
 				heap = heap[:len(heap)-1]
 			}

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -51,9 +52,26 @@ type Stint struct {
 // Proc is what one P did. Its stints are contiguous.
 type Proc struct {
 	ID     gotrace.ProcID
-	Stints []Stint
+	stints []Stint
 	// Threads are the threads that had it, in order of time.
 	Threads []Held
+}
+
+// Len returns the number of its stints.
+func (p *Proc) Len() int { return len(p.stints) }
+
+// Stint returns its stint i, from 0 to Len()-1.
+func (p *Proc) Stint(i int) Stint { return p.stints[i] }
+
+// Stints yields its stints, in order of time, with their indices.
+func (p *Proc) Stints() iter.Seq2[int, Stint] {
+	return func(yield func(int, Stint) bool) {
+		for i := range p.Len() {
+			if !yield(i, p.Stint(i)) {
+				return
+			}
+		}
+	}
 }
 
 // Held is since when a thread has a P.
@@ -136,11 +154,11 @@ func (p *procState) put(end Time, g GID, what Activity) {
 	if end <= p.since {
 		return
 	}
-	n := len(p.proc.Stints)
-	if n > 0 && p.proc.Stints[n-1].G == g && p.proc.Stints[n-1].What == what {
-		p.proc.Stints[n-1].End = end
+	n := len(p.proc.stints)
+	if n > 0 && p.proc.stints[n-1].G == g && p.proc.stints[n-1].What == what {
+		p.proc.stints[n-1].End = end
 	} else {
-		p.proc.Stints = append(p.proc.Stints, Stint{Start: p.since, End: end, G: g, What: what})
+		p.proc.stints = append(p.proc.stints, Stint{Start: p.since, End: end, G: g, What: what})
 	}
 	p.since = end
 }
@@ -250,7 +268,7 @@ func (b *builder) activity(g GID) Activity {
 	switch {
 	case c.label == "GC (idle)" && !b.o.GCIdleBusy:
 		return GCIdle
-	case strings.HasPrefix(c.label, "GC ("), b.t.Gs[g].Root == "runtime.gcBgMarkWorker":
+	case strings.HasPrefix(c.label, "GC ("), b.t.Gs[g].root == "runtime.gcBgMarkWorker":
 		return GCWorker
 	case c.assist != 0:
 		return Assist
@@ -302,9 +320,9 @@ func (b *builder) finish() {
 		if !c.exists || t.End <= c.since {
 			continue
 		}
-		t.Gs[g].Segs = append(t.Gs[g].Segs, Segment{Start: c.since, End: t.End, Stack: c.stack, Waker: NoG, P: c.p, Kind: c.kind, Reason: c.reason})
+		t.Gs[g].segs = append(t.Gs[g].segs, Segment{Start: c.since, End: t.End, Stack: c.stack, Waker: NoG, P: c.p, Kind: c.kind, Reason: c.reason})
 		if c.kind == Running && c.assist != 0 {
-			t.Gs[g].Assists = append(t.Gs[g].Assists, Span{Start: max(c.assist, c.since), End: t.End, G: GID(g)})
+			t.assists[GID(g)] = append(t.assists[GID(g)], Span{Start: max(c.assist, c.since), End: t.End, G: GID(g)})
 		}
 	}
 	b.heap.size = 0 // what a cycle that goes on finds alive is not known
@@ -355,10 +373,10 @@ func (b *builder) finishProcs() {
 		p.endScheduler(t.End, never)
 		p.put(t.End, p.g, p.what)
 		if !b.o.StoppedIdle {
-			p.proc.Stints = mark(p.proc.Stints, t.STW, Stopped, stopped)
+			p.proc.stints = mark(p.proc.stints, t.STW, Stopped, stopped)
 		}
 		if !b.o.GoneIdle {
-			p.proc.Stints = mark(p.proc.Stints, b.gone(p.proc.ID), Gone, func(s *Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
+			p.proc.stints = mark(p.proc.stints, b.gone(p.proc.ID), Gone, func(s *Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
 		}
 		t.Procs = append(t.Procs, p.proc)
 	}

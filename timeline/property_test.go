@@ -18,7 +18,7 @@ func TestLivesAreContiguousFromBirthToDeath(t *testing.T) {
 	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
 		for i := range tl.Gs {
 			g := &tl.Gs[i]
-			if len(g.Segs) == 0 {
+			if g.Len() == 0 {
 				continue
 			}
 			if !g.Born && g.Start() != tl.Start {
@@ -27,8 +27,8 @@ func TestLivesAreContiguousFromBirthToDeath(t *testing.T) {
 			if !g.Died && g.End() != tl.End {
 				t.Errorf("g%d ends at %d, the trace at %d", g.ID, g.End(), tl.End)
 			}
-			for k, s := range g.Segs {
-				if s.Start > s.End || k > 0 && s.Start != g.Segs[k-1].End {
+			for k, s := range g.Segs() {
+				if s.Start > s.End || k > 0 && s.Start != g.Seg(k-1).End {
 					t.Errorf("g%d: segment %d is %+v", g.ID, k, s)
 				}
 				if s.Kind == timeline.Running && s.P < 0 || s.Kind != timeline.Running && s.Kind != timeline.Runnable && s.P >= 0 {
@@ -52,7 +52,7 @@ func TestStintsOfEveryPCoverTheTrace(t *testing.T) {
 		}
 		for _, p := range tl.Procs {
 			at := tl.Start
-			for _, s := range p.Stints {
+			for _, s := range p.Stints() {
 				if s.Start != at || s.End <= s.Start {
 					t.Errorf("p%d: %+v after %d", p.ID, s, at)
 				}
@@ -82,7 +82,7 @@ func TestRunningIsTheSameSeenFromTheP(t *testing.T) {
 	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
 		ran := map[timeline.GID]timeline.Time{}
 		for _, p := range tl.Procs {
-			for _, s := range p.Stints {
+			for _, s := range p.Stints() {
 				switch s.What {
 				case timeline.Go, timeline.Assist, timeline.GCWorker, timeline.GCIdle:
 					ran[s.G] += s.End - s.Start
@@ -91,7 +91,7 @@ func TestRunningIsTheSameSeenFromTheP(t *testing.T) {
 		}
 		for i := range tl.Gs {
 			var sum timeline.Time
-			for _, s := range tl.Gs[i].Segs {
+			for _, s := range tl.Gs[i].Segs() {
 				if s.Kind == timeline.Running {
 					sum += s.End - s.Start - stopped(tl, timeline.GID(i), s.Start, s.End)
 				}
@@ -111,22 +111,22 @@ func TestWakersAndTheirWakesAreTheSameEdges(t *testing.T) {
 		}
 		edges := map[edge]int{}
 		for g := range tl.Gs {
-			ws := tl.Gs[g].Wakes
+			ws := tl.Gs[g].Wakes()
 			if !sort.SliceIsSorted(ws, func(i, j int) bool { return ws[i].Time < ws[j].Time }) {
 				t.Errorf("wakes of g%d are not in order", tl.Gs[g].ID)
 			}
 			for _, w := range ws {
-				if w.Birth {
-					if c := &tl.Gs[w.Whom]; c.Creator != timeline.GID(g) || !c.Born {
+				if w.Birth() {
+					if c := &tl.Gs[w.Whom()]; c.Creator != timeline.GID(g) || !c.Born {
 						t.Errorf("g%d is not born by g%d", c.ID, tl.Gs[g].ID)
 					}
 					continue
 				}
-				edges[edge{w.Time, timeline.GID(g), w.Whom}]++
+				edges[edge{w.Time, timeline.GID(g), w.Whom()}]++
 			}
 		}
 		for g := range tl.Gs {
-			for _, s := range tl.Gs[g].Segs {
+			for _, s := range tl.Gs[g].Segs() {
 				if s.Waker == timeline.NoG {
 					continue
 				}
@@ -136,7 +136,7 @@ func TestWakersAndTheirWakesAreTheSameEdges(t *testing.T) {
 				}
 				w := &tl.Gs[s.Waker]
 				// A waker runs (or starts the world) when it wakes.
-				if k := w.SegmentAt(s.End); k < len(w.Segs) && w.Segs[k].Kind == timeline.Waiting && w.Segs[k].Start < s.End {
+				if k := w.SegmentAt(s.End); k < w.Len() && w.Seg(k).Kind == timeline.Waiting && w.Seg(k).Start < s.End {
 					t.Errorf("g%d woke while it waited", w.ID)
 				}
 			}
@@ -162,7 +162,7 @@ func TestIdleSpansAreMergedDisjointAndTrue(t *testing.T) {
 			at := tl.Start + timeline.Time(rng.Int64N(int64(tl.Duration())+1))
 			idle, last := false, tl.Start
 			for _, p := range tl.Procs {
-				for _, s := range p.Stints {
+				for _, s := range p.Stints() {
 					if !s.What.Free() || s.Start > at {
 						continue
 					}
@@ -188,7 +188,7 @@ func TestBacklogIsWhatItsDefinitionSays(t *testing.T) {
 	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
 		var queued []timeline.Span
 		for i := range tl.Gs {
-			for _, s := range tl.Gs[i].Segs {
+			for _, s := range tl.Gs[i].Segs() {
 				if s.Kind == timeline.Runnable && s.End > s.Start {
 					queued = append(queued, timeline.Span{Start: s.Start, End: s.End})
 				}
@@ -245,7 +245,7 @@ func TestPTimeByClassAddsUpToEveryP(t *testing.T) {
 				t.Errorf("[%d, %d]: %d ns on %d Ps", a-tl.Start, b-tl.Start, sum, len(tl.Procs))
 			}
 			for _, p := range tl.Procs {
-				for _, s := range p.Stints {
+				for _, s := range p.Stints() {
 					d := min(s.End, b) - max(s.Start, a)
 					if d <= 0 {
 						continue
@@ -317,8 +317,8 @@ func TestACutTraceGivesTheTimelineBeforeTheCut(t *testing.T) {
 			t.Errorf("cut at %d of 20: %d events of %d", i, tl.Events, whole.Events)
 		}
 		for _, p := range tl.Procs {
-			if n := len(p.Stints); n > 0 && p.Stints[n-1].End != tl.End {
-				t.Errorf("cut at %d of 20: p%d ends at %d, the trace at %d", i, p.ID, p.Stints[n-1].End, tl.End)
+			if n := p.Len(); n > 0 && p.Stint(n-1).End != tl.End {
+				t.Errorf("cut at %d of 20: p%d ends at %d, the trace at %d", i, p.ID, p.Stint(n-1).End, tl.End)
 			}
 		}
 	}
@@ -421,7 +421,7 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 				part := &tl.Gs[rng.IntN(len(tl.Gs))]
 				at := tl.Start + 1 + timeline.Time(rng.Int64N(int64(tl.Duration())))
 				i := part.SegmentAt(at)
-				if i == len(part.Segs) || part.Segs[i].Start >= at {
+				if i == part.Len() || part.Seg(i).Start >= at {
 					continue
 				}
 				g, ok := whole.G(part.ID)
@@ -430,8 +430,8 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 				}
 				all := &whole.Gs[g]
 				k := all.SegmentAt(at)
-				if k == len(all.Segs) || all.Segs[k].Kind != part.Segs[i].Kind {
-					t.Fatalf("%s: g%d at %d is %+v, in the whole %+v", name, part.ID, at, part.Segs[i], all.Segs[max(0, k-1):min(k+2, len(all.Segs))])
+				if k == all.Len() || all.Seg(k).Kind != part.Seg(i).Kind {
+					t.Fatalf("%s: g%d at %d is %+v, in the whole %+v", name, part.ID, at, part.Seg(i), all.Seg(k))
 				}
 				same++
 			}

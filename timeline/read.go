@@ -106,7 +106,7 @@ func (p *Parts) Next() (*Timeline, error) {
 // read builds the timeline of the next part.
 func (p *Parts) read() (*Timeline, error) {
 	b := &builder{
-		t:       &Timeline{Stacks: p.src.Stacks(), Version: p.src.Version(), byID: map[gotrace.GoID]GID{}},
+		t:       &Timeline{Stacks: p.src.Stacks(), Version: p.src.Version(), byID: map[gotrace.GoID]GID{}, assists: map[GID][]Span{}},
 		o:       p.o,
 		procs:   map[gotrace.ProcID]*procState{},
 		open:    map[rangeKey]openSpan{},
@@ -382,7 +382,7 @@ func (b *builder) close(g GID, ev *gotrace.Event) {
 		if ev.To == gotrace.Runnable && ev.G != gotrace.NoGoroutine && ev.G != ev.Go && !b.harvest(ev, c.reason) {
 			w := b.g(ev.G)
 			s.Waker, s.WakerStack = w, ev.Stack
-			t.Gs[w].Wakes = append(t.Gs[w].Wakes, Wake{Time: ev.Time, Whom: g, Stack: ev.Stack})
+			t.Gs[w].wakes = append(t.Gs[w].wakes, Wake{Time: ev.Time, Stack: ev.Stack, whom: g})
 		} else if c.reason == ReasonNetwork {
 			t.Polls = append(t.Polls, ev.Time)
 		}
@@ -390,10 +390,10 @@ func (b *builder) close(g GID, ev *gotrace.Event) {
 	c = &b.cur[g] // a first sight of the waker may have grown the slice
 	if c.kind == Running && c.assist != 0 {
 		// The assist goes on after the wait; its running part ends here.
-		t.Gs[g].Assists = append(t.Gs[g].Assists, Span{Start: max(c.assist, s.Start), End: s.End, G: g})
+		t.assists[g] = append(t.assists[g], Span{Start: max(c.assist, s.Start), End: s.End, G: g})
 	}
 	if s.End > s.Start || c.kind == Waiting || c.kind == Syscall {
-		t.Gs[g].Segs = append(t.Gs[g].Segs, s)
+		t.Gs[g].segs = append(t.Gs[g].segs, s)
 	}
 }
 
@@ -415,8 +415,8 @@ func (b *builder) harvest(ev *gotrace.Event, r Reason) bool {
 func (b *builder) born(g GID, ev *gotrace.Event) {
 	me := &b.t.Gs[g]
 	me.Born = true
-	if me.Segs == nil && me.Wakes == nil {
-		me.Segs, me.Wakes = b.segs.take(), b.wakes.take()
+	if me.segs == nil && me.wakes == nil {
+		me.segs, me.wakes = b.segs.take(), b.wakes.take()
 	}
 	if ev.G == gotrace.NoGoroutine {
 		return
@@ -424,7 +424,7 @@ func (b *builder) born(g GID, ev *gotrace.Event) {
 	w := b.g(ev.G)
 	me = &b.t.Gs[g]
 	me.Creator, me.CreatorStack = w, ev.Stack
-	b.t.Gs[w].Wakes = append(b.t.Gs[w].Wakes, Wake{Time: ev.Time, Whom: g, Stack: ev.Stack, Birth: true})
+	b.t.Gs[w].wakes = append(b.t.Gs[w].wakes, Wake{Time: ev.Time, Stack: ev.Stack, whom: ^g})
 }
 
 func (b *builder) died(g GID) {
@@ -433,25 +433,25 @@ func (b *builder) died(g GID) {
 		return
 	}
 	me.Died = true
-	me.Segs, me.Wakes = b.segs.pack(me.Segs), b.wakes.pack(me.Wakes)
+	me.segs, me.wakes = b.segs.pack(me.segs), b.wakes.pack(me.wakes)
 }
 
 // note learns the goroutine's root function from one of its stacks.
 func (b *builder) note(g GID, s gotrace.StackID) {
 	me := &b.t.Gs[g]
-	if s == 0 || me.Root != "" && !wrapper(me.Root) {
+	if s == 0 || me.root != "" && !wrapper(me.root) {
 		return
 	}
 	root := b.t.Stacks.Root(s)
-	if root == me.Root || root == "" {
+	if root == me.root || root == "" {
 		return
 	}
-	if me.Root != "" {
-		b.wrapped[me.Root] = root
+	if me.root != "" {
+		b.wrapped[me.root] = root
 	}
-	me.Root = root
-	me.System = strings.HasPrefix(me.Root, "runtime.") && me.Root != "runtime.main"
-	me.Observer = strings.HasPrefix(me.Root, "runtime/trace.") || strings.HasPrefix(me.Root, "runtime/pprof.")
+	me.root = root
+	me.System = strings.HasPrefix(me.root, "runtime.") && me.root != "runtime.main"
+	me.Observer = strings.HasPrefix(me.root, "runtime/trace.") || strings.HasPrefix(me.root, "runtime/pprof.")
 }
 
 // wrapper reports whether a function is the compiler's around a go statement
@@ -464,9 +464,9 @@ func wrapper(f string) bool {
 // function of others that were born in the same way.
 func (b *builder) unwrap() {
 	for g := range b.t.Gs {
-		if me := &b.t.Gs[g]; wrapper(me.Root) {
-			if root := b.wrapped[me.Root]; root != "" {
-				me.Root = root
+		if me := &b.t.Gs[g]; wrapper(me.root) {
+			if root := b.wrapped[me.root]; root != "" {
+				me.root = root
 			}
 		}
 	}
@@ -600,7 +600,7 @@ func (b *builder) assist(g GID, ev *gotrace.Event) {
 	case gotrace.KindRangeEnd:
 		if c.assist != 0 && c.kind == Running {
 			if from := max(c.assist, c.since); ev.Time > from {
-				b.t.Gs[g].Assists = append(b.t.Gs[g].Assists, Span{Start: from, End: ev.Time, G: g})
+				b.t.assists[g] = append(b.t.assists[g], Span{Start: from, End: ev.Time, G: g})
 			}
 		}
 		c.assist = 0

@@ -24,7 +24,7 @@ func apart(stops []Span) []Span {
 func (t *Timeline) Unstopped(stop *Span) (g GID, from, to Time) {
 	g = NoG
 	for p := range t.Procs {
-		stints := t.Procs[p].Stints
+		stints := t.Procs[p].stints
 		for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > stop.Start }); i < len(stints) && stints[i].Start < stop.Stopped; i++ {
 			s := &stints[i]
 			if s.G == NoG || s.G == stop.G || s.What == InSyscall {

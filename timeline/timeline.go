@@ -6,6 +6,7 @@
 package timeline
 
 import (
+	"iter"
 	"sort"
 
 	"github.com/whylate/whylate/gotrace"
@@ -100,10 +101,15 @@ type Segment struct {
 // Wake is one goroutine making another runnable, or giving birth to it.
 type Wake struct {
 	Time  Time
-	Whom  GID
 	Stack gotrace.StackID // where the waker stood
-	Birth bool
+	whom  GID             // of a birth its complement
 }
+
+// Whom returns the goroutine that was woken, or born.
+func (w *Wake) Whom() GID { return max(w.whom, ^w.whom) }
+
+// Birth reports whether the goroutine was born.
+func (w *Wake) Birth() bool { return w.whom < 0 }
 
 // Span is a named stretch of time.
 type Span struct {
@@ -125,42 +131,63 @@ type Goroutine struct {
 	Creator      GID
 	CreatorStack gotrace.StackID
 	// Born and Died say whether birth and death lie within the trace. The times
-	// are the ends of Segments.
+	// are those of its first and its last segment.
 	Born, Died bool
-	// Root is the function it was started with, or "" if never seen.
-	Root string
-	Segs []Segment
-	// Wakes lists whom it woke or gave birth to, in order of time.
-	Wakes []Wake
-	// Assists are its GC mark assists, in order of time.
-	Assists []Span
 	// Bound marks one that ran on one thread only, on which nobody else did.
 	Bound bool
 	// System marks runtime goroutines; Observer those that record this trace.
 	System, Observer bool
+
+	root  string
+	segs  []Segment
+	wakes []Wake
 }
+
+// Root returns the function it was started with, or "" if never seen.
+func (g *Goroutine) Root() string { return g.root }
+
+// Len returns the number of its segments.
+func (g *Goroutine) Len() int { return len(g.segs) }
+
+// Seg returns its segment i, from 0 to Len()-1.
+func (g *Goroutine) Seg(i int) Segment { return g.segs[i] }
+
+// Segs yields its segments, in order of time, with their indices.
+func (g *Goroutine) Segs() iter.Seq2[int, Segment] {
+	return func(yield func(int, Segment) bool) {
+		for i := range g.Len() {
+			if !yield(i, g.Seg(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Wakes returns whom it woke or gave birth to, in order of time. The slice belongs to the
+// Timeline.
+func (g *Goroutine) Wakes() []Wake { return g.wakes }
 
 // Start returns the beginning of the first segment.
 func (g *Goroutine) Start() Time {
-	if len(g.Segs) == 0 {
+	if len(g.segs) == 0 {
 		return 0
 	}
-	return g.Segs[0].Start
+	return g.segs[0].Start
 }
 
 // End returns the end of the last segment.
 func (g *Goroutine) End() Time {
-	if len(g.Segs) == 0 {
+	if len(g.segs) == 0 {
 		return 0
 	}
-	return g.Segs[len(g.Segs)-1].End
+	return g.segs[len(g.segs)-1].End
 }
 
 // SegmentAt returns the index of the segment that contains t, half open on the
 // left: Start < t <= End. Ends of waits so belong to the wait. It returns
-// len(Segs) when t is after the last segment.
+// Len() when t is after the last segment.
 func (g *Goroutine) SegmentAt(t Time) int {
-	return sort.Search(len(g.Segs), func(i int) bool { return g.Segs[i].End >= t })
+	return sort.Search(len(g.segs), func(i int) bool { return g.segs[i].End >= t })
 }
 
 // Sample is a CPU profile sample taken inside the trace.
@@ -219,6 +246,7 @@ type Timeline struct {
 	Threads []gotrace.ThreadID
 
 	byID     map[gotrace.GoID]GID
+	assists  map[GID][]Span
 	runnable []toggle
 	// idle and queued are the merged spans in which a P was idle and in which
 	// somebody was runnable, marking those of the idle ones in which every idle P
@@ -236,6 +264,10 @@ func (t *Timeline) G(id gotrace.GoID) (GID, bool) {
 	g, ok := t.byID[id]
 	return g, ok
 }
+
+// Assists returns the GC mark assists of a goroutine, in order of time. The slice belongs to
+// the Timeline.
+func (t *Timeline) Assists(g GID) []Span { return t.assists[g] }
 
 // Duration returns the length of the trace in nanoseconds.
 func (t *Timeline) Duration() Time { return t.End - t.Start }
