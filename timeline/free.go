@@ -156,10 +156,17 @@ func (t *Timeline) LastTimers(p int16, from, at Time) Time {
 	if !ok {
 		return last
 	}
-	stints := t.Procs[k].stints
-	for i := sort.Search(len(stints), func(i int) bool { return stints[i].Start > at-PollBatch }) - 1; i >= 0 && stints[i].Start > last; i-- {
-		if stints[i].G != NoG && (i == 0 || stints[i-1].G != stints[i].G) {
-			return stints[i].Start
+	ss := &t.Procs[k].stints
+	for i := min(ss.ending(at-PollBatch), ss.n-1); i >= 0; i-- {
+		s := ss.at(i)
+		if s.Start > at-PollBatch {
+			continue
+		}
+		if s.Start <= last {
+			break
+		}
+		if s.G != NoG && (i == 0 || ss.at(i-1).G != s.G) {
+			return s.Start
 		}
 	}
 	return last
@@ -223,8 +230,8 @@ func (t *Timeline) Marked(a, b Time) Time { return Overlap(t.marking, a, b) }
 // Kept yields the system calls that kept P p, and for how long in [a, b], while
 // every idle P ran an idle-priority GC worker: who is in the queue of p has to wait
 // until the call ends or sysmon takes the P.
-func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[*Stint, Time] {
-	return func(yield func(*Stint, Time) bool) {
+func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[Stint, Time] {
+	return func(yield func(Stint, Time) bool) {
 		for s, d := range t.marked(p, a, b) {
 			if s.What == InSyscall && !yield(s, d) {
 				return
@@ -235,15 +242,18 @@ func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[*Stint, Time] {
 
 // marked yields the stints in which P p was not free, and for how long in [a, b]
 // every idle P ran an idle-priority GC worker meanwhile, if any did.
-func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[*Stint, Time] {
-	return func(yield func(*Stint, Time) bool) {
+func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[Stint, Time] {
+	return func(yield func(Stint, Time) bool) {
 		k, ok := t.proc(p)
 		if !ok || b <= a {
 			return
 		}
-		stints := t.Procs[k].stints
-		for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > a }); i < len(stints) && stints[i].Start < b; i++ {
-			s := &stints[i]
+		ss := &t.Procs[k].stints
+		for i := ss.ending(a); i < ss.n; i++ {
+			s := ss.at(i)
+			if s.Start >= b {
+				return
+			}
 			if s.What.Free() || s.What == Gone || s.What == Stopped {
 				continue
 			}

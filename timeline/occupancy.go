@@ -85,13 +85,16 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 
 // stints yields the stints of all Ps, with the index of the P, in order of their
 // beginnings.
-func (t *Timeline) stints() iter.Seq2[int, *Stint] {
-	return func(yield func(int, *Stint) bool) {
-		next := make([]int, len(t.Procs))
-		at := func(p int) Time { return t.Procs[p].stints[next[p]].Start }
-		var heap []int // of Ps, by the beginning of their next stint
+func (t *Timeline) stints() iter.Seq2[int, Stint] {
+	return func(yield func(int, Stint) bool) {
+		type next struct {
+			Stint
+			p, i int
+		}
+		var heap []next // by beginning, then P
 		less := func(i, j int) bool {
-			return at(heap[i]) < at(heap[j]) || at(heap[i]) == at(heap[j]) && heap[i] < heap[j]
+			a, b := &heap[i], &heap[j]
+			return a.Start < b.Start || a.Start == b.Start && a.p < b.p
 		}
 		down := func(i int) {
 			for {
@@ -110,19 +113,22 @@ func (t *Timeline) stints() iter.Seq2[int, *Stint] {
 			}
 		}
 		for p := range t.Procs {
-			if len(t.Procs[p].stints) > 0 {
-				heap = append(heap, p)
+			if ss := &t.Procs[p].stints; ss.n > 0 {
+				heap = append(heap, next{ss.at(0), p, 0})
 			}
 		}
 		for i := len(heap)/2 - 1; i >= 0; i-- {
 			down(i)
 		}
 		for len(heap) > 0 {
-			p := heap[0]
-			if !yield(p, &t.Procs[p].stints[next[p]]) {
+			s := &heap[0]
+			if !yield(s.p, s.Stint) {
 				return
 			}
-			if next[p]++; next[p] == len(t.Procs[p].stints) {
+			ss := &t.Procs[s.p].stints
+			if s.i++; s.i < ss.n {
+				s.Stint = ss.at(s.i)
+			} else {
 				heap[0] = heap[len(heap)-1]
 				heap = heap[:len(heap)-1]
 			}

@@ -51,17 +51,18 @@ type Stint struct {
 
 // Proc is what one P did. Its stints are contiguous.
 type Proc struct {
-	ID     gotrace.ProcID
-	stints []Stint
+	ID gotrace.ProcID
 	// Threads are the threads that had it, in order of time.
 	Threads []Held
+
+	stints stints
 }
 
 // Len returns the number of its stints.
-func (p *Proc) Len() int { return len(p.stints) }
+func (p *Proc) Len() int { return p.stints.n }
 
 // Stint returns its stint i, from 0 to Len()-1.
-func (p *Proc) Stint(i int) Stint { return p.stints[i] }
+func (p *Proc) Stint(i int) Stint { return p.stints.at(i) }
 
 // Stints yields its stints, in order of time, with their indices.
 func (p *Proc) Stints() iter.Seq2[int, Stint] {
@@ -154,12 +155,7 @@ func (p *procState) put(end Time, g GID, what Activity) {
 	if end <= p.since {
 		return
 	}
-	n := len(p.proc.stints)
-	if n > 0 && p.proc.stints[n-1].G == g && p.proc.stints[n-1].What == what {
-		p.proc.stints[n-1].End = end
-	} else {
-		p.proc.stints = append(p.proc.stints, Stint{Start: p.since, End: end, G: g, What: what})
-	}
+	p.proc.stints.add(end, g, what)
 	p.since = end
 }
 
@@ -206,13 +202,25 @@ func (p *procState) endScheduler(at, ready Time) {
 	p.what, p.g = Scheduler, NoG
 }
 
+// known returns a P, nil if nothing was seen of it.
+func (b *builder) known(id gotrace.ProcID) *procState {
+	if id < 0 || int(id) >= len(b.procs) {
+		return nil
+	}
+	return b.procs[id]
+}
+
+// p returns a P, nil if there can be none.
 func (b *builder) p(id gotrace.ProcID) *procState {
-	p := b.procs[id]
+	p := b.known(id)
 	if p == nil {
 		if id < 0 || id > maxProcs {
 			return nil
 		}
-		p = &procState{proc: Proc{ID: id}, since: b.t.Start, g: NoG, leftBy: gotrace.NoThread, parked: b.t.Start}
+		if n := int(id) + 1 - len(b.procs); n > 0 {
+			b.procs = append(b.procs, make([]*procState, n)...)
+		}
+		p = &procState{proc: Proc{ID: id, stints: stints{from: b.t.Start}}, since: b.t.Start, g: NoG, leftBy: gotrace.NoThread, parked: b.t.Start}
 		b.procs[id] = p
 	}
 	return p
@@ -369,20 +377,22 @@ func (b *builder) finishProcs() {
 	}
 	b.resizes = b.resizes[:min(len(b.resizes), maxGone/max(1, t.GOMAXPROCS))]
 	for _, p := range b.procs {
+		if p == nil {
+			continue
+		}
 		b.park(p, t.End, false)
 		p.endScheduler(t.End, never)
 		p.put(t.End, p.g, p.what)
 		if !b.o.StoppedIdle {
-			p.proc.stints = mark(p.proc.stints, t.STW, Stopped, stopped)
+			p.proc.stints.mark(t.STW, Stopped, stopped)
 		}
 		if !b.o.GoneIdle {
-			p.proc.stints = mark(p.proc.stints, b.gone(p.proc.ID), Gone, func(s *Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
+			p.proc.stints.mark(b.gone(p.proc.ID), Gone, func(s *Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
 		}
 		t.Procs = append(t.Procs, p.proc)
 	}
 	t.parked = union(t.parked)
 	t.GOMAXPROCS = max(t.GOMAXPROCS, len(t.Procs))
-	sort.Slice(t.Procs, func(i, j int) bool { return t.Procs[i].ID < t.Procs[j].ID })
 }
 
 // gone returns when GOMAXPROCS was too low for a P to exist. A P that it takes
@@ -407,37 +417,4 @@ func (b *builder) gone(id gotrace.ProcID) (out []Span) {
 // free, or it ran who stopped the world. It looks idle and is not.
 func stopped(s *Stint, stw *Span) bool {
 	return s.G != NoG && s.G == stw.G || s.What.Free() && s.What != GCIdle
-}
-
-// mark gives the parts of stints that lie in spans, and that takes accepts,
-// another activity.
-func mark(in []Stint, spans []Span, what Activity, takes func(*Stint, *Span) bool) []Stint {
-	if len(spans) == 0 {
-		return in
-	}
-	out := make([]Stint, 0, len(in))
-	i := 0
-	for _, s := range in {
-		for i < len(spans) && spans[i].End <= s.Start {
-			i++
-		}
-		for j := i; j < len(spans) && spans[j].Start < s.End; j++ {
-			if !takes(&s, &spans[j]) {
-				continue
-			}
-			a, e := max(spans[j].Start, s.Start), min(spans[j].End, s.End)
-			if e <= a { // within the span before it: a damaged trace
-				continue
-			}
-			if a > s.Start {
-				out = append(out, Stint{s.Start, a, s.G, s.What})
-			}
-			out = append(out, Stint{a, e, NoG, what})
-			s.Start = e
-		}
-		if s.End > s.Start {
-			out = append(out, s)
-		}
-	}
-	return out
 }

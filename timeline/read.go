@@ -108,7 +108,6 @@ func (p *Parts) read() (*Timeline, error) {
 	b := &builder{
 		t:       &Timeline{Stacks: p.src.Stacks(), Version: p.src.Version(), byID: map[gotrace.GoID]GID{}, assists: map[GID][]Span{}},
 		o:       p.o,
-		procs:   map[gotrace.ProcID]*procState{},
 		open:    map[rangeKey]openSpan{},
 		tasks:   map[gotrace.TaskID]*Task{},
 		wrapped: map[string]string{},
@@ -170,7 +169,7 @@ type builder struct {
 	o     Options
 	cur   []goState // by GID
 	seen  [1 << 10]sight
-	procs map[gotrace.ProcID]*procState
+	procs []*procState // by id, nil for those not seen
 	// resizes are the values of GOMAXPROCS, each different from the one before.
 	resizes []resize
 	open    map[rangeKey]openSpan
@@ -273,7 +272,7 @@ func (b *builder) add(ev *gotrace.Event) {
 			return
 		}
 		b.cur[g].label = ev.Name
-		if p := b.procs[ev.P]; p != nil && p.g == g {
+		if p := b.known(ev.P); p != nil && p.g == g {
 			p.what = b.activity(g) // the label follows the start and holds for all of it
 		}
 	case gotrace.KindSample:
@@ -609,7 +608,7 @@ func (b *builder) assist(g GID, ev *gotrace.Event) {
 			c.assist = ev.Time
 		}
 	}
-	if p := b.procs[gotrace.ProcID(c.p)]; c.kind == Running && p != nil && p.g == g {
+	if p := b.known(gotrace.ProcID(c.p)); c.kind == Running && p != nil && p.g == g {
 		p.split(ev.Time, b.activity(g))
 	}
 }

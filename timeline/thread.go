@@ -42,7 +42,7 @@ func (b *builder) switched(c *goState, ev *gotrace.Event) bool {
 	if ev.From != gotrace.Runnable || ev.To != gotrace.Running || gotrace.ProcID(c.p) != ev.P {
 		return false
 	}
-	p := b.procs[ev.P]
+	p := b.known(ev.P)
 	return p != nil && p.unused && p.leftBy != gotrace.NoThread && p.leftBy != ev.M && c.since <= p.left
 }
 
