@@ -271,12 +271,11 @@ func (b *builder) park(p *procState, at Time, parked bool) {
 const never = Time(math.MaxInt64)
 
 // activity says what a P does while it runs g.
-func (b *builder) activity(g GID) Activity {
-	c := &b.cur[g]
+func (b *builder) activity(g GID, c *goState) Activity {
 	switch {
 	case c.label == "GC (idle)" && !b.o.GCIdleBusy:
 		return GCIdle
-	case strings.HasPrefix(c.label, "GC ("), b.t.Gs[g].root == "runtime.gcBgMarkWorker":
+	case strings.HasPrefix(c.label, "GC ("), b.t.roots[b.at(g).root] == "runtime.gcBgMarkWorker":
 		return GCWorker
 	case c.assist != 0:
 		return Assist
@@ -286,7 +285,7 @@ func (b *builder) activity(g GID) Activity {
 
 // occupy carries a goroutine's change of state over to the P it happened on.
 // ready is when the goroutine became runnable.
-func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
+func (b *builder) occupy(g GID, c *goState, ev *gotrace.Event, ready Time) {
 	p := b.p(ev.P)
 	if p == nil {
 		return
@@ -299,16 +298,16 @@ func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
 	}
 	switch {
 	case ev.To == gotrace.Running && p.g == g && p.what == InSyscall:
-		p.split(at, b.activity(g))
+		p.split(at, b.activity(g, c))
 	case ev.To == gotrace.Running:
 		p.endScheduler(at, ready)
-		p.set(at, g, b.activity(g))
+		p.set(at, g, b.activity(g, c))
 		p.unused = false
 	case ev.To == gotrace.Syscall && ev.From != gotrace.NotExist:
 		p.endScheduler(at, ready)
 		p.set(at, g, InSyscall)
 	case p.g == g && (ev.From == gotrace.Running || ev.From == gotrace.Syscall):
-		b.cur[g].label = ""
+		c.label = ""
 		p.set(at, NoG, Scheduler)
 	case ev.G == gotrace.NoGoroutine && p.what == Scheduler:
 		if p.emitFirst == 0 {
@@ -322,17 +321,8 @@ func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
 func (b *builder) finish() {
 	t := b.t
 	t.End = b.last
+	b.finishGoroutines()
 	b.unwrap()
-	for g := range t.Gs {
-		c := &b.cur[g]
-		if !c.exists || t.End <= c.since {
-			continue
-		}
-		t.Gs[g].segs = append(t.Gs[g].segs, Segment{Start: c.since, End: t.End, Stack: c.stack, Waker: NoG, P: c.p, Kind: c.kind, Reason: c.reason})
-		if c.kind == Running && c.assist != 0 {
-			t.assists[GID(g)] = append(t.assists[GID(g)], Span{Start: max(c.assist, c.since), End: t.End, G: GID(g)})
-		}
-	}
 	b.heap.size = 0 // what a cycle that goes on finds alive is not known
 	for _, s := range b.open {
 		s.End = t.End
@@ -366,6 +356,36 @@ func (b *builder) finish() {
 	b.waitsBegunBefore()
 	b.finishProcs()
 	t.findFree()
+}
+
+// finishGoroutines closes the goroutines that are alive, and puts all of them in a row.
+func (b *builder) finishGoroutines() {
+	t := b.t
+	t.Gs = make([]Goroutine, 0, b.n)
+	for g := range GID(b.n) {
+		me := b.at(g)
+		if me.state != 0 {
+			b.finishGoroutine(g, b.states[me.state])
+			b.release(me)
+		}
+		t.Gs = append(t.Gs, *me)
+	}
+	b.gs, b.states = nil, nil
+}
+
+func (b *builder) finishGoroutine(g GID, c *goState) {
+	t := b.t
+	if !c.exists || t.End <= c.since {
+		return
+	}
+	by := int32(c.p)
+	if c.kind == Waiting {
+		by = int32(NoG)
+	}
+	b.segment(g, c, t.End, by, what{stack: c.stack, kind: c.kind, reason: c.reason})
+	if c.kind == Running && c.assist != 0 {
+		t.assists[g] = append(t.assists[g], Span{Start: max(c.assist, c.since), End: t.End, G: g})
+	}
 }
 
 // finishProcs closes the Ps, adds those that the trace never saw at work, and

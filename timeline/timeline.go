@@ -138,56 +138,106 @@ type Goroutine struct {
 	// System marks runtime goroutines; Observer those that record this trace.
 	System, Observer bool
 
-	root  string
-	segs  []Segment
-	wakes []Wake
+	state int32 // of the builder, 0 if it has none
+	root  int32 // in t.roots
+	segs  run   // in t.segs
+	wakes run   // in t.wakes
+	begun Time  // the beginning of the first segment
+	t     *Timeline
+}
+
+// seg is a segment as it is stored: it begins where the one before it ends.
+type seg struct {
+	end Time
+	// by is the waker of a Waiting segment, the P of a Running or Runnable one.
+	by   int32
+	what int32 // in Timeline.whats
+}
+
+// what is what segments have in common: there are few.
+type what struct {
+	stack, wakerStack gotrace.StackID
+	kind              Kind
+	reason            Reason
+	// gap marks one that does not begin where the one before it ends, but as Timeline.gaps says.
+	gap bool
+}
+
+// gap is a segment of a goroutine, behind a time in which that was dead: one that the runtime gives
+// to threads of C comes again, and in a damaged trace any may.
+type gap struct {
+	id  gotrace.GoID
+	seg int
 }
 
 // Root returns the function it was started with, or "" if never seen.
-func (g *Goroutine) Root() string { return g.root }
+func (g *Goroutine) Root() string { return g.t.roots[g.root] }
 
 // Len returns the number of its segments.
-func (g *Goroutine) Len() int { return len(g.segs) }
+func (g *Goroutine) Len() int { return int(g.segs.n) }
 
 // Seg returns its segment i, from 0 to Len()-1.
-func (g *Goroutine) Seg(i int) Segment { return g.segs[i] }
+func (g *Goroutine) Seg(i int) Segment {
+	segs := g.t.segs.of(g.segs)
+	start := g.begun
+	if i > 0 {
+		start = segs[i-1].end
+	}
+	return g.segment(i, start, segs[i])
+}
+
+// segment is segment i, stored as x, which begins at start unless there is a gap.
+func (g *Goroutine) segment(i int, start Time, x seg) Segment {
+	w := &g.t.whats[x.what]
+	if w.gap {
+		start = g.t.gaps[gap{g.ID, i}]
+	}
+	s := Segment{Start: start, End: x.end, Stack: w.stack, WakerStack: w.wakerStack, Waker: NoG, P: -1, Kind: w.kind, Reason: w.reason}
+	switch w.kind {
+	case Waiting:
+		s.Waker = GID(x.by)
+	case Running, Runnable:
+		s.P = int16(x.by)
+	}
+	return s
+}
 
 // Segs yields its segments, in order of time, with their indices.
 func (g *Goroutine) Segs() iter.Seq2[int, Segment] {
 	return func(yield func(int, Segment) bool) {
-		for i := range g.Len() {
-			if !yield(i, g.Seg(i)) {
+		start := g.begun
+		for i, x := range g.t.segs.of(g.segs) {
+			if !yield(i, g.segment(i, start, x)) {
 				return
 			}
+			start = x.end
 		}
 	}
 }
 
 // Wakes returns whom it woke or gave birth to, in order of time. The slice belongs to the
 // Timeline.
-func (g *Goroutine) Wakes() []Wake { return g.wakes }
+func (g *Goroutine) Wakes() []Wake { return g.t.wakes.of(g.wakes) }
 
 // Start returns the beginning of the first segment.
 func (g *Goroutine) Start() Time {
-	if len(g.segs) == 0 {
-		return 0
-	}
-	return g.segs[0].Start
+	return g.begun
 }
 
 // End returns the end of the last segment.
 func (g *Goroutine) End() Time {
-	if len(g.segs) == 0 {
+	if g.segs.n == 0 {
 		return 0
 	}
-	return g.segs[len(g.segs)-1].End
+	return g.t.segs.of(g.segs)[g.segs.n-1].end
 }
 
 // SegmentAt returns the index of the segment that contains t, half open on the
 // left: Start < t <= End. Ends of waits so belong to the wait. It returns
 // Len() when t is after the last segment.
 func (g *Goroutine) SegmentAt(t Time) int {
-	return sort.Search(len(g.segs), func(i int) bool { return g.segs[i].End >= t })
+	segs := g.t.segs.of(g.segs)
+	return sort.Search(len(segs), func(i int) bool { return segs[i].end >= t })
 }
 
 // Sample is a CPU profile sample taken inside the trace.
@@ -245,7 +295,12 @@ type Timeline struct {
 	// as the process itself sees them, in ascending order.
 	Threads []gotrace.ThreadID
 
-	byID     map[gotrace.GoID]GID
+	byID     ids
+	segs     slab[seg]
+	whats    []what
+	gaps     map[gap]Time // beginnings
+	wakes    slab[Wake]
+	roots    []string // the first is ""
 	assists  map[GID][]Span
 	runnable []toggle
 	// idle and queued are the merged spans in which a P was idle and in which
@@ -261,8 +316,7 @@ const SilenceMin Time = 20e6
 
 // G returns the index of a goroutine by the runtime's id. Ids are never reused.
 func (t *Timeline) G(id gotrace.GoID) (GID, bool) {
-	g, ok := t.byID[id]
-	return g, ok
+	return t.byID.find(id, func(g GID) gotrace.GoID { return t.Gs[g].ID })
 }
 
 // Assists returns the GC mark assists of a goroutine, in order of time. The slice belongs to
