@@ -66,8 +66,7 @@ type accepts struct {
 func (w *accepts) of(g timeline.GID) {
 	me := &w.a.t.Gs[g]
 	w.empty, w.open = me.Start(), 1
-	for i := range me.Len() {
-		s := me.Seg(i)
+	for i, s := range me.Segs() {
 		if s.Kind == timeline.Running || s.Kind == timeline.Runnable {
 			continue
 		}

@@ -225,8 +225,7 @@ func (w *walker) pieces(acc map[Key]int64) []Piece {
 // findReleases lists, by site, who ended the waits there.
 func (a *Attribution) findReleases() {
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Len() {
-			s := a.t.Gs[g].Seg(i)
+		for i, s := range a.t.Gs[g].Segs() {
 			if s.Kind == timeline.Waiting && s.Waker != timeline.NoG && s.Reason != timeline.ReasonNetwork {
 				site := a.siteOf(s.Stack)
 				a.classAt(s.Waker, s.End)

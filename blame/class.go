@@ -131,8 +131,7 @@ func (a *Attribution) classStats() {
 			}
 			run = 0
 		}
-		for i := range me.Len() {
-			s := me.Seg(i)
+		for _, s := range me.Segs() {
 			switch s.Kind {
 			case timeline.Running:
 				if run == 0 {
@@ -307,8 +306,7 @@ func (a *Attribution) findHomes() {
 				o.others++
 			}
 		}
-		for i := range me.Len() {
-			s := me.Seg(i)
+		for _, s := range me.Segs() {
 			if entry && s.Kind == timeline.Waiting && s.Waker != timeline.NoG && carries(timeline.GID(g), s.End) {
 				answered[a.t.Gs[s.Waker].Root()]++
 			}

@@ -184,8 +184,8 @@ func mispaired(a *Attribution, rng *rand.Rand) *Attribution {
 	at := func() timeline.Time { return a.t.Start + timeline.Time(rng.Int64N(int64(a.t.Duration())+1)) }
 	g := func() timeline.GID { return timeline.GID(rng.IntN(len(a.t.Gs))) }
 	for w := range a.t.Gs {
-		for i := range a.t.Gs[w].Len() {
-			if x := a.t.Gs[w].Seg(i); x.Kind == timeline.Waiting && x.Waker != timeline.NoG && rng.IntN(2) == 0 {
+		for _, x := range a.t.Gs[w].Segs() {
+			if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && rng.IntN(2) == 0 {
 				a.stitched.replies[waitID{timeline.GID(w), x.End}] = reply{call{begun: at(), handler: g(), put: at(), wrote: at()}, end{g(), g()}}
 			}
 		}

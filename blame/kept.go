@@ -68,8 +68,8 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 func (a *Attribution) waitedAt(site SiteID, each func(s timeline.Segment)) (spans []timeline.Span) {
 	var all []timeline.Span
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Len() {
-			if s := a.t.Gs[g].Seg(i); s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
+		for _, s := range a.t.Gs[g].Segs() {
+			if s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
 				each(s)
 				all = append(all, timeline.Span{Start: s.Start, End: s.End})
 			}

@@ -45,8 +45,7 @@ func (a *Attribution) findLate() {
 	idle := a.t.IdleSpans()
 	longest := make([]int64, int(a.t.Duration()/lateBin)+1)
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Len() {
-			s := a.t.Gs[g].Seg(i)
+		for _, s := range a.t.Gs[g].Segs() {
 			if s.Kind != timeline.Runnable {
 				continue
 			}
@@ -122,8 +121,7 @@ func (a *Attribution) TimersAt(site SiteID, spans []timeline.Span) (long, short 
 	}
 	least := longer(lengths[len(lengths)/4])
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Len() {
-			s := a.t.Gs[g].Seg(i)
+		for _, s := range a.t.Gs[g].Segs() {
 			if s.Kind != timeline.Waiting || s.Waker != timeline.NoG || s.End >= a.t.End || a.siteOf(s.Stack) != site {
 				continue
 			}

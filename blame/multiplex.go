@@ -287,8 +287,7 @@ func (a *Attribution) clients(s *stitching, wakes map[timeline.GID][]timeline.Ti
 	}
 	waits := map[timeline.GID][]replyWait{}
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Len() {
-			x := a.t.Gs[g].Seg(i)
+		for i, x := range a.t.Gs[g].Segs() {
 			if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && x.Reason != timeline.ReasonNetwork && len(wakes[x.Waker]) >= muxWakes && !serves[x.Waker] {
 				waits[x.Waker] = append(waits[x.Waker], replyWait{timeline.GID(g), i})
 			}

@@ -166,8 +166,7 @@ func (a *Attribution) findKept() {
 		p := &a.t.Procs[i]
 		k := &a.keptOf[i]
 		var sum [len(keptStates)]int64
-		for j := range p.Len() {
-			s := p.Stint(j)
+		for _, s := range p.Stints() {
 			if s.What.Free() || s.What == timeline.Gone || s.What == timeline.Stopped {
 				continue
 			}

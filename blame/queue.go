@@ -173,11 +173,10 @@ func (a *Attribution) waitsAgain(r release, site SiteID) bool {
 
 // perActivation is how many waiters at a site g wakes per stay away from home.
 func (a *Attribution) perActivation(site SiteID, g timeline.GID) float64 {
-	me := &a.t.Gs[g]
 	var homes []timeline.Time
-	for i := range me.Len() {
-		if me.Seg(i).Kind == timeline.Waiting && a.f.Home(g, me.Seg(i)) {
-			homes = append(homes, me.Seg(i).End)
+	for _, s := range a.t.Gs[g].Segs() {
+		if s.Kind == timeline.Waiting && a.f.Home(g, s) {
+			homes = append(homes, s.End)
 		}
 	}
 	wakes, stays, last := 0, 0, -1

@@ -537,8 +537,7 @@ type blocking struct {
 func (a *Attribution) findBlocking() {
 	seen := make([]blocking, a.t.Stacks.Len())
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Len() {
-			s := a.t.Gs[g].Seg(i)
+		for _, s := range a.t.Gs[g].Segs() {
 			lock := s.Kind == timeline.Waiting && a.lockLike(Hop{Site: a.siteOf(s.Stack), Reason: s.Reason})
 			if x := &seen[s.Stack]; s.Stack == 0 || x.blocks && (x.locks || !lock) {
 				continue

@@ -76,8 +76,7 @@ func (a *Attribution) stitch(find bool) *stitching {
 	wakes := map[timeline.GID][]timeline.Time{}
 	for g := range a.t.Gs {
 		id := timeline.GID(g)
-		for i := range a.t.Gs[g].Len() {
-			x := a.t.Gs[g].Seg(i)
+		for _, x := range a.t.Gs[g].Segs() {
 			switch {
 			case x.Kind == timeline.Syscall && a.Sites[a.siteOf(x.Stack)].Write:
 				all = append(all, write{x.Start, id})

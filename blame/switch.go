@@ -14,8 +14,8 @@ const minSwitches = 50
 func (a *Attribution) findSwitches() {
 	for g := range a.t.Gs {
 		n := 0
-		for i := range a.t.Gs[g].Len() {
-			if a.t.Gs[g].Seg(i).Reason == timeline.ReasonSwitch {
+		for _, s := range a.t.Gs[g].Segs() {
+			if s.Reason == timeline.ReasonSwitch {
 				n++
 			}
 		}
@@ -65,8 +65,7 @@ func (a *Attribution) SwitchesIn(spans []timeline.Span) Switches {
 	for g := range a.t.Gs {
 		own := Switches{Locked: timeline.GID(g), Blocked: map[gotrace.StackID]int{}}
 		me := &a.t.Gs[g]
-		for i := range me.Len() {
-			s := me.Seg(i)
+		for i, s := range me.Segs() {
 			if !a.switched(timeline.GID(g), i) || timeline.Overlap(spans, s.Start, s.End) == 0 {
 				continue
 			}

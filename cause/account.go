@@ -48,8 +48,7 @@ func (c *Case) accounts() (tail, rest account) {
 	inC := map[gotrace.StackID]bool{}
 	for g := range t.Gs {
 		me := &t.Gs[g]
-		for i := range me.Len() {
-			s := me.Seg(i)
+		for _, s := range me.Segs() {
 			var of func(x *account) *float64
 			switch s.Kind {
 			case timeline.Running:

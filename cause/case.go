@@ -323,11 +323,12 @@ func (c *Case) ClassPlace(class blame.ClassID) *Place {
 	}
 	best := map[gotrace.StackID]timeline.Time{}
 	for g := range t.Gs {
-		me := &t.Gs[g]
-		for i := 1; i < me.Len(); i++ {
-			if s := me.Seg(i - 1); s.Kind == timeline.Running && c.A.ClassAt(timeline.GID(g), s.Start) == class {
-				best[me.Seg(i).Stack] += s.End - s.Start
+		ran := timeline.Segment{Kind: timeline.Waiting} // the one before
+		for _, s := range t.Gs[g].Segs() {
+			if ran.Kind == timeline.Running && c.A.ClassAt(timeline.GID(g), ran.Start) == class {
+				best[s.Stack] += ran.End - ran.Start
 			}
+			ran = s
 		}
 	}
 	var stack gotrace.StackID

@@ -156,8 +156,7 @@ func (c *Case) timerRoot() string {
 	t := c.A.Timeline()
 	for g := range t.Gs {
 		me := &t.Gs[g]
-		for i := range me.Len() {
-			s := me.Seg(i)
+		for _, s := range me.Segs() {
 			if s.Kind != timeline.Waiting || s.Waker != timeline.NoG || s.End >= t.End {
 				continue
 			}

@@ -156,8 +156,7 @@ func (c *Case) tailStints() iter.Seq2[timeline.Stint, timeline.Time] {
 		spans := c.tailSpans()
 		for i := range c.A.Timeline().Procs {
 			p := &c.A.Timeline().Procs[i]
-			for k := range p.Len() {
-				s := p.Stint(k)
+			for _, s := range p.Stints() {
 				if s.What != timeline.Go && s.What != timeline.InSyscall || s.G == timeline.NoG {
 					continue
 				}

@@ -89,8 +89,8 @@ func (c *Case) Kept(class blame.ClassID) (f Fraction, doubt bool) {
 	var ran timeline.Time
 	for _, g := range c.A.Members(class) {
 		me := &t.Gs[g]
-		for i := range me.Len() {
-			if s := me.Seg(i); s.Kind == timeline.Running {
+		for _, s := range me.Segs() {
+			if s.Kind == timeline.Running {
 				ran += timeline.Overlap(spans, s.Start, s.End)
 			}
 		}

@@ -193,8 +193,8 @@ func (c *Case) behindUnstopped(u *Unstopped, slow map[string]bool) []blame.KeyID
 	var in, all timeline.Time
 	for _, g := range c.A.Members(u.Class) {
 		me := &c.A.Timeline().Gs[g]
-		for i := range me.Len() {
-			if s := me.Seg(i); s.Kind == timeline.Running {
+		for _, s := range me.Segs() {
+			if s.Kind == timeline.Running {
 				all += c.InTail(s.Start, s.End)
 			}
 		}

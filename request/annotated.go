@@ -161,8 +161,7 @@ func (d *finder) named(g timeline.GID, role int) {
 	}
 	inside, known, net := false, gr.Born, false
 	from, seg := gr.Start(), 0
-	for i := range gr.Len() {
-		s := gr.Seg(i)
+	for i, s := range gr.Segs() {
 		if s.Stack == 0 || s.Kind == timeline.Running {
 			continue
 		}

@@ -38,8 +38,7 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		}
 		open = false
 	}
-	for i := range gr.Len() {
-		s := gr.Seg(i)
+	for i, s := range gr.Segs() {
 		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 			continue
 		}

@@ -134,8 +134,7 @@ func (d *finder) events(g timeline.GID, home int32, read func(at timeline.Time, 
 		}
 	}
 	fresh := false // the next read takes what woke g
-	for i := range gr.Len() {
-		s := gr.Seg(i)
+	for i, s := range gr.Segs() {
 		if i == 0 && d.waitedBefore(gr, home) {
 			fresh = true
 			read(s.End, true)

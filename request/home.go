@@ -163,8 +163,7 @@ func (h *homes) collect() (accepts []bool) {
 func (h *homes) visits(i int, g *timeline.Goroutine) (accepts, dialled bool) {
 	mine := h.first[i]
 	hasRead := false
-	for k := range g.Len() {
-		s := g.Seg(k)
+	for _, s := range g.Segs() {
 		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 			continue
 		}
@@ -272,8 +271,7 @@ func (r *root) place(key int32) *place {
 func (h *homes) feeding(r *root, g timeline.GID) {
 	gr := &h.t.Gs[g]
 	ws, k, from := gr.Wakes(), 0, 0 // ws[from:k] came since the last visit to any place
-	for i := range gr.Len() {
-		s := gr.Seg(i)
+	for _, s := range gr.Segs() {
 		if s.Kind != timeline.Waiting {
 			continue
 		}
@@ -447,8 +445,7 @@ func (h *homes) covered(g timeline.GID, key int32, tell func(s timeline.Segment,
 	waits := h.waitsFor(g)
 	gr := &h.t.Gs[g]
 	k := 0
-	for i := range gr.Len() {
-		s := gr.Seg(i)
+	for _, s := range gr.Segs() {
 		if s.Kind != timeline.Waiting || h.c.of(s.Stack).key != key {
 			continue
 		}

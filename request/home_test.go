@@ -24,8 +24,7 @@ func times(f *Found, suffix string) (home, all map[string]timeline.Time) {
 		if !strings.HasSuffix(g.Root(), suffix) {
 			continue
 		}
-		for k := range g.Len() {
-			s := g.Seg(k)
+		for _, s := range g.Segs() {
 			fr, ok := AppFrame(f.t.Stacks.Frames(s.Stack))
 			if s.Kind != timeline.Waiting || !ok {
 				continue

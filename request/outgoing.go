@@ -12,8 +12,7 @@ func (d *finder) countOutgoing() {
 		}
 		last := uint8(0) // the library whose write was the last event
 		gr := &d.t.Gs[i]
-		for k := range gr.Len() {
-			s := gr.Seg(k)
+		for _, s := range gr.Segs() {
 			if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 				continue
 			}

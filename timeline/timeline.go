@@ -178,12 +178,16 @@ func (g *Goroutine) Len() int { return int(g.segs.n) }
 
 // Seg returns its segment i, from 0 to Len()-1.
 func (g *Goroutine) Seg(i int) Segment {
-	segs := g.t.segs.of(g.segs)
+	if uint(i) >= uint(g.segs.n) {
+		panic("timeline: no such segment")
+	}
+	// As g.t.segs.of does, in less time: this is called more often than anything else.
+	segs, k := g.t.segs.chunks[g.segs.at>>slabBits], int(g.segs.at&(1<<slabBits-1))+i
 	start := g.begun
 	if i > 0 {
-		start = segs[i-1].end
+		start = segs[k-1].end
 	}
-	return g.segment(i, start, segs[i])
+	return g.segment(i, start, segs[k])
 }
 
 // segment is segment i, stored as x, which begins at start unless there is a gap.

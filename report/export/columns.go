@@ -71,8 +71,7 @@ func statesTo(w io.Writer) *Columns {
 		at := places{t: t}
 		for i := range t.Gs {
 			g := &t.Gs[i]
-			for k := range g.Len() {
-				s := g.Seg(k)
+			for _, s := range g.Segs() {
 				here := at.of(s.Stack)
 				x := state{
 					Goroutine: int64(g.ID), Function: text(g.Root()), State: s.Kind.String(), Reason: s.Reason.String(),
