@@ -323,12 +323,12 @@ func (c *Case) ClassPlace(class blame.ClassID) *Place {
 	}
 	best := map[gotrace.StackID]timeline.Time{}
 	for g := range t.Gs {
-		ran := timeline.Segment{Kind: timeline.Waiting} // the one before
+		ran, from, to := false, timeline.Time(0), timeline.Time(0) // of the one before
 		for _, s := range t.Gs[g].Segs() {
-			if ran.Kind == timeline.Running && c.A.ClassAt(timeline.GID(g), ran.Start) == class {
-				best[s.Stack] += ran.End - ran.Start
+			if ran && c.A.ClassAt(timeline.GID(g), from) == class {
+				best[s.Stack] += to - from
 			}
-			ran = s
+			ran, from, to = s.Kind == timeline.Running, s.Start, s.End
 		}
 	}
 	var stack gotrace.StackID

@@ -27,7 +27,7 @@ func (b *builder) waitsBegunBefore() {
 		}
 		if stack, ok := b.nextPoll(me); ok {
 			x := &t.segs.of(me.segs)[0]
-			w := t.whats[x.what]
+			w := t.whats[x.what].what
 			w.stack, w.reason = stack, ReasonNetwork
 			x.what, found = b.what(w), true
 			t.Polls = append(t.Polls, s.End)

@@ -245,7 +245,7 @@ func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[Stint, Time] {
 func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[Stint, Time] {
 	return func(yield func(Stint, Time) bool) {
 		k, ok := t.proc(p)
-		if !ok || b <= a {
+		if !ok || b <= a || t.Marked(a, b) == 0 {
 			return
 		}
 		ss := &t.Procs[k].stints

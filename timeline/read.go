@@ -479,13 +479,13 @@ func (b *builder) segment(g GID, c *goState, end Time, by int32, x what) {
 func (b *builder) what(x what) int32 {
 	h := (uint32(x.stack)*31+uint32(x.wakerStack))*31 + uint32(x.kind)<<5 + uint32(x.reason)
 	recent := &b.recent[h%uint32(len(b.recent))]
-	if int(*recent) < len(b.t.whats) && b.t.whats[*recent] == x {
+	if int(*recent) < len(b.t.whats) && b.t.whats[*recent].what == x {
 		return *recent
 	}
 	id, ok := b.whatIDs[x]
 	if !ok {
 		id = int32(len(b.t.whats))
-		b.t.whats = append(b.t.whats, x)
+		b.t.whats = append(b.t.whats, store(x))
 		b.whatIDs[x] = id
 	}
 	*recent = id
@@ -505,6 +505,17 @@ func (b *builder) harvest(ev *gotrace.Event, r Reason) bool {
 		}
 	}
 	return true
+}
+
+// store says which of waker and P the segments of x have.
+func store(x what) stored {
+	switch x.kind {
+	case Waiting:
+		return stored{what: x, noP: -1}
+	case Syscall:
+		return stored{x, -1, -1}
+	}
+	return stored{what: x, noWaker: -1}
 }
 
 func (b *builder) born(g GID, ev *gotrace.Event) {

@@ -163,6 +163,13 @@ type what struct {
 	gap bool
 }
 
+// stored is a what, with -1 for what its segments do not have, else 0: to tell by their kind takes
+// longer than all the rest of reading them.
+type stored struct {
+	what
+	noWaker, noP int32
+}
+
 // gap is a segment of a goroutine, behind a time in which that was dead: one that the runtime gives
 // to threads of C comes again, and in a damaged trace any may.
 type gap struct {
@@ -187,31 +194,28 @@ func (g *Goroutine) Seg(i int) Segment {
 	if i > 0 {
 		start = segs[k-1].end
 	}
-	return g.segment(i, start, segs[k])
-}
-
-// segment is segment i, stored as x, which begins at start unless there is a gap.
-func (g *Goroutine) segment(i int, start Time, x seg) Segment {
-	w := &g.t.whats[x.what]
+	w := &g.t.whats[segs[k].what]
 	if w.gap {
 		start = g.t.gaps[gap{g.ID, i}]
 	}
-	s := Segment{Start: start, End: x.end, Stack: w.stack, WakerStack: w.wakerStack, Waker: NoG, P: -1, Kind: w.kind, Reason: w.reason}
-	switch w.kind {
-	case Waiting:
-		s.Waker = GID(x.by)
-	case Running, Runnable:
-		s.P = int16(x.by)
-	}
-	return s
+	return w.segment(start, segs[k])
+}
+
+// segment is the one that is stored as x.
+func (w *stored) segment(start Time, x seg) Segment {
+	return Segment{Start: start, End: x.end, Stack: w.stack, WakerStack: w.wakerStack, Waker: GID(x.by | w.noWaker), P: int16(x.by | w.noP), Kind: w.kind, Reason: w.reason}
 }
 
 // Segs yields its segments, in order of time, with their indices.
 func (g *Goroutine) Segs() iter.Seq2[int, Segment] {
 	return func(yield func(int, Segment) bool) {
-		start := g.begun
+		start, whats := g.begun, g.t.whats
 		for i, x := range g.t.segs.of(g.segs) {
-			if !yield(i, g.segment(i, start, x)) {
+			w := &whats[x.what]
+			if w.gap {
+				start = g.t.gaps[gap{g.ID, i}]
+			}
+			if !yield(i, w.segment(start, x)) {
 				return
 			}
 			start = x.end
@@ -301,7 +305,7 @@ type Timeline struct {
 
 	byID     ids
 	segs     slab[seg]
-	whats    []what
+	whats    []stored
 	gaps     map[gap]Time // beginnings
 	wakes    slab[Wake]
 	roots    []string // the first is ""
