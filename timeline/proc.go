@@ -407,7 +407,7 @@ func (b *builder) finishProcs() {
 			p.proc.stints.mark(t.STW, Stopped, stopped)
 		}
 		if !b.o.GoneIdle {
-			p.proc.stints.mark(b.gone(p.proc.ID), Gone, func(s *Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
+			p.proc.stints.mark(b.gone(p.proc.ID), Gone, func(s Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
 		}
 		t.Procs = append(t.Procs, p.proc)
 	}
@@ -435,6 +435,6 @@ func (b *builder) gone(id gotrace.ProcID) (out []Span) {
 
 // stopped reports whether a P did nothing but wait for the end of a stop: it was
 // free, or it ran who stopped the world. It looks idle and is not.
-func stopped(s *Stint, stw *Span) bool {
+func stopped(s Stint, stw *Span) bool {
 	return s.G != NoG && s.G == stw.G || s.What.Free() && s.What != GCIdle
 }

@@ -131,8 +131,11 @@ func (p *Parts) read() (*Timeline, error) {
 			p.done = true
 			break
 		}
-		var lost *gotrace.CorruptError
-		if errors.As(err, &lost) {
+		if err != nil {
+			var lost *gotrace.CorruptError
+			if !errors.As(err, &lost) {
+				return nil, err
+			}
 			if p.lost == nil {
 				p.lost = lost
 			}
@@ -140,9 +143,6 @@ func (p *Parts) read() (*Timeline, error) {
 			to = lost.Good
 			p.done = split == nil || !split.Resume()
 			break
-		}
-		if err != nil {
-			return nil, err
 		}
 		if ev.Kind == gotrace.KindSync {
 			last := to

@@ -76,7 +76,7 @@ func (s *stints) push(end Time, g GID, what Activity) {
 
 // mark gives the parts of stints that lie in spans, and that takes accepts,
 // another activity.
-func (s *stints) mark(spans []Span, what Activity, takes func(*Stint, *Span) bool) {
+func (s *stints) mark(spans []Span, what Activity, takes func(Stint, *Span) bool) {
 	if len(spans) == 0 {
 		return
 	}
@@ -89,7 +89,7 @@ func (s *stints) mark(spans []Span, what Activity, takes func(*Stint, *Span) boo
 			i++
 		}
 		for j := i; j < len(spans) && spans[j].Start < x.End; j++ {
-			if !takes(&x, &spans[j]) {
+			if !takes(x, &spans[j]) {
 				continue
 			}
 			a, e := max(spans[j].Start, x.Start), min(spans[j].End, x.End)

@@ -9,7 +9,7 @@ import (
 // Stints that are marked are what they are nanosecond by nanosecond, over several chunks.
 func TestMarkedStintsAreWhatTheirPartsAre(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	takes := func(s *Stint, _ *Span) bool { return s.What.Free() }
+	takes := func(s Stint, _ *Span) bool { return s.What.Free() }
 	for _, many := range []int{0, 1, 100, 3 << stintBits} {
 		at := Time(1000)
 		ss := stints{from: at}
