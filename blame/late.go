@@ -42,14 +42,13 @@ func (a *Attribution) findLate() {
 	if a.late >= 0 {
 		return
 	}
-	idle := a.t.IdleSpans()
 	longest := make([]int64, int(a.t.Duration()/lateBin)+1)
 	for g := range a.t.Gs {
 		for _, s := range a.t.Gs[g].Segs() {
 			if s.Kind != timeline.Runnable {
 				continue
 			}
-			d := int64(timeline.Overlap(idle, s.Start, s.End) - a.t.Passed(s.P, s.Start, s.End))
+			d := int64(a.t.Idle(s.Start, s.End) - a.t.Passed(s.P, s.Start, s.End))
 			for _, kept := range a.t.Kept(s.P, s.Start, s.End) {
 				d -= int64(kept)
 			}

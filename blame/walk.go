@@ -508,7 +508,7 @@ func (w *walker) timer(at *where, g timeline.GID, k Key, s timeline.Segment, fro
 		over := max(from, s.Start+usual)
 		due = min(to, max(over, w.a.t.LastTimers(w.a.fellAsleepOn(g, s), s.Start, to)))
 		if w.a.constant(k.Site) {
-			late = min(timeline.Overlap(w.a.t.IdleSpans(), over, due), timeline.Time(w.a.LateWakeup()))
+			late = min(w.a.t.Idle(over, due), timeline.Time(w.a.LateWakeup()))
 		}
 		if late < timeline.LateMin {
 			late = 0

@@ -260,7 +260,7 @@ func (b *builder) proc(ev *gotrace.Event) {
 // park notes that a P has no thread any more, because it has no work, or that it has one.
 func (b *builder) park(p *procState, at Time, parked bool) {
 	if p.parked < at {
-		b.t.parked = append(b.t.parked, Span{Start: p.parked, End: at, G: NoG})
+		b.t.parked = append(b.t.parked, Interval{p.parked, at})
 	}
 	if p.parked = never; parked {
 		p.parked = at
@@ -323,6 +323,9 @@ func (b *builder) finish() {
 	t.End = b.last
 	b.finishGoroutines()
 	b.unwrap()
+	if b.runnable > 0 {
+		t.queued[len(t.queued)-1].End = t.End
+	}
 	b.heap.size = 0 // what a cycle that goes on finds alive is not known
 	for _, s := range b.open {
 		s.End = t.End

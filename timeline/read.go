@@ -578,8 +578,11 @@ func (b *builder) count(k Kind, d int, at Time) {
 	case Runnable:
 		was := b.runnable > 0
 		b.runnable += d
-		if is := b.runnable > 0; is != was {
-			b.t.runnable = append(b.t.runnable, toggle{at, is})
+		switch is := b.runnable > 0; {
+		case is && !was:
+			b.t.queued = append(b.t.queued, Interval{Start: at})
+		case was && !is:
+			b.t.queued[len(b.t.queued)-1].End = at
 		}
 	}
 }

@@ -303,18 +303,17 @@ type Timeline struct {
 	// as the process itself sees them, in ascending order.
 	Threads []gotrace.ThreadID
 
-	byID     ids
-	segs     slab[seg]
-	whats    []stored
-	gaps     map[gap]Time // beginnings
-	wakes    slab[Wake]
-	roots    []string // the first is ""
-	assists  map[GID][]Span
-	runnable []toggle
+	byID    ids
+	segs    slab[seg]
+	whats   []stored
+	gaps    map[gap]Time // beginnings
+	wakes   slab[Wake]
+	roots   []string // the first is ""
+	assists map[GID][]Span
 	// idle and queued are the merged spans in which a P was idle and in which
 	// somebody was runnable, marking those of the idle ones in which every idle P
 	// ran a GC worker; parked are those in which a P had no thread, for lack of work.
-	idle, queued, marking, parked []Span
+	idle, queued, marking, parked []Interval
 }
 
 // SilenceMin is the shortest span without events that counts as a silence. The
