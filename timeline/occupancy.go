@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"iter"
+	"slices"
 	"sort"
 )
 
@@ -23,24 +24,24 @@ const (
 // found from snapshots of cumulative vectors: the cost of a query does not
 // depend on the length of the interval.
 type Occupancy struct {
-	n       int // classes
-	changes []change
-	snaps   []snapshot
-	first   snapshot
+	snaps []snapshot
+	first snapshot
 }
 
-// change is a P's change of class.
+// change is a P's change of class, after ns after the one before it. What does not fit in there
+// stands before it, in units of 1<<32 ns with the P -1.
 type change struct {
-	at    Time
+	after uint32
 	p     int16
 	class ClassID
 }
 
-// snapshot is the state before changes[snapEvery*i].
+// snapshot is the state before some changes.
 type snapshot struct {
-	at    Time
+	at    Time      // of the first of them
 	sum   []Time    // by class, up to at
 	class []ClassID // by P, at at
+	next  []change
 }
 
 // snapEvery is how many changes lie between snapshots: a query replays at most
@@ -50,9 +51,10 @@ const snapEvery = 256
 // Occupancy indexes the timeline's P time. class gives the class of a goroutine
 // at the instant it begins to hold a P, from ClassGoroutines to n-1.
 func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupancy {
-	o := &Occupancy{n: n}
+	o := &Occupancy{}
 	o.first = snapshot{at: t.Start, sum: make([]Time, n), class: make([]ClassID, len(t.Procs))}
 	now := snapshot{at: t.Start, sum: make([]Time, n), class: make([]ClassID, len(t.Procs))}
+	var next *[]change
 	for p, s := range t.stints() {
 		k := ClassIdle
 		switch s.What {
@@ -72,13 +74,17 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		if now.class[p] == k {
 			continue
 		}
-		if len(o.changes)%snapEvery == 0 {
-			now.advance(s.Start)
-			o.snaps = append(o.snaps, snapshot{now.at, append([]Time(nil), now.sum...), append([]ClassID(nil), now.class...)})
+		after := s.Start - now.at
+		now.advance(s.Start)
+		if next == nil || len(*next) >= snapEvery {
+			o.snaps = append(o.snaps, snapshot{now.at, slices.Clone(now.sum), slices.Clone(now.class), make([]change, 0, snapEvery)})
+			next, after = &o.snaps[len(o.snaps)-1].next, 0
 		}
-		c := change{s.Start, int16(p), k}
-		o.changes = append(o.changes, c)
-		now.apply(c)
+		if far := uint32(after >> 32); far > 0 {
+			*next = append(*next, change{far, -1, 0})
+		}
+		*next = append(*next, change{uint32(after), int16(p), k})
+		now.class[p] = k
 	}
 	return o
 }
@@ -149,11 +155,6 @@ func (s *snapshot) advance(at Time) {
 	s.at = at
 }
 
-func (s *snapshot) apply(c change) {
-	s.advance(c.at)
-	s.class[c.p] = c.class
-}
-
 // Executed adds to out, by class, the P time of [a, b]; out has one element for
 // every class. P time of n Ps adds up to n times the interval. buf is scratch
 // space to be reused between calls, or nil.
@@ -181,8 +182,17 @@ func (o *Occupancy) cumulative(at Time, out []Time, sign Time, buf *Scratch) {
 	s.at = from.at
 	s.sum = append(s.sum[:0], from.sum...)
 	s.class = append(s.class[:0], from.class...)
-	for i := max(k, 0) * snapEvery; i < len(o.changes) && o.changes[i].at <= at; i++ {
-		s.apply(o.changes[i])
+	then := from.at
+	for _, c := range from.next {
+		if c.p < 0 {
+			then += Time(c.after) << 32
+			continue
+		}
+		if then += Time(c.after); then > at {
+			break
+		}
+		s.advance(then)
+		s.class[c.p] = c.class
 	}
 	s.advance(at)
 	for c, d := range s.sum {

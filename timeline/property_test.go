@@ -12,6 +12,7 @@ import (
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
+	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
 func TestLivesAreContiguousFromBirthToDeath(t *testing.T) {
@@ -267,6 +268,26 @@ func TestPTimeByClassAddsUpToEveryP(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Classes that change after more than 4.3 s, which is 1<<32 ns.
+func TestPTimeByClassOverALongTime(t *testing.T) {
+	_, tl := timelinetest.Read(t, `
+procs 2
+0ms g1 runs on p0
+0ms p1 idle
+1ms g1 starts g2
+20000ms p1 busy
+20000ms g2 runs on p1
+30000ms end`, timeline.Options{})
+	o := tl.Occupancy(int(timeline.ClassGoroutines)+1, func(timeline.GID, timeline.Time) timeline.ClassID { return timeline.ClassGoroutines })
+	for _, at := range []timeline.Time{1e9, 19e9, 21e9, 30e9} {
+		out := make([]timeline.Time, timeline.ClassGoroutines+1)
+		o.Executed(tl.Start, tl.Start+at, out, nil)
+		if want := at + max(0, at-20e9); out[timeline.ClassGoroutines] != want {
+			t.Errorf("goroutines ran for %v in %v, want %v", out[timeline.ClassGoroutines], at, want)
+		}
+	}
 }
 
 func TestOverlapIsTheNaiveSum(t *testing.T) {
