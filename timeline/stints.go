@@ -41,9 +41,6 @@ func (s *stints) ending(t Time) int {
 	return sort.Search(s.n, func(i int) bool { return s.end(i) > t })
 }
 
-// last returns the chunk of the last stint. There must be one.
-func (s *stints) last() *stintChunk { return &s.chunks[len(s.chunks)-1] }
-
 // add puts a stint behind the others, which ends after the last one; one that does the same
 // is that one, longer.
 func (s *stints) add(end Time, g GID, what Activity) {
