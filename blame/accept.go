@@ -38,7 +38,7 @@ func (a *Attribution) Accepts(role int) []Accepted {
 	w := accepts{a: a, sites: map[gotrace.StackID]bool{}}
 	for g := range a.t.Gs {
 		id := timeline.GID(g)
-		if carries[id] || slices.ContainsFunc(a.t.Gs[g].Wakes, func(w timeline.Wake) bool { return carries[w.Whom] }) {
+		if carries[id] || slices.ContainsFunc(a.t.Gs[g].Wakes(), func(w timeline.Wake) bool { return carries[w.Whom()] }) {
 			w.of(id)
 		}
 	}
@@ -62,16 +62,15 @@ type accepts struct {
 
 // of collects what g accepted.
 func (w *accepts) of(g timeline.GID) {
-	segs := w.a.t.Gs[g].Segs
-	w.empty, w.open = w.a.t.Gs[g].Start(), 1
-	for i := range segs {
-		s := &segs[i]
+	me := &w.a.t.Gs[g]
+	w.empty, w.open = me.Start(), 1
+	for i, s := range me.Segs() {
 		if s.Kind == timeline.Running || s.Kind == timeline.Runnable {
 			continue
 		}
 		accepting := w.accepting(s)
 		if s.Stack == 0 && i == 0 { // it waited when the recording began, and tries again now
-			accepting = s.Waker == timeline.NoG && len(segs) > 1
+			accepting = s.Waker == timeline.NoG && me.Len() > 1
 		}
 		switch {
 		case !accepting:
@@ -81,7 +80,7 @@ func (w *accepts) of(g timeline.GID) {
 		case s.Kind == timeline.Waiting:
 			w.finish()
 			w.empty, w.open = s.End, 0
-		case s.Kind == timeline.Syscall && !w.inVain(segs, i):
+		case s.Kind == timeline.Syscall && !w.inVain(me, i):
 			w.run = append(w.run, Accepted{G: g, At: s.End, Run: w.runs})
 		}
 	}
@@ -89,9 +88,9 @@ func (w *accepts) of(g timeline.GID) {
 }
 
 // inVain reports whether the call of segment i found nothing: its caller waits then.
-func (w *accepts) inVain(segs []timeline.Segment, i int) bool {
-	for k := i + 1; k < len(segs); k++ {
-		switch s := &segs[k]; s.Kind {
+func (w *accepts) inVain(me *timeline.Goroutine, i int) bool {
+	for k := i + 1; k < me.Len(); k++ {
+		switch s := me.Seg(k); s.Kind {
 		case timeline.Running, timeline.Runnable:
 		default:
 			return s.Kind == timeline.Waiting && w.accepting(s)
@@ -116,7 +115,7 @@ func (w *accepts) finish() {
 }
 
 // accepting reports whether a segment stands in accepting a connection.
-func (w *accepts) accepting(s *timeline.Segment) bool {
+func (w *accepts) accepting(s timeline.Segment) bool {
 	is, known := w.sites[s.Stack]
 	if !known {
 		is = socketCall(w.a.t.Stacks.Frames(s.Stack), "internal/poll.(*FD).Accept")

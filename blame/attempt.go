@@ -66,9 +66,9 @@ func (a *Attribution) Attempts(index int) []Attempt {
 // of collects those of g that end in (from, to].
 func (w *attempts) of(g timeline.GID, from, to timeline.Time, depth int) {
 	me := &w.a.t.Gs[g]
-	for i := me.SegmentAt(from + 1); i < len(me.Segs) && me.Segs[i].End <= to && w.steps < maxAttemptSteps && len(w.all) < maxAttempts; i++ {
+	for i := me.SegmentAt(from + 1); i < me.Len() && me.Seg(i).End <= to && w.steps < maxAttemptSteps && len(w.all) < maxAttempts; i++ {
 		w.steps++
-		s := &me.Segs[i]
+		s := me.Seg(i)
 		site := SiteID(0)
 		if s.Stack != 0 {
 			site = w.a.siteOf(s.Stack)
@@ -91,7 +91,7 @@ func (w *attempts) of(g timeline.GID, from, to timeline.Time, depth int) {
 }
 
 // add adds a wait to the attempt it belongs to.
-func (w *attempts) add(g timeline.GID, s *timeline.Segment, site SiteID, gaveUp bool) {
+func (w *attempts) add(g timeline.GID, s timeline.Segment, site SiteID, gaveUp bool) {
 	k := attemptsAt{g, site}
 	before, ok := w.last[k]
 	if ok && !w.asked(g, site, w.all[before].End, s.Start) {
@@ -118,9 +118,9 @@ func (w *attempts) add(g timeline.GID, s *timeline.Segment, site SiteID, gaveUp 
 // asked reports whether g asked for an answer at a site in [from, to].
 func (w *attempts) asked(g timeline.GID, site SiteID, from, to timeline.Time) bool {
 	me := &w.a.t.Gs[g]
-	for i := me.SegmentAt(from + 1); i < len(me.Segs) && me.Segs[i].Start < to && w.steps < maxAttemptSteps; i++ {
+	for i := me.SegmentAt(from + 1); i < me.Len() && me.Seg(i).Start < to && w.steps < maxAttemptSteps; i++ {
 		w.steps++
-		x := &me.Segs[i]
+		x := me.Seg(i)
 		if x.Kind != timeline.Syscall {
 			continue
 		}
@@ -128,11 +128,11 @@ func (w *attempts) asked(g timeline.GID, site SiteID, from, to timeline.Time) bo
 			return true
 		}
 	}
-	wakes := me.Wakes
+	wakes := me.Wakes()
 	for i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= from }); i < len(wakes) && wakes[i].Time <= to && w.steps < maxAttemptSteps; i++ {
 		w.steps++
-		h := wakes[i].Whom
-		if wakes[i].Birth || len(w.a.stitched.writes.of(h)) > 0 || w.a.answers(site, w.a.t.Gs[h].Root) {
+		h := wakes[i].Whom()
+		if wakes[i].Birth() || len(w.a.stitched.writes.of(h)) > 0 || w.a.answers(site, w.a.t.Gs[h].Root()) {
 			return true
 		}
 	}
@@ -141,7 +141,7 @@ func (w *attempts) asked(g timeline.GID, site SiteID, from, to timeline.Time) bo
 
 // asks reports whether a wait s at a site can be for an answer. Who waits at a pool
 // until a connection is made asks whom it connects to.
-func (a *Attribution) asks(site SiteID, s *timeline.Segment) bool {
+func (a *Attribution) asks(site SiteID, s timeline.Segment) bool {
 	if site == 0 {
 		return false
 	}

@@ -63,7 +63,7 @@ func (a *Attribution) newClass(g timeline.GID, endpoint int) ClassID {
 		return ClassID(maxClasses - 1)
 	}
 	me := &a.t.Gs[g]
-	c := Class{Name: me.Root, Root: me.Root, Endpoint: endpoint, System: me.System, Observer: me.Observer}
+	c := Class{Name: me.Root(), Root: me.Root(), Endpoint: endpoint, System: me.System, Observer: me.Observer}
 	if c.Name == "" {
 		c.Name = "unknown goroutine"
 	}
@@ -98,7 +98,7 @@ func (a *Attribution) findClasses() {
 	a.classOf = make([]ClassID, len(a.t.Gs))
 	byRoot := map[string]ClassID{}
 	for g := range a.t.Gs {
-		root := a.t.Gs[g].Root
+		root := a.t.Gs[g].Root()
 		c, ok := byRoot[root]
 		if !ok {
 			c = a.newClass(timeline.GID(g), -1)
@@ -311,12 +311,12 @@ func (a *Attribution) findHomes() {
 		me := &a.t.Gs[g]
 		entry := a.f.Entry(timeline.GID(g))
 		if entry {
-			a.serves[me.Root] = true
+			a.serves[me.Root()] = true
 		}
-		o := started[me.Root]
+		o := started[me.Root()]
 		if o == nil {
 			o = &origin{}
-			started[me.Root] = o
+			started[me.Root()] = o
 		}
 		if me.Born {
 			if carries(me.Creator, me.Start()) {
@@ -326,8 +326,7 @@ func (a *Attribution) findHomes() {
 			}
 		}
 		reads := false
-		for i := range me.Segs {
-			s := &me.Segs[i]
+		for _, s := range me.Segs() {
 			if s.Kind != timeline.Waiting {
 				continue
 			}
@@ -353,7 +352,7 @@ func (a *Attribution) findHomes() {
 	answered := map[string]int{}
 	for g, n := range ended {
 		if n > 0 {
-			answered[a.t.Gs[g].Root] += n
+			answered[a.t.Gs[g].Root()] += n
 		}
 	}
 	for root, o := range started {
@@ -367,14 +366,14 @@ func (a *Attribution) findHomes() {
 func (a *Attribution) RootOf(class ClassID) string { return a.Classes[class].Root }
 
 // Root returns the root function of a goroutine.
-func (a *Attribution) Root(g timeline.GID) string { return a.t.Gs[g].Root }
+func (a *Attribution) Root(g timeline.GID) string { return a.t.Gs[g].Root() }
 
 // Members returns the goroutines with the root function of a class.
 func (a *Attribution) Members(class ClassID) []timeline.GID {
 	var out []timeline.GID
 	root := a.Classes[class].Root
 	for g := range a.t.Gs {
-		if a.t.Gs[g].Root == root {
+		if a.t.Gs[g].Root() == root {
 			out = append(out, timeline.GID(g))
 		}
 	}

@@ -44,10 +44,10 @@ func anyRequests(tl *timeline.Timeline, rng *rand.Rand) *request.Found {
 	}
 	homes := rng.Uint64()
 	return request.Fixed(tl, rs, []string{"/a", "/b"}, func(g timeline.GID) gotrace.StackID {
-		if homes>>(g%64)&1 == 0 || len(tl.Gs[g].Segs) == 0 {
+		if homes>>(g%64)&1 == 0 || tl.Gs[g].Len() == 0 {
 			return 0
 		}
-		return tl.Gs[g].Segs[0].Stack
+		return tl.Gs[g].Seg(0).Stack
 	})
 }
 
@@ -188,8 +188,8 @@ func mispaired(a *Attribution, rng *rand.Rand) *Attribution {
 	at := func() timeline.Time { return a.t.Start + timeline.Time(rng.Int64N(int64(a.t.Duration())+1)) }
 	g := func() timeline.GID { return timeline.GID(rng.IntN(len(a.t.Gs))) }
 	for w := range a.t.Gs {
-		for i := range a.t.Gs[w].Segs {
-			if x := &a.t.Gs[w].Segs[i]; x.Kind == timeline.Waiting && x.Waker != timeline.NoG && rng.IntN(2) == 0 {
+		for _, x := range a.t.Gs[w].Segs() {
+			if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && rng.IntN(2) == 0 {
 				a.stitched.replies[waitID{timeline.GID(w), x.End}] = reply{call{begun: at(), handler: g(), put: at(), wrote: at()}, end{g(), g()}}
 			}
 		}
@@ -482,7 +482,7 @@ request /last g4 0ms-40ms
 	paths(t, a)
 	var ran []string
 	for _, s := range a.Path(0) {
-		if s.Segment >= 0 && a.Timeline().Gs[s.G].Segs[s.Segment].Kind == timeline.Running {
+		if s.Segment >= 0 && a.Timeline().Gs[s.G].Seg(s.Segment).Kind == timeline.Running {
 			ran = append(ran, fmt.Sprintf("%d at depth %d", a.Timeline().Gs[s.G].ID, s.Depth))
 		}
 	}

@@ -59,7 +59,7 @@ type fanIn struct {
 
 // gathers reports whether the wait s of g is for one of several goroutines that g
 // set to work, and what is known of the others.
-func (w *walker) gathers(g timeline.GID, s *timeline.Segment, from, to timeline.Time) (f fanIn, ok bool) {
+func (w *walker) gathers(g timeline.GID, s timeline.Segment, from, to timeline.Time) (f fanIn, ok bool) {
 	f = fanIn{site: w.a.siteOf(s.Stack), rival: timeline.NoG, done: from}
 	if rival, done := w.rival(g, s, from, to); rival != timeline.NoG {
 		f.rival, f.done = rival, done
@@ -92,12 +92,12 @@ type sibling struct {
 // siblings returns those whom g set to work together with the one that ended its
 // wait s, in order, and which of them that is: they were born, or woken out of
 // their home waits, at the same place.
-func (w *walker) siblings(g timeline.GID, s *timeline.Segment) (all []sibling, last int) {
-	wakes := w.a.t.Gs[g].Wakes
+func (w *walker) siblings(g timeline.GID, s timeline.Segment) (all []sibling, last int) {
+	wakes := w.a.t.Gs[g].Wakes()
 	end := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time > s.Start })
 	first := max(end-maxSiblings, sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= w.begun }))
 	set := end - 1
-	for set >= first && wakes[set].Whom != s.Waker {
+	for set >= first && wakes[set].Whom() != s.Waker {
 		set--
 	}
 	if set < first {
@@ -106,7 +106,7 @@ func (w *walker) siblings(g timeline.GID, s *timeline.Segment) (all []sibling, l
 	place := w.a.siteOf(wakes[set].Stack)
 	for i := first; i < end; i++ {
 		w.steps++
-		if wakes[i].Birth != wakes[set].Birth || w.a.siteOf(wakes[i].Stack) != place {
+		if wakes[i].Birth() != wakes[set].Birth() || w.a.siteOf(wakes[i].Stack) != place {
 			continue
 		}
 		x, ok := w.setToWork(&wakes[i])
@@ -126,22 +126,22 @@ func (w *walker) siblings(g timeline.GID, s *timeline.Segment) (all []sibling, l
 // setToWork returns the sibling that a wake-up made, if it did: a goroutine that
 // carries requests itself, or was not at home, was not woken for this one.
 func (w *walker) setToWork(x *timeline.Wake) (sibling, bool) {
-	me := &w.a.t.Gs[x.Whom]
-	out := sibling{x.Whom, x.Time, w.a.t.End + 1, !x.Birth}
-	if x.Birth {
+	me := &w.a.t.Gs[x.Whom()]
+	out := sibling{x.Whom(), x.Time, w.a.t.End + 1, !x.Birth()}
+	if x.Birth() {
 		if me.Died {
 			out.done = me.End()
 		}
 		return out, true
 	}
 	i := me.SegmentAt(x.Time)
-	if i >= len(me.Segs) || !w.a.f.Home(x.Whom, &me.Segs[i]) || w.a.f.Entry(x.Whom) {
+	if i >= me.Len() || !w.a.f.Home(x.Whom(), me.Seg(i)) || w.a.f.Entry(x.Whom()) {
 		return out, false
 	}
-	for i++; i < len(me.Segs) && w.steps <= maxSteps; i++ {
+	for i++; i < me.Len() && w.steps <= maxSteps; i++ {
 		w.steps++
-		if w.a.f.Home(x.Whom, &me.Segs[i]) {
-			out.done = me.Segs[i].Start
+		if w.a.f.Home(x.Whom(), me.Seg(i)) {
+			out.done = me.Seg(i).Start
 			break
 		}
 	}
@@ -167,9 +167,9 @@ func (w *walker) together(g timeline.GID, all []sibling, last int) ([]sibling, i
 // awaited reports whether one of siblings ended a wait of g between two instants.
 func (w *walker) awaited(g timeline.GID, all []sibling, from, to timeline.Time) bool {
 	me := &w.a.t.Gs[g]
-	for i := me.SegmentAt(from + 1); i < len(me.Segs) && me.Segs[i].End <= to; i++ {
+	for i := me.SegmentAt(from + 1); i < me.Len() && me.Seg(i).End <= to; i++ {
 		w.steps++
-		x := &me.Segs[i]
+		x := me.Seg(i)
 		if x.Kind == timeline.Waiting && slices.ContainsFunc(all, func(s sibling) bool { return s.g == x.Waker }) {
 			return true
 		}
@@ -204,10 +204,10 @@ func (w *walker) function(g timeline.GID) string {
 		}
 		return ""
 	}
-	f := outermost([]gotrace.Frame{{Func: me.Root}})
-	for i := 0; i < len(me.Segs) && f == "" && w.steps <= maxSteps; i++ {
+	f := outermost([]gotrace.Frame{{Func: me.Root()}})
+	for i := 0; i < me.Len() && f == "" && w.steps <= maxSteps; i++ {
 		w.steps++
-		f = outermost(w.a.t.Stacks.Frames(me.Segs[i].Stack))
+		f = outermost(w.a.t.Stacks.Frames(me.Seg(i).Stack))
 	}
 	return f
 }
@@ -216,7 +216,7 @@ func (w *walker) function(g timeline.GID) string {
 // goroutine g can save: the one that g waits for last at the same place, or else
 // the one that was done last before the wait ended, and when that was. NoG if s
 // is no wait for one of several children.
-func (w *walker) rival(g timeline.GID, s *timeline.Segment, from, to timeline.Time) (timeline.GID, timeline.Time) {
+func (w *walker) rival(g timeline.GID, s timeline.Segment, from, to timeline.Time) (timeline.GID, timeline.Time) {
 	t := w.a.t
 	if !w.bears(g, s.Waker) {
 		return timeline.NoG, 0
@@ -225,13 +225,13 @@ func (w *walker) rival(g timeline.GID, s *timeline.Segment, from, to timeline.Ti
 		return last, to
 	}
 	best, done := timeline.NoG, from
-	wakes := t.Gs[g].Wakes
+	wakes := t.Gs[g].Wakes()
 	before := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time > s.Start })
 	for i := before - 1; i >= max(0, before-maxSiblings) && wakes[i].Time >= w.begun; i-- {
 		w.steps++
-		c := &t.Gs[wakes[i].Whom]
-		if end := c.End(); wakes[i].Birth && wakes[i].Whom != s.Waker && c.Died && end > done && end < to {
-			best, done = wakes[i].Whom, end
+		c := &t.Gs[wakes[i].Whom()]
+		if end := c.End(); wakes[i].Birth() && wakes[i].Whom() != s.Waker && c.Died && end > done && end < to {
+			best, done = wakes[i].Whom(), end
 		}
 	}
 	return best, done
@@ -245,14 +245,14 @@ func (w *walker) bears(g, h timeline.GID) bool {
 
 // lastAwaited returns the last child that g waits for at the place of its wait s
 // among those that are at work since from.
-func (w *walker) lastAwaited(g timeline.GID, s *timeline.Segment, from timeline.Time) timeline.GID {
+func (w *walker) lastAwaited(g timeline.GID, s timeline.Segment, from timeline.Time) timeline.GID {
 	t := w.a.t
 	last, site := s.Waker, w.a.siteOf(s.Stack)
 	me := &t.Gs[g]
 	first := me.SegmentAt(s.End) + 1
-	for i := first; i < min(len(me.Segs), first+maxSiblings) && me.Segs[i].End <= w.ends; i++ {
+	for i := first; i < min(me.Len(), first+maxSiblings) && me.Seg(i).End <= w.ends; i++ {
 		w.steps++
-		x := &me.Segs[i]
+		x := me.Seg(i)
 		if x.Kind != timeline.Waiting || x.Waker == timeline.NoG || w.a.siteOf(x.Stack) != site {
 			continue
 		}
@@ -266,7 +266,7 @@ func (w *walker) lastAwaited(g timeline.GID, s *timeline.Segment, from timeline.
 
 // forOneOf replaces the wait s of g, which gathers, like any other, and remembers
 // what the rival did meanwhile.
-func (w *walker) forOneOf(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time, f fanIn) {
+func (w *walker) forOneOf(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time, f fanIn) {
 	all := w.acc
 	w.acc, w.gathering = &w.apart, true
 	w.waker(at, g, s, from, to)

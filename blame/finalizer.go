@@ -13,7 +13,7 @@ var finalizing = []string{"runtime.runfinq", "runtime.runFinalizers", "runtime.r
 
 // finalizes reports whether g runs finalizers and cleanups.
 func (a *Attribution) finalizes(g timeline.GID) bool {
-	return g != timeline.NoG && slices.Contains(finalizing, a.t.Gs[g].Root)
+	return g != timeline.NoG && slices.Contains(finalizing, a.t.Gs[g].Root())
 }
 
 // Finalizing reports whether the goroutines of a class run finalizers and cleanups, or
@@ -27,7 +27,7 @@ func (a *Attribution) Finalizing(class ClassID) bool {
 			if me := &a.t.Gs[g]; a.finalizes(timeline.GID(g)) || a.finalizes(me.Creator) {
 				by = a.finalizers
 			}
-			by[a.t.Gs[g].Root] = true
+			by[a.t.Gs[g].Root()] = true
 		}
 		for root := range others {
 			delete(a.finalizers, root)

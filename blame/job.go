@@ -82,7 +82,7 @@ type ahead struct {
 
 // aheadOf returns what the waker h of s did in [from, to] for others who waited at
 // the same site, one piece after the other. A lock's holder does nothing for others.
-func (a *Attribution) aheadOf(hop Hop, s *timeline.Segment, h timeline.GID, from, to timeline.Time) ahead {
+func (a *Attribution) aheadOf(hop Hop, s timeline.Segment, h timeline.GID, from, to timeline.Time) ahead {
 	out := ahead{until: from}
 	if a.lockLike(hop) || a.passing(hop) {
 		return out

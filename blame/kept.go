@@ -28,7 +28,7 @@ func (a *Attribution) Vain(site SiteID) (n int, dry timeline.Time) {
 		return 0, 0
 	}
 	last := rs[len(rs)-1].at
-	spans := a.waitedAt(site, last, func(s *timeline.Segment) {
+	spans := a.waitedAt(site, last, func(s timeline.Segment) {
 		if s.Start > last {
 			n++
 		}
@@ -43,7 +43,7 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 		return k
 	}
 	last := rs[len(rs)-1].at
-	spans := a.waitedAt(site, a.t.Start-1, func(*timeline.Segment) {})
+	spans := a.waitedAt(site, a.t.Start-1, func(timeline.Segment) {})
 	by := map[timeline.GID][]timeline.Time{}
 	for _, r := range rs {
 		h := r.waker
@@ -62,8 +62,8 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 	for i := range a.f.Requests {
 		r := &a.f.Requests[i]
 		g := r.Parts[len(r.Parts)-1].G
-		segs := a.t.Gs[g].Segs
-		if r.InFlight && r.Start() < last+(a.t.End-last)/2 && len(segs) > 0 && a.siteOf(segs[len(segs)-1].Stack) != site {
+		me := &a.t.Gs[g]
+		if r.InFlight && r.Start() < last+(a.t.End-last)/2 && me.Len() > 0 && a.siteOf(me.Seg(me.Len()-1).Stack) != site {
 			k.Users++
 		}
 	}
@@ -72,12 +72,12 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 
 // waitedAt returns the spans in which somebody waits at a site, of those that do so after an
 // instant, and calls each for every wait.
-func (a *Attribution) waitedAt(site SiteID, after timeline.Time, each func(s *timeline.Segment)) (spans []timeline.Span) {
+func (a *Attribution) waitedAt(site SiteID, after timeline.Time, each func(s timeline.Segment)) (spans []timeline.Span) {
 	var all []timeline.Span
 	for g := range a.t.Gs {
 		me := &a.t.Gs[g]
-		for i := me.SegmentAt(after + 1); i < len(me.Segs); i++ {
-			if s := &me.Segs[i]; s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
+		for i := me.SegmentAt(after + 1); i < me.Len(); i++ {
+			if s := me.Seg(i); s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
 				each(s)
 				all = append(all, timeline.Span{Start: s.Start, End: s.End})
 			}
@@ -103,8 +103,8 @@ const maxUse = 10_000
 func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline.Time) (done timeline.Time, wakes bool) {
 	me := &a.t.Gs[r.g]
 	met := map[timeline.GID]bool{}
-	for i := int(r.seg) + 1; i < len(me.Segs) && i < int(r.seg)+maxUse && done == 0; i++ {
-		switch s := &me.Segs[i]; {
+	for i := int(r.seg) + 1; i < me.Len() && i < int(r.seg)+maxUse && done == 0; i++ {
+		switch s := me.Seg(i); {
 		case s.Kind != timeline.Waiting:
 		case a.f.Home(r.g, s):
 			done = s.Start
@@ -114,18 +114,19 @@ func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline
 			met[s.Waker] = true
 		}
 	}
-	if done == 0 && me.Died && len(me.Segs) < int(r.seg)+maxUse {
+	if done == 0 && me.Died && me.Len() < int(r.seg)+maxUse {
 		done = me.End()
 	}
 	if done == 0 {
 		return 0, false
 	}
-	from := sort.Search(len(me.Wakes), func(i int) bool { return me.Wakes[i].Time > r.at })
-	for i := from; i < len(me.Wakes) && i < from+maxUse && me.Wakes[i].Time <= done; i++ {
-		if me.Wakes[i].Birth && !a.t.Gs[me.Wakes[i].Whom].Died {
+	ws := me.Wakes()
+	from := sort.Search(len(ws), func(i int) bool { return ws[i].Time > r.at })
+	for i := from; i < len(ws) && i < from+maxUse && ws[i].Time <= done; i++ {
+		if ws[i].Birth() && !a.t.Gs[ws[i].Whom()].Died {
 			return 0, false // its child may still be at work with it
 		}
-		met[me.Wakes[i].Whom] = true
+		met[ws[i].Whom()] = true
 	}
 	gave := func(h timeline.GID, until timeline.Time) bool {
 		at := by[h]

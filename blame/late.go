@@ -42,11 +42,9 @@ func (a *Attribution) findLate() {
 	if a.late >= 0 {
 		return
 	}
-	idle := a.t.IdleSpans()
 	longest := make([]int64, int(a.t.Duration()/lateBin)+1)
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			s := &a.t.Gs[g].Segs[i]
+		for _, s := range a.t.Gs[g].Segs() {
 			if s.Kind != timeline.Runnable {
 				continue
 			}
@@ -54,7 +52,7 @@ func (a *Attribution) findLate() {
 			if int64(s.End-s.Start) <= *most { // it is looked at closely only if it may be longer
 				continue
 			}
-			d := int64(timeline.Overlap(idle, s.Start, s.End))
+			d := int64(a.t.Idle(s.Start, s.End))
 			if d <= *most {
 				continue
 			}
@@ -129,8 +127,7 @@ func (a *Attribution) TimersAt(site SiteID, spans []timeline.Span) (long, short 
 	}
 	least := longer(lengths[len(lengths)/4])
 	for g := range a.t.Gs {
-		for i := range a.t.Gs[g].Segs {
-			s := &a.t.Gs[g].Segs[i]
+		for _, s := range a.t.Gs[g].Segs() {
 			if s.Kind != timeline.Waiting || s.Waker != timeline.NoG || s.End >= a.t.End || a.siteOf(s.Stack) != site {
 				continue
 			}
@@ -217,7 +214,7 @@ func (a *Attribution) Written(s Stretch) (n int) {
 	me := &a.t.Gs[s.G]
 	last := me.SegmentAt(s.From+1) - 1
 	for i := last; i >= max(0, last-maxLookBack); i-- {
-		x := &me.Segs[i]
+		x := me.Seg(i)
 		switch {
 		case x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork:
 			return n

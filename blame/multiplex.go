@@ -240,8 +240,8 @@ func (a *Attribution) call(s *stitching, i int, writer timeline.GID) call {
 		c.ready = first
 		return c
 	}
-	for i := min(me.SegmentAt(c.put), len(me.Segs)-1); i >= 0 && me.Segs[i].End > c.ready; i-- {
-		if x := &me.Segs[i]; (x.Kind == timeline.Waiting || x.Kind == timeline.Syscall) && x.End <= c.put {
+	for i := min(me.SegmentAt(c.put), me.Len()-1); i >= 0 && me.Seg(i).End > c.ready; i-- {
+		if x := me.Seg(i); (x.Kind == timeline.Waiting || x.Kind == timeline.Syscall) && x.End <= c.put {
 			c.ready = x.End
 		}
 	}
@@ -258,16 +258,16 @@ func (a *Attribution) written(s *stitching, writer timeline.GID, at timeline.Tim
 	}
 	me := &a.t.Gs[writer]
 	k := me.SegmentAt(ws[i])
-	for k < len(me.Segs)-1 && (me.Segs[k].Start < ws[i] || me.Segs[k].Kind != timeline.Syscall) { // a write may take no time at all
+	for k < me.Len()-1 && (me.Seg(k).Start < ws[i] || me.Seg(k).Kind != timeline.Syscall) { // a write may take no time at all
 		k++
 	}
-	return me.Segs[k].End
+	return me.Seg(k).End
 }
 
 // woke returns when g first and last woke whom in [from, to]; 0 if it did not.
 func (a *Attribution) woke(g timeline.GID, from, to timeline.Time, whom timeline.GID) (first, last timeline.Time) {
 	a.eachWake(g, from, to, func(w *timeline.Wake) bool {
-		if w.Whom == whom {
+		if w.Whom() == whom {
 			last = w.Time
 			if first == 0 {
 				first = last
@@ -302,9 +302,9 @@ func (a *Attribution) clients(s *stitching, v *survey, servers []server) []clien
 		votes := map[timeline.GID]int{}
 		for _, w := range ws {
 			since, _ := a.waitedBefore(w)
-			a.eachWake(w.g, since, a.t.Gs[w.g].Segs[w.seg].Start, func(x *timeline.Wake) bool {
-				if x.Whom != r && len(s.writes.of(x.Whom)) >= stitchWakes {
-					votes[x.Whom]++
+			a.eachWake(w.g, since, a.t.Gs[w.g].Seg(w.seg).Start, func(x *timeline.Wake) bool {
+				if x.Whom() != r && len(s.writes.of(x.Whom())) >= stitchWakes {
+					votes[x.Whom()]++
 				}
 				return true
 			})
@@ -315,7 +315,7 @@ func (a *Attribution) clients(s *stitching, v *survey, servers []server) []clien
 		}
 		ws = slices.DeleteFunc(ws, func(w replyWait) bool { return w.g == writer }) // not for a call: the reader has it send something
 		slices.SortFunc(ws, func(x, y replyWait) int {
-			return cmp.Or(cmp.Compare(a.t.Gs[x.g].Segs[x.seg].End, a.t.Gs[y.g].Segs[y.seg].End), cmp.Compare(x.g, y.g), cmp.Compare(x.seg, y.seg))
+			return cmp.Or(cmp.Compare(a.t.Gs[x.g].Seg(x.seg).End, a.t.Gs[y.g].Seg(y.seg).End), cmp.Compare(x.g, y.g), cmp.Compare(x.seg, y.seg))
 		})
 		out = append(out, client{end{r, writer}, ws})
 	}
@@ -325,24 +325,24 @@ func (a *Attribution) clients(s *stitching, v *survey, servers []server) []clien
 	return out[:min(len(out), maxEnds)]
 }
 
-// waitedBefore returns when a goroutine's last wait before w ended, and that wait;
-// nil if it has not waited before.
-func (a *Attribution) waitedBefore(w replyWait) (timeline.Time, *timeline.Segment) {
+// waitedBefore returns when a goroutine's last wait before w ended, and who ended it; that is when it
+// began, and NoG, if it has not waited before.
+func (a *Attribution) waitedBefore(w replyWait) (timeline.Time, timeline.GID) {
 	me := &a.t.Gs[w.g]
 	for i := w.seg - 1; i >= 0; i-- {
-		if me.Segs[i].Kind == timeline.Waiting {
-			return me.Segs[i].End, &me.Segs[i]
+		if s := me.Seg(i); s.Kind == timeline.Waiting {
+			return s.End, s.Waker
 		}
 	}
-	return me.Start(), nil
+	return me.Start(), timeline.NoG
 }
 
 // eachWake calls do with the goroutines that g woke in [from, to], in order, until
 // it returns false.
 func (a *Attribution) eachWake(g timeline.GID, from, to timeline.Time, do func(*timeline.Wake) bool) {
-	ws := a.t.Gs[g].Wakes
+	ws := a.t.Gs[g].Wakes()
 	for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= from }); i < len(ws) && ws[i].Time <= to; i++ {
-		if !ws[i].Birth && !do(&ws[i]) {
+		if !ws[i].Birth() && !do(&ws[i]) {
 			return
 		}
 	}
@@ -352,24 +352,24 @@ func (a *Attribution) eachWake(g timeline.GID, from, to timeline.Time, do func(*
 // what it had for the peer was not written before. A writer that g has woken, or that
 // was already ready to run and had not written since g last waited, writes it next. It
 // is NoG where that is not known, and where the writer waited for something itself.
-func (a *Attribution) unsent(g timeline.GID, s *timeline.Segment) (writer timeline.GID, until timeline.Time) {
+func (a *Attribution) unsent(g timeline.GID, s timeline.Segment) (writer timeline.GID, until timeline.Time) {
 	writer, ok := a.stitched.writer[s.Waker]
 	if !ok || writer == g {
 		return timeline.NoG, 0
 	}
-	since, last := a.waitedBefore(replyWait{g, min(a.t.Gs[g].SegmentAt(s.Start+1), len(a.t.Gs[g].Segs)-1)})
+	since, by := a.waitedBefore(replyWait{g, min(a.t.Gs[g].SegmentAt(s.Start+1), a.t.Gs[g].Len()-1)})
 	me := &a.t.Gs[writer]
 	sent, _ := a.woke(g, since, s.Start, writer)
 	if sent == 0 {
 		i := me.SegmentAt(s.Start + 1)
-		if last != nil && last.Waker == s.Waker || i >= len(me.Segs) || me.Segs[i].Kind != timeline.Runnable || a.stitched.lastWrite(writer, s.Start) >= since {
+		if by == s.Waker || i >= me.Len() || me.Seg(i).Kind != timeline.Runnable || a.stitched.lastWrite(writer, s.Start) >= since {
 			return timeline.NoG, 0
 		}
 		sent = s.Start
 	}
 	until = a.written(a.stitched, writer, sent)
-	for i, n := me.SegmentAt(sent+1), 0; i < len(me.Segs) && me.Segs[i].Start < until; i, n = i+1, n+1 {
-		if me.Segs[i].Kind == timeline.Waiting || n > maxRead {
+	for i, n := me.SegmentAt(sent+1), 0; i < me.Len() && me.Seg(i).Start < until; i, n = i+1, n+1 {
+		if me.Seg(i).Kind == timeline.Waiting || n > maxRead {
 			return timeline.NoG, 0
 		}
 	}
@@ -409,7 +409,7 @@ func (a *Attribution) driven(s *stitching, wakes []polledWake, by, other timelin
 // reader, before is that wait: it may be the same call.
 type demand struct {
 	g      timeline.GID
-	wait   *timeline.Segment
+	wait   timeline.Segment
 	at, by timeline.Time
 	before waitID
 }
@@ -418,14 +418,14 @@ type demand struct {
 func (a *Attribution) demands(s *stitching, c *client, reader timeline.GID) []demand {
 	ds := make([]demand, 0, len(c.waits))
 	for _, w := range c.waits {
-		d := demand{g: w.g, wait: &a.t.Gs[w.g].Segs[w.seg]}
-		since, last := a.waitedBefore(w)
+		d := demand{g: w.g, wait: a.t.Gs[w.g].Seg(int(w.seg))}
+		since, by := a.waitedBefore(w)
 		if sent, _ := a.woke(w.g, since, d.wait.Start, c.writer); sent != 0 {
 			d.at, d.by = sent, a.readBy(s, c.writer, reader, sent)
 		} else { // the writer was awake, or nothing was sent
 			d.at, d.by = since, a.readBy(s, c.writer, reader, d.wait.Start)
-			if last != nil && last.Waker == c.reader {
-				d.before = waitID{w.g, last.End}
+			if by == c.reader {
+				d.before = waitID{w.g, since}
 			}
 		}
 		ds = append(ds, d)
@@ -481,25 +481,25 @@ func (a *Attribution) readBy(s *stitching, writer, reader timeline.GID, at timel
 	}
 	me := &a.t.Gs[reader]
 	waits, k := 0, me.SegmentAt(ws[i])
-	for n := 0; k < len(me.Segs) && n < maxRead; k, n = k+1, n+1 {
-		if x := &me.Segs[k]; x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.Start > ws[i] {
+	for n := 0; k < me.Len() && n < maxRead; k, n = k+1, n+1 {
+		if x := me.Seg(k); x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.Start > ws[i] {
 			if waits++; waits == 2 {
 				return x.Start
 			}
 		}
 	}
-	return me.Segs[min(k, len(me.Segs)-1)].End
+	return me.Seg(min(k, me.Len()-1)).End
 }
 
 // unread returns since when what a reader found at an instant had been written: its
 // last wait for the network before that had begun then.
 func (a *Attribution) unread(reader timeline.GID, at timeline.Time) timeline.Time {
 	me := &a.t.Gs[reader]
-	i := min(me.SegmentAt(at), len(me.Segs)-1)
+	i := min(me.SegmentAt(at), me.Len()-1)
 	for n := 0; i > 0 && n < maxRead; i, n = i-1, n+1 {
-		if x := &me.Segs[i]; x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.End <= at {
+		if x := me.Seg(i); x.Kind == timeline.Waiting && x.Reason == timeline.ReasonNetwork && x.End <= at {
 			break
 		}
 	}
-	return me.Segs[i].Start
+	return me.Seg(i).Start
 }

@@ -40,16 +40,20 @@ func (a *Attribution) Watched() bool { return a.watch != nil }
 // of a call that of the segment before it, of a ready goroutine that of the one after it.
 // It is [gotrace.NoThread] if it is not known.
 func (a *Attribution) threadOf(g timeline.GID, seg int) gotrace.ThreadID {
-	segs := a.t.Gs[g].Segs
-	if s := &segs[seg]; s.Kind == timeline.Syscall {
+	me := &a.t.Gs[g]
+	if kind := me.Seg(seg).Kind; kind == timeline.Syscall {
 		seg--
-	} else if s.Kind == timeline.Runnable {
+	} else if kind == timeline.Runnable {
 		seg++
 	}
-	if seg < 0 || seg >= len(segs) || segs[seg].Kind != timeline.Running {
+	if seg < 0 || seg >= me.Len() {
 		return gotrace.NoThread
 	}
-	return a.t.ThreadOn(segs[seg].P, segs[seg].Start)
+	s := me.Seg(seg)
+	if s.Kind != timeline.Running {
+		return gotrace.NoThread
+	}
+	return a.t.ThreadOn(s.P, s.Start)
 }
 
 // parts is what the thread of a segment did in [from, to]; ok is false if nothing of it
@@ -69,8 +73,8 @@ func (a *Attribution) parts(g timeline.GID, seg int, from, to timeline.Time) (p 
 // what is not known of it is [events.Unknown].
 func (a *Attribution) States(g timeline.GID, from, to timeline.Time) (sum [events.States]int64) {
 	me := &a.t.Gs[g]
-	for i := max(0, me.SegmentAt(from)); i < len(me.Segs) && me.Segs[i].Start < to; i++ {
-		s := &me.Segs[i]
+	for i := max(0, me.SegmentAt(from)); i < me.Len() && me.Seg(i).Start < to; i++ {
+		s := me.Seg(i)
 		start, end := max(from, s.Start), min(to, s.End)
 		if s.Kind != timeline.Running || end <= start {
 			continue
@@ -100,7 +104,7 @@ func (w *walker) off(at *where, k Key, room timeline.Time, parts *[events.States
 // unseen adds, as k, the part of a wait of g in [from, to] for which its end was not
 // seen, because the thread that saw it, or one that the kernel had told of it and that
 // woke it, waited for a CPU. It returns until when the wait remains to be attributed.
-func (w *walker) unseen(at *where, g timeline.GID, s *timeline.Segment, k Key, from, to timeline.Time) timeline.Time {
+func (w *walker) unseen(at *where, g timeline.GID, s timeline.Segment, k Key, from, to timeline.Time) timeline.Time {
 	a := w.a
 	if a.watch == nil || to != s.End {
 		return to
@@ -128,13 +132,13 @@ func (w *walker) unseen(at *where, g timeline.GID, s *timeline.Segment, k Key, f
 }
 
 // sawEnd returns the thread that saw the end of a wait that no goroutine ended.
-func (a *Attribution) sawEnd(g timeline.GID, s *timeline.Segment) gotrace.ThreadID {
+func (a *Attribution) sawEnd(g timeline.GID, s timeline.Segment) gotrace.ThreadID {
 	me := &a.t.Gs[g]
 	next := me.SegmentAt(s.End + 1)
-	if next >= len(me.Segs) || me.Segs[next].P < 0 { // of a ready or a running goroutine
+	if next >= me.Len() || me.Seg(next).P < 0 { // of a ready or a running goroutine
 		return gotrace.NoThread
 	}
-	return a.t.ThreadOn(me.Segs[next].P, s.End)
+	return a.t.ThreadOn(me.Seg(next).P, s.End)
 }
 
 // kept is what the threads of one P's holders did, summed up to the end of each stint in
@@ -162,8 +166,7 @@ func (a *Attribution) findKept() {
 		p := &a.t.Procs[i]
 		k := &a.keptOf[i]
 		var sum [len(keptStates)]int64
-		for j := range p.Stints {
-			s := &p.Stints[j]
+		for _, s := range p.Stints() {
 			if s.What.Free() || s.What == timeline.Gone || s.What == timeline.Stopped {
 				continue
 			}

@@ -55,8 +55,8 @@ func (a *Attribution) Answers(g timeline.GID) bool {
 		for i := range a.f.Requests {
 			for _, p := range a.f.Requests[i].Parts {
 				me := &a.t.Gs[p.G]
-				for s := me.SegmentAt(p.Start + 1); s < len(me.Segs) && me.Segs[s].Start < p.End; s++ {
-					x := &me.Segs[s]
+				for s := me.SegmentAt(p.Start + 1); s < me.Len() && me.Seg(s).Start < p.End; s++ {
+					x := me.Seg(s)
 					if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect) {
 						a.answered[x.Waker]++
 					}
@@ -132,7 +132,7 @@ func (a *Attribution) together(site SiteID) (together float64, calls int) {
 	ends := map[call]int{}
 	all := 0
 	for _, r := range a.releases[site] {
-		s := &a.t.Gs[r.g].Segs[r.seg]
+		s := a.t.Gs[r.g].Seg(int(r.seg))
 		if a.toAll(s) && !a.waitsAgain(r, site) {
 			ends[call{s.Waker, s.WakerStack, a.t.Gs[s.Waker].SegmentAt(r.at)}]++
 			all++
@@ -150,9 +150,9 @@ func (a *Attribution) together(site SiteID) (together float64, calls int) {
 
 // waitsAgain reports whether the next wait of who was released is at the site again.
 func (a *Attribution) waitsAgain(r release, site SiteID) bool {
-	segs := a.t.Gs[r.g].Segs
-	for i := int(r.seg) + 1; i < len(segs) && i < int(r.seg)+maxUse; i++ {
-		if s := &segs[i]; s.Kind == timeline.Waiting {
+	me := &a.t.Gs[r.g]
+	for i := int(r.seg) + 1; i < me.Len() && i < int(r.seg)+maxUse; i++ {
+		if s := me.Seg(i); s.Kind == timeline.Waiting {
 			return s.Stack != 0 && a.siteOf(s.Stack) == site
 		}
 	}
@@ -166,11 +166,10 @@ func (a *Attribution) PerActivation(site SiteID) float64 {
 		return 0
 	}
 	g := a.Queue(site).Worker
-	me := &a.t.Gs[g]
 	var homes []timeline.Time
-	for i := range me.Segs {
-		if me.Segs[i].Kind == timeline.Waiting && a.f.Home(g, &me.Segs[i]) {
-			homes = append(homes, me.Segs[i].End)
+	for _, s := range a.t.Gs[g].Segs() {
+		if s.Kind == timeline.Waiting && a.f.Home(g, s) {
+			homes = append(homes, s.End)
 		}
 	}
 	wakes, stays, last := 0, 0, -1
@@ -257,7 +256,7 @@ func (a *Attribution) Turns(site SiteID) (t Turns) {
 	change := make([]int, len(rs))  // of how many hold, from the end of each wait on
 	letIn := map[timeline.GID]int{} // and has not been seen to give back, by index
 	for i, r := range rs {
-		s := &a.t.Gs[r.g].Segs[r.seg]
+		s := a.t.Gs[r.g].Seg(int(r.seg))
 		if i == 0 || s.Start >= rs[i-1].at { // nobody waited for a while
 			clear(letIn)
 		} else if a.waitsAt(rs[i-1], places, r.at) {
@@ -284,9 +283,9 @@ func (a *Attribution) Turns(site SiteID) (t Turns) {
 // waitsAt reports whether who was released waits again at one of some places before an
 // instant: then it was let in in vain.
 func (a *Attribution) waitsAt(r release, places map[SiteID]bool, until timeline.Time) bool {
-	segs := a.t.Gs[r.g].Segs
-	for i := int(r.seg) + 1; i < len(segs) && segs[i].Start < until; i++ {
-		if s := &segs[i]; s.Kind == timeline.Waiting && s.Stack != 0 && places[a.siteOf(s.Stack)] {
+	me := &a.t.Gs[r.g]
+	for i := int(r.seg) + 1; i < me.Len() && me.Seg(i).Start < until; i++ {
+		if s := me.Seg(i); s.Kind == timeline.Waiting && s.Stack != 0 && places[a.siteOf(s.Stack)] {
 			return true
 		}
 	}
@@ -295,7 +294,7 @@ func (a *Attribution) waitsAt(r release, places map[SiteID]bool, until timeline.
 
 // sameQueue returns the sites at which waits are ended from the same places as at one.
 func (a *Attribution) sameQueue(site SiteID) map[SiteID]bool {
-	ends := func(r release) SiteID { return a.siteOf(a.t.Gs[r.g].Segs[r.seg].WakerStack) }
+	ends := func(r release) SiteID { return a.siteOf(a.t.Gs[r.g].Seg(int(r.seg)).WakerStack) }
 	from := map[SiteID]bool{}
 	for _, r := range a.releases[site] {
 		from[ends(r)] = true
@@ -317,7 +316,7 @@ func (a *Attribution) sameQueue(site SiteID) map[SiteID]bool {
 func (a *Attribution) passed(g timeline.GID, site SiteID, at, after timeline.Time) timeline.Time {
 	me := &a.t.Gs[g]
 	for i := me.SegmentAt(at) - 1; i >= 0; i-- {
-		s := &me.Segs[i]
+		s := me.Seg(i)
 		if after > 0 && s.End <= after {
 			return after
 		}

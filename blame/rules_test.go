@@ -148,8 +148,8 @@ func found(t *testing.T, s *timelinetest.Script, tl *timeline.Timeline) *request
 			x.Parts = append(x.Parts, request.Part{G: gid(p.G), Start: p.Start, End: p.End})
 		}
 		me := &tl.Gs[x.Parts[0].G]
-		if i := me.SegmentAt(x.Start()); i < len(me.Segs) {
-			w := &me.Segs[i]
+		if i := me.SegmentAt(x.Start()); i < me.Len() {
+			w := me.Seg(i)
 			x.ByNetwork = w.End == x.Start() && w.Reason == timeline.ReasonNetwork && w.Waker == timeline.NoG
 		}
 		rs = append(rs, x)

@@ -196,7 +196,7 @@ var releasesToAll = []string{
 // toAll reports whether a wait was ended for everybody who waited for the same: also by
 // closing a channel, of which the runtime's part is not on the stack in a trace, unlike
 // that of a send.
-func (a *Attribution) toAll(s *timeline.Segment) bool {
+func (a *Attribution) toAll(s timeline.Segment) bool {
 	for i, f := range a.t.Stacks.Frames(s.WakerStack) {
 		switch {
 		case strings.HasPrefix(f.Func, "runtime."):
@@ -437,7 +437,7 @@ func (a *Attribution) section(release gotrace.StackID, site SiteID) string {
 	if f, ok := a.sections[key]; ok {
 		return f
 	}
-	at := func(s *timeline.Segment) bool { return s.WakerStack == release }
+	at := func(s timeline.Segment) bool { return s.WakerStack == release }
 	waiting := a.Sites[site].Stack
 	found, sure := "", false
 	frames := a.t.Stacks.Frames(release)
@@ -475,7 +475,7 @@ func (a *Attribution) Section(h Hop) (f gotrace.Frame, ok bool) {
 	}
 	release := a.Sites[h.WakerSite].Stack
 	frames := a.t.Stacks.Frames(release)
-	at := func(s *timeline.Segment) bool { return a.siteOf(s.WakerStack) == h.WakerSite }
+	at := func(s timeline.Segment) bool { return a.siteOf(s.WakerStack) == h.WakerSite }
 	f, ok = request.AppFrame(frames)
 	if !ok || a.explains(at, h.Site, f.Func) {
 		return f, ok
@@ -498,12 +498,12 @@ const (
 // explains reports whether holders that release somewhere, for those who wait at a
 // site, stood in a function for most of the time since the release before it, while
 // others waited: somebody held what they waited for.
-func (a *Attribution) explains(at func(*timeline.Segment) bool, site SiteID, function string) bool {
+func (a *Attribution) explains(at func(timeline.Segment) bool, site SiteID, function string) bool {
 	var held, waited timeline.Time
 	rs := a.releases[site]
 	for i, n := len(rs)-1, 0; i >= 0 && n < maxExplained && a.explaining > 0; i-- {
 		a.explaining--
-		s := &a.t.Gs[rs[i].g].Segs[rs[i].seg]
+		s := a.t.Gs[rs[i].g].Seg(int(rs[i].seg))
 		if !at(s) {
 			continue
 		}
@@ -513,9 +513,9 @@ func (a *Attribution) explains(at func(*timeline.Segment) bool, site SiteID, fun
 			from = max(from, rs[i-1].at)
 		}
 		since, me := from, &a.t.Gs[s.Waker]
-		for k, steps := me.SegmentAt(s.End)-1, 0; k >= 0 && me.Segs[k].End > from && steps < maxEntered; k, steps = k-1, steps+1 {
+		for k, steps := me.SegmentAt(s.End)-1, 0; k >= 0 && me.Seg(k).End > from && steps < maxEntered; k, steps = k-1, steps+1 {
 			a.explaining--
-			if x := &me.Segs[k]; x.Stack != 0 && x.Kind != timeline.Running && !a.on(x.Stack, function) {
+			if x := me.Seg(k); x.Stack != 0 && x.Kind != timeline.Running && !a.on(x.Stack, function) {
 				since = x.End
 				break
 			}

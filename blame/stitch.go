@@ -145,8 +145,8 @@ func (a *Attribution) match(s *stitching) {
 		own := &a.f.Requests[i]
 		for _, p := range own.Parts {
 			me := &a.t.Gs[p.G]
-			for k := me.SegmentAt(p.Start + 1); k < len(me.Segs) && me.Segs[k].Start < p.End; k++ {
-				x := &me.Segs[k]
+			for k := me.SegmentAt(p.Start + 1); k < me.Len() && me.Seg(k).Start < p.End; k++ {
+				x := me.Seg(k)
 				if x.Kind != timeline.Waiting || x.Reason != timeline.ReasonNetwork || x.Waker != timeline.NoG {
 					continue
 				}

@@ -50,8 +50,7 @@ func (a *Attribution) survey() *survey {
 		me := &a.t.Gs[g]
 		var b burst
 		switches := 0
-		for i := range me.Segs {
-			s := &me.Segs[i]
+		for i, s := range me.Segs() {
 			v.stacks[s.Stack] |= stood
 			switch s.Kind {
 			case timeline.Running:
@@ -99,7 +98,7 @@ func (v *survey) burst(g timeline.GID, b *burst) {
 }
 
 // wait is segment i of g.
-func (v *survey) wait(g timeline.GID, i int, s *timeline.Segment) {
+func (v *survey) wait(g timeline.GID, i int, s timeline.Segment) {
 	a, at := v.a, &v.stacks[s.Stack]
 	if *at&waited == 0 {
 		*at |= waited
@@ -126,7 +125,7 @@ func (v *survey) wait(g timeline.GID, i int, s *timeline.Segment) {
 }
 
 // call is a system call.
-func (v *survey) call(s *timeline.Segment) {
+func (v *survey) call(s timeline.Segment) {
 	a, writes := v.a, false
 	if s.End < a.t.End {
 		id := a.siteOf(s.Stack)

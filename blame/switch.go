@@ -23,17 +23,17 @@ func (a *Attribution) switchesOf(g timeline.GID, n int) {
 // change threads, or who woke it is locked to one and blocked before it ran. It would
 // have run there at once; who steals it from that P has to be woken for it.
 func (a *Attribution) switched(g timeline.GID, i int) bool {
-	segs := a.t.Gs[g].Segs
-	s := &segs[i]
+	me := &a.t.Gs[g]
+	s := me.Seg(i)
 	if a.switches < minSwitches || s.Kind != timeline.Runnable {
 		return false
 	}
-	if s.Reason == timeline.ReasonSwitch || i == 0 || !a.locked[segs[i-1].Waker] {
+	if s.Reason == timeline.ReasonSwitch || i == 0 || !a.locked[me.Seg(i-1).Waker] {
 		return s.Reason == timeline.ReasonSwitch
 	}
-	waker := &a.t.Gs[segs[i-1].Waker]
+	waker := &a.t.Gs[me.Seg(i-1).Waker]
 	k := waker.SegmentAt(s.Start)
-	return k < len(waker.Segs) && waker.Segs[k].End < s.End
+	return k < waker.Len() && waker.Seg(k).End < s.End
 }
 
 // Switches are waits for another thread, of goroutines that are locked to theirs and
@@ -57,9 +57,8 @@ func (a *Attribution) SwitchesIn(spans []timeline.Span) Switches {
 	all, best := Switches{Locked: timeline.NoG, Blocked: map[gotrace.StackID]int{}}, Switches{}
 	for g := range a.t.Gs {
 		own := Switches{Locked: timeline.GID(g), Blocked: map[gotrace.StackID]int{}}
-		segs := a.t.Gs[g].Segs
-		for i := range segs {
-			s := &segs[i]
+		me := &a.t.Gs[g]
+		for i, s := range me.Segs() {
 			if !a.switched(timeline.GID(g), i) || timeline.Overlap(spans, s.Start, s.End) == 0 {
 				continue
 			}
@@ -69,10 +68,11 @@ func (a *Attribution) SwitchesIn(spans []timeline.Span) Switches {
 			if s.End-s.Start <= timeline.LateMin {
 				own.Prompt += d
 			}
-			if i > 0 && segs[i-1].Kind == timeline.Waiting {
-				own.Blocked[segs[i-1].Stack]++
+			if i > 0 && me.Seg(i-1).Kind == timeline.Waiting {
+				from := me.Seg(i - 1).Stack
+				own.Blocked[from]++
 				if a.f.Entry(own.Locked) {
-					all.Blocked[segs[i-1].Stack]++
+					all.Blocked[from]++
 				}
 			}
 		}

@@ -20,7 +20,7 @@ const maxTimeouts = 64
 
 // gaveUp reports whether a deadline, a cancellation or a timer ended a wait s of g
 // for something else.
-func (a *Attribution) gaveUp(g timeline.GID, s *timeline.Segment) bool {
+func (a *Attribution) gaveUp(g timeline.GID, s timeline.Segment) bool {
 	switch {
 	case s.Reason == timeline.ReasonNetwork:
 		return s.Waker != timeline.NoG || a.expired(g, s)
@@ -37,14 +37,14 @@ func (a *Attribution) gaveUp(g timeline.GID, s *timeline.Segment) bool {
 // expired reports whether the deadline of a socket ended a wait s of g for the
 // network, which no goroutine ended: who was woken because there is something to
 // read reads it next.
-func (a *Attribution) expired(g timeline.GID, s *timeline.Segment) bool {
+func (a *Attribution) expired(g timeline.GID, s timeline.Segment) bool {
 	waited := a.Sites[a.siteOf(s.Stack)].reads
 	if waited == "" {
 		return false
 	}
 	me := &a.t.Gs[g]
-	for i := me.SegmentAt(s.End) + 1; i < len(me.Segs); i++ {
-		switch x := &me.Segs[i]; x.Kind {
+	for i := me.SegmentAt(s.End) + 1; i < me.Len(); i++ {
+		switch x := me.Seg(i); x.Kind {
 		case timeline.Running, timeline.Runnable:
 		case timeline.Syscall:
 			return a.Sites[a.siteOf(x.Stack)].reads != waited
@@ -57,7 +57,7 @@ func (a *Attribution) expired(g timeline.GID, s *timeline.Segment) bool {
 
 // timedOut handles a wait of g that ran into a time-out: what was awaited is
 // walked over the same interval. What cannot be walked stays a leaf.
-func (w *walker) timedOut(at *where, g timeline.GID, s *timeline.Segment, k Key, from, to timeline.Time) {
+func (w *walker) timedOut(at *where, g timeline.GID, s timeline.Segment, k Key, from, to timeline.Time) {
 	a := w.a
 	k.Kind = a.awaited(k.Site)
 	k.Flags |= TimedOut
@@ -105,7 +105,7 @@ func (w *walker) timedOut(at *where, g timeline.GID, s *timeline.Segment, k Key,
 
 // worker walks what a worker h did in [from, to] of the wait s: first, perhaps,
 // for others.
-func (w *walker) worker(next, at *where, s *timeline.Segment, h timeline.GID, k Key, from, to timeline.Time) {
+func (w *walker) worker(next, at *where, s timeline.Segment, h timeline.GID, k Key, from, to timeline.Time) {
 	if others := w.a.aheadOf(next.last, s, h, from, to); others.n > 0 {
 		ahead := *next
 		ahead.flags |= Ahead
@@ -120,8 +120,8 @@ func (w *walker) worker(next, at *where, s *timeline.Segment, h timeline.GID, k 
 // what was awaited.
 func (w *walker) atWork(next, at *where, h timeline.GID, k Key, from, to timeline.Time) {
 	me := &w.a.t.Gs[h]
-	for i := me.SegmentAt(from + 1); i < len(me.Segs) && me.Segs[i].Start < to; i++ {
-		x := &me.Segs[i]
+	for i := me.SegmentAt(from + 1); i < me.Len() && me.Seg(i).Start < to; i++ {
+		x := me.Seg(i)
 		w.steps++
 		if !w.a.f.Home(h, x) {
 			continue
@@ -146,22 +146,22 @@ func (w *walker) atWork(next, at *where, h timeline.GID, k Key, from, to timelin
 // was out. It is of a root function that ends waits at this site; where nothing
 // ever did, it was started in the function that waits. Of several it is the one
 // that worked longest: the others are done when it is.
-func (w *walker) child(g timeline.GID, s *timeline.Segment, site SiteID) timeline.GID {
+func (w *walker) child(g timeline.GID, s timeline.Segment, site SiteID) timeline.GID {
 	a := w.a
 	best := timeline.NoG
 	unanswered := len(a.releases[site])+len(a.timers[site]) == 0
-	wakes := a.t.Gs[g].Wakes
+	wakes := a.t.Gs[g].Wakes()
 	for i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= w.begun }); i < len(wakes) && wakes[i].Time <= s.Start && w.steps <= maxSteps; i++ {
 		w.steps++
-		if !wakes[i].Birth {
+		if !wakes[i].Birth() {
 			continue
 		}
-		c := wakes[i].Whom
+		c := wakes[i].Whom()
 		me := &a.t.Gs[c]
 		if me.Died && me.End() <= s.End {
 			continue
 		}
-		if !a.answers(site, me.Root) && !(unanswered && a.Sites[a.siteOf(wakes[i].Stack)].Func == a.Sites[site].Func) {
+		if !a.answers(site, me.Root()) && !(unanswered && a.Sites[a.siteOf(wakes[i].Stack)].Func == a.Sites[site].Func) {
 			continue
 		}
 		if best == timeline.NoG || me.End() > a.t.Gs[best].End() {
@@ -177,7 +177,7 @@ func (a *Attribution) answers(site SiteID, root string) bool {
 	if roots == nil {
 		roots = map[string]bool{}
 		for _, r := range a.releases[site] {
-			roots[a.t.Gs[r.waker].Root] = true
+			roots[a.t.Gs[r.waker].Root()] = true
 		}
 		a.answerers[site] = roots
 	}
@@ -205,7 +205,7 @@ func (a *Attribution) answersFrom(site SiteID, h timeline.GID, at timeline.Time)
 		if i < from {
 			i = from - 1 - i
 		}
-		if s := &a.t.Gs[rs[i].g].Segs[rs[i].seg]; s.Waker == h {
+		if s := a.t.Gs[rs[i].g].Seg(int(rs[i].seg)); s.Waker == h {
 			return a.siteOf(s.WakerStack)
 		}
 	}
@@ -224,7 +224,7 @@ func (a *Attribution) pooled(site SiteID) bool {
 
 // returned measures the holds that ended at a site during a wait s that timed
 // out: what was given back meanwhile went to others.
-func (w *walker) returned(s *timeline.Segment, site SiteID) {
+func (w *walker) returned(s timeline.Segment, site SiteID) {
 	rs := w.a.releases[site]
 	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > s.Start }); i < len(rs) && rs[i].at <= s.End && w.steps <= maxSteps; i++ {
 		w.steps++

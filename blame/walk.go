@@ -144,7 +144,7 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 	w.asked = asked{}
 	defer func() { w.asked = before }()
 	me := &w.a.t.Gs[g]
-	if len(me.Segs) == 0 || at.depth > maxDepth || w.steps > maxSteps || w.total > maxTotal {
+	if me.Len() == 0 || at.depth > maxDepth || w.steps > maxSteps || w.total > maxTotal {
 		w.unresolved(at, g, from, to)
 		return
 	}
@@ -152,8 +152,8 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 		w.beforeBirth(at, g, from, min(to, born))
 		from = born
 	}
-	for i := sort.Search(len(me.Segs), func(i int) bool { return me.Segs[i].End > from }); i < len(me.Segs) && from < to; i++ {
-		s := &me.Segs[i]
+	for i := sort.Search(me.Len(), func(i int) bool { return me.Seg(i).End > from }); i < me.Len() && from < to; i++ {
+		s := me.Seg(i)
 		w.steps++
 		if s.Start > from { // evicted or lost
 			w.unresolved(at, g, from, min(to, s.Start))
@@ -169,7 +169,7 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 			w.running(at, g, i, from, end)
 		case timeline.Runnable:
 			k := Key{}
-			if i > 0 && me.Segs[i-1].Kind == timeline.Syscall {
+			if i > 0 && me.Seg(i-1).Kind == timeline.Syscall {
 				k.Flags |= LostP
 			}
 			if w.a.switched(g, i) {
@@ -229,9 +229,9 @@ func (w *walker) beforeBirth(at *where, g timeline.GID, from, to timeline.Time) 
 // itself caused, then what its thread was not on a CPU for, then g's own code.
 func (w *walker) running(at *where, g timeline.GID, i int, from, to timeline.Time) {
 	me := &w.a.t.Gs[g]
-	s := &me.Segs[i]
+	s := me.Seg(i)
 	class := w.a.classAt(g, from)
-	assist := timeline.Overlap(me.Assists, from, to)
+	assist := timeline.Overlap(w.a.t.Assists(g), from, to)
 	w.collected(at, Key{Kind: Assist, Class: class}, assist, from, to)
 	rest := to - from - assist
 	for i := w.a.stwAfter(from); i < len(w.a.t.STW) && w.a.t.STW[i].Start < to && rest > 0; i++ {
@@ -295,7 +295,7 @@ func (w *walker) collected(at *where, k Key, ns, from, to timeline.Time) {
 // have been on a CPU: it is so long that the runtime would have preempted it, and
 // the CPU profile, which was running, hardly ticked in it. (Assembly is not
 // preempted, but it is sampled.)
-func (a *Attribution) descheduled(g timeline.GID, s *timeline.Segment) bool {
+func (a *Attribution) descheduled(g timeline.GID, s timeline.Segment) bool {
 	d := s.End - s.Start
 	return d >= timeline.SilenceMin && len(a.t.Samples) > 0 && 2*a.SamplesIn(g, s.Start, s.End) < int(d/samplePeriod)
 }
@@ -309,7 +309,7 @@ const samplePeriod = timeline.Time(10e6)
 // over, or a call kept p), or all Ps executed something. It is segment i of g.
 func (w *walker) runnable(at *where, k Key, g timeline.GID, i int, from, to timeline.Time) {
 	t := w.a.t
-	p := t.Gs[g].Segs[i].P
+	p := t.Gs[g].Seg(i).P
 	idle := t.IdleSpans()
 	si, ii := w.a.stwAfter(from), sort.Search(len(idle), func(i int) bool { return idle[i].End > from })
 	for from < to {
@@ -449,11 +449,11 @@ func split(n int64, weights []timeline.Time, out []int64) []int64 {
 }
 
 // waiting handles a blocked stretch [from, to] of g's segment s.
-func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time) {
+func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time) {
 	a := w.a
 	me := &a.t.Gs[g]
 	k := Key{Class: a.classAt(g, s.Start), Site: a.siteOf(s.Stack)}
-	open := s == &me.Segs[len(me.Segs)-1] && !me.Died
+	open := s == me.Seg(me.Len()-1) && !me.Died
 	switch {
 	case s.Reason == timeline.ReasonGCAssist || s.Reason == timeline.ReasonGC:
 		k.Kind = GCWait
@@ -517,7 +517,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s *timeline.Segment, from, t
 // somebody ran g's timers, whichever is later. From then on it was behind what the Ps
 // executed. Where its site's waits are all alike it was due before, and the thread of
 // an idle P was late, as far as threads are late in this recording.
-func (w *walker) timer(at *where, g timeline.GID, k Key, s *timeline.Segment, from, to timeline.Time) {
+func (w *walker) timer(at *where, g timeline.GID, k Key, s timeline.Segment, from, to timeline.Time) {
 	k.Kind = Timer
 	whole := to == s.End
 	to = w.unseen(at, g, s, k, max(from, min(to, s.Start+w.a.nominal(k.Site))), to)
@@ -526,7 +526,7 @@ func (w *walker) timer(at *where, g timeline.GID, k Key, s *timeline.Segment, fr
 		over := max(from, s.Start+usual)
 		due = min(to, max(over, w.a.t.LastTimers(w.a.fellAsleepOn(g, s), s.Start, to)))
 		if w.a.constant(k.Site) {
-			late = min(timeline.Overlap(w.a.t.IdleSpans(), over, due), timeline.Time(w.a.LateWakeup()))
+			late = min(w.a.t.Idle(over, due), timeline.Time(w.a.LateWakeup()))
 		}
 		if late < timeline.LateMin {
 			late = 0
@@ -542,10 +542,10 @@ func (w *walker) timer(at *where, g timeline.GID, k Key, s *timeline.Segment, fr
 
 // fellAsleepOn returns the P that g ran on before it waited in s: that one has its
 // timer. It is -1 if that is not known.
-func (a *Attribution) fellAsleepOn(g timeline.GID, s *timeline.Segment) int16 {
+func (a *Attribution) fellAsleepOn(g timeline.GID, s timeline.Segment) int16 {
 	me := &a.t.Gs[g]
-	if i := me.SegmentAt(s.Start + 1); i > 0 && i < len(me.Segs) && me.Segs[i].Start == s.Start && me.Segs[i-1].Kind == timeline.Running {
-		return me.Segs[i-1].P
+	if i := me.SegmentAt(s.Start + 1); i > 0 && i < me.Len() && me.Seg(i).Start == s.Start && me.Seg(i-1).Kind == timeline.Running {
+		return me.Seg(i - 1).P
 	}
 	return -1
 }
@@ -560,7 +560,7 @@ func (a *Attribution) awaited(site SiteID) LeafKind {
 
 // cancelled reports whether a cancellation or an expired deadline of a context
 // ended a wait.
-func (a *Attribution) cancelled(s *timeline.Segment) bool {
+func (a *Attribution) cancelled(s timeline.Segment) bool {
 	return s.Waker != timeline.NoG && a.Sites[a.siteOf(s.WakerStack)].Cancel
 }
 
@@ -579,7 +579,7 @@ func (a *Attribution) usuallyAnswered(site SiteID) bool {
 // served replaces a wait for a server in this process by what it did until it
 // wrote its answer, and attributes what follows. It returns up to when the wait
 // remains to be attributed: from, unless the server did not answer in it.
-func (w *walker) served(at *where, g timeline.GID, s *timeline.Segment, server timeline.GID, from, to timeline.Time, k Key) timeline.Time {
+func (w *walker) served(at *where, g timeline.GID, s timeline.Segment, server timeline.GID, from, to timeline.Time, k Key) timeline.Time {
 	wrote := w.a.stitched.lastWrite(server, to)
 	if wrote <= from || at.depth > maxStitch {
 		return to
@@ -594,7 +594,7 @@ func (w *walker) served(at *where, g timeline.GID, s *timeline.Segment, server t
 // called replaces a wait for a call on a multiplexed connection within the process
 // by what those who had it did: the reader at the other end, the handler, the
 // writer there, and from its write on the reader that ended the wait.
-func (w *walker) called(at *where, s *timeline.Segment, r reply, from, to timeline.Time, k Key) {
+func (w *walker) called(at *where, s timeline.Segment, r reply, from, to timeline.Time, k Key) {
 	for _, x := range [...]struct {
 		g     timeline.GID
 		until timeline.Time
@@ -609,7 +609,7 @@ func (w *walker) called(at *where, s *timeline.Segment, r reply, from, to timeli
 
 // sending replaces a wait for a reply, as long as the call had not been sent, by what its
 // connection's writer did. It returns from when the wait remains to be attributed.
-func (w *walker) sending(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time, k Key) timeline.Time {
+func (w *walker) sending(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time, k Key) timeline.Time {
 	writer, until := w.a.unsent(g, s)
 	if until = min(until, to); writer == timeline.NoG || until <= from || at.depth > maxStitch {
 		return from
@@ -626,7 +626,7 @@ const maxStitch = 64
 
 // network splits a wait for a peer at the last instant the network was polled:
 // what came in later was ready, or not, without anybody knowing.
-func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, from, to timeline.Time) {
+func (w *walker) network(at *where, g timeline.GID, k Key, s timeline.Segment, from, to timeline.Time) {
 	k.Kind = Network
 	if w.inbound(at, k.Site, s) {
 		k.Flags |= Inbound
@@ -659,7 +659,7 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s *timeline.Segment, 
 // client. The libraries of servers tell by their functions. Elsewhere who has written
 // nothing yet still reads its request, and who writes answers, unless a library that
 // calls others does.
-func (w *walker) inbound(at *where, site SiteID, s *timeline.Segment) bool {
+func (w *walker) inbound(at *where, site SiteID, s timeline.Segment) bool {
 	switch x := &w.a.Sites[site]; {
 	case x.Kind == SiteInbound:
 		return true
@@ -682,18 +682,18 @@ func (w *walker) passedOn(at *where, site SiteID, from, to timeline.Time) (all t
 	if at.depth != 1 || w.a.Sites[site].Kind != SiteCall {
 		return 0
 	}
-	wakes := w.a.t.Gs[w.g].Wakes
+	wakes := w.a.t.Gs[w.g].Wakes()
 	i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time > from })
 	for n := 0; i > 0 && wakes[i-1].Time >= w.begun && n < maxPassed && all == 0; n++ {
 		i--
-		if wakes[i].Birth {
+		if wakes[i].Birth() {
 			continue
 		}
-		h := wakes[i].Whom
+		h := wakes[i].Whom()
 		me := &w.a.t.Gs[h]
-		for k := me.SegmentAt(from + 1); k < len(me.Segs) && me.Segs[k].Start < to && w.steps <= maxSteps; k++ {
+		for k := me.SegmentAt(from + 1); k < me.Len() && me.Seg(k).Start < to && w.steps <= maxSteps; k++ {
 			w.steps++
-			s := &me.Segs[k]
+			s := me.Seg(k)
 			if s.Kind != timeline.Waiting || s.Reason != timeline.ReasonNetwork {
 				continue
 			}
@@ -708,7 +708,7 @@ func (w *walker) passedOn(at *where, site SiteID, from, to timeline.Time) (all t
 }
 
 // waker replaces a wait by what its waker did meanwhile.
-func (w *walker) waker(at *where, g timeline.GID, s *timeline.Segment, from, to timeline.Time) {
+func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time) {
 	a := w.a
 	h := s.Waker
 	hop := Hop{Site: a.siteOf(s.Stack), WakerSite: a.siteOf(s.WakerStack), Waker: a.classAt(h, s.End), Reason: s.Reason}
@@ -784,7 +784,7 @@ func (a *Attribution) passing(h Hop) bool {
 // and since its last home wait. For other waits it is since the end of its last
 // home wait if that was for the network and the waker carries requests itself:
 // it had not yet got the request in which it took what it later gave back.
-func (w *walker) heldSince(s *timeline.Segment, hop Hop, from timeline.Time) timeline.Time {
+func (w *walker) heldSince(s timeline.Segment, hop Hop, from timeline.Time) timeline.Time {
 	a := w.a
 	h := s.Waker
 	me := &a.t.Gs[h]
@@ -797,9 +797,9 @@ func (w *walker) heldSince(s *timeline.Segment, hop Hop, from timeline.Time) tim
 		from = me.Start()
 	}
 	function := a.section(s.WakerStack, hop.Site)
-	for i := me.SegmentAt(s.End) - 1; i >= 0 && me.Segs[i].End > from && w.steps <= maxSteps; i-- {
+	for i := me.SegmentAt(s.End) - 1; i >= 0 && me.Seg(i).End > from && w.steps <= maxSteps; i-- {
 		w.steps++
-		x := &me.Segs[i]
+		x := me.Seg(i)
 		if x.Kind == timeline.Waiting && a.f.Home(h, x) {
 			if lock || x.Reason == timeline.ReasonNetwork && x.Waker == timeline.NoG {
 				return x.End
@@ -836,7 +836,7 @@ func (a *Attribution) permitLike(h Hop) bool {
 // cover attributes [from, to] of a wait s whose waker did not yet hold what it
 // later released. The last one who released at the same site before that did;
 // between the two the holder is unknown.
-func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timeline.Time) {
+func (w *walker) cover(at *where, s timeline.Segment, hop Hop, from, to timeline.Time) {
 	a := w.a
 	rs := a.releases[hop.Site]
 	i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= to }) - 1 // strictly before: each step goes back in time
@@ -846,7 +846,7 @@ func (w *walker) cover(at *where, s *timeline.Segment, hop Hop, from, to timelin
 		next.depth++
 		next.back++
 		next.flags |= Ahead
-		seg := &a.t.Gs[r.g].Segs[r.seg]
+		seg := a.t.Gs[r.g].Seg(int(r.seg))
 		// The holder before: walk it as if it had released us.
 		since := max(from, w.heldSince(seg, Hop{Site: hop.Site, WakerSite: a.siteOf(seg.WakerStack), Waker: a.classAt(seg.Waker, seg.End), Reason: seg.Reason}, from))
 		next.last.WakerSite, next.last.Waker = a.siteOf(seg.WakerStack), a.classAt(seg.Waker, seg.End)

@@ -47,9 +47,8 @@ func (c *Case) accounts() (tail, rest account) {
 	}
 	inC := map[gotrace.StackID]bool{}
 	for g := range t.Gs {
-		segs := t.Gs[g].Segs
-		for i := range segs {
-			s := &segs[i]
+		me := &t.Gs[g]
+		for _, s := range me.Segs() {
 			var of func(x *account) *float64
 			switch s.Kind {
 			case timeline.Running:

@@ -326,13 +326,15 @@ func (c *Case) ClassPlace(class blame.ClassID) *Place {
 	root := c.A.RootOf(class)
 	for g := range t.Gs {
 		me := &t.Gs[g]
-		if root != "" && me.Root != root { // "" is that of what is left over, too
+		if root != "" && me.Root() != root { // "" is that of what is left over, too
 			continue
 		}
-		for i := 1; i < len(me.Segs); i++ {
-			if s := &me.Segs[i-1]; s.Kind == timeline.Running && c.A.ClassAt(timeline.GID(g), s.Start) == class {
-				best[me.Segs[i].Stack] += s.End - s.Start
+		ran, from, to := false, timeline.Time(0), timeline.Time(0) // of the one before
+		for _, s := range me.Segs() {
+			if ran && c.A.ClassAt(timeline.GID(g), from) == class {
+				best[s.Stack] += to - from
 			}
+			ran, from, to = s.Kind == timeline.Running, s.Start, s.End
 		}
 	}
 	var stack gotrace.StackID
@@ -407,9 +409,9 @@ func (c *Case) ran(requests []int) (ns int64, samples int) {
 	for _, i := range requests {
 		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
 			me := &t.Gs[p.G]
-			for s := me.SegmentAt(p.Start + 1); s < len(me.Segs) && me.Segs[s].Start < p.End; s++ {
-				if me.Segs[s].Kind == timeline.Running {
-					ns += int64(min(me.Segs[s].End, p.End) - max(me.Segs[s].Start, p.Start))
+			for s := me.SegmentAt(p.Start + 1); s < me.Len() && me.Seg(s).Start < p.End; s++ {
+				if me.Seg(s).Kind == timeline.Running {
+					ns += int64(min(me.Seg(s).End, p.End) - max(me.Seg(s).Start, p.Start))
 				}
 			}
 			samples += c.A.SamplesIn(p.G, p.Start, p.End)

@@ -52,13 +52,13 @@ func (c *Case) Growing() []Growth {
 	for g := range t.Gs {
 		me := &t.Gs[g]
 		if !me.Born && me.Died {
-			before[me.Root] = append(before[me.Root], me.End())
+			before[me.Root()] = append(before[me.Root()], me.End())
 		}
-		if !me.Born || me.System || me.Observer || me.Root == "" || sole[timeline.GID(g)] {
+		if !me.Born || me.System || me.Observer || me.Root() == "" || sole[timeline.GID(g)] {
 			continue
 		}
 		frames := t.Stacks.Frames(me.CreatorStack)
-		k := site{root: me.Root}
+		k := site{root: me.Root()}
 		if len(frames) > 0 {
 			k.at = gotrace.Frame{Func: frames[0].Func, Line: frames[0].Line}
 		}
@@ -156,14 +156,13 @@ func (c *Case) timerRoot() string {
 	t := c.A.Timeline()
 	for g := range t.Gs {
 		me := &t.Gs[g]
-		for i := range me.Segs {
-			s := &me.Segs[i]
+		for _, s := range me.Segs() {
 			if s.Kind != timeline.Waiting || s.Waker != timeline.NoG || s.End >= t.End {
 				continue
 			}
 			if s.Reason == timeline.ReasonSleep || s.Reason == timeline.ReasonSelect || s.Reason == timeline.ReasonChanReceive {
 				all++
-				fired[me.Root]++
+				fired[me.Root()]++
 			}
 		}
 	}

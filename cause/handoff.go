@@ -3,7 +3,6 @@ package cause
 import (
 	"iter"
 	"slices"
-	"sort"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/gotrace"
@@ -137,30 +136,33 @@ func (c *Case) heldInCalls() (part float64, where *Place) {
 // holds reports whether in a stint a call keeps its P from others, unless it is one
 // on a socket. Shorter calls than those that can cost the P are work like any other,
 // and so are calls on sockets: they do not wait, they take the kernel's CPU time.
-func holds(s *timeline.Stint) bool {
+func holds(s timeline.Stint) bool {
 	return s.What == timeline.InSyscall && s.End-s.Start >= retaken
 }
 
 // called returns the stack of the call in a stint, 0 if it is not known.
-func (c *Case) called(s *timeline.Stint) gotrace.StackID {
+func (c *Case) called(s timeline.Stint) gotrace.StackID {
 	me := &c.A.Timeline().Gs[s.G]
-	if i := me.SegmentAt(s.End); i < len(me.Segs) {
-		return me.Segs[i].Stack
+	if i := me.SegmentAt(s.End); i < me.Len() {
+		return me.Seg(i).Stack
 	}
 	return 0
 }
 
 // tailStints yields the stints in which the Ps had a goroutine, in its own code or in
 // a call, and how long each overlaps slow requests, if it does.
-func (c *Case) tailStints() iter.Seq2[*timeline.Stint, timeline.Time] {
-	return func(yield func(*timeline.Stint, timeline.Time) bool) {
+func (c *Case) tailStints() iter.Seq2[timeline.Stint, timeline.Time] {
+	return func(yield func(timeline.Stint, timeline.Time) bool) {
 		spans := c.tailSpans()
 		for i := range c.A.Timeline().Procs {
-			stints := c.A.Timeline().Procs[i].Stints
+			p := &c.A.Timeline().Procs[i]
+			n := 0
 			for _, span := range spans {
-				stints = stints[sort.Search(len(stints), func(k int) bool { return stints[k].End > span.Start }):]
-				for ; len(stints) > 0 && stints[0].Start < span.End; stints = stints[1:] {
-					s := &stints[0]
+				for n = max(n, p.Ending(span.Start)); n < p.Len(); n++ {
+					s := p.Stint(n)
+					if s.Start >= span.End {
+						break
+					}
 					if s.What != timeline.Go && s.What != timeline.InSyscall || s.G == timeline.NoG {
 						continue
 					}
@@ -179,11 +181,11 @@ func (c *Case) queuedForP(requests []int) (q Queued) {
 	for _, i := range requests {
 		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
 			me := &t.Gs[p.G]
-			for s := me.SegmentAt(p.Start + 1); s < len(me.Segs) && me.Segs[s].Start < p.End; s++ {
-				x := &me.Segs[s]
+			for s := me.SegmentAt(p.Start + 1); s < me.Len() && me.Seg(s).Start < p.End; s++ {
+				x := me.Seg(s)
 				switch ns := float64(min(x.End, p.End) - max(x.Start, p.Start)); {
 				case x.Kind != timeline.Runnable:
-				case s > 0 && me.Segs[s-1].Kind == timeline.Syscall:
+				case s > 0 && me.Seg(s-1).Kind == timeline.Syscall:
 					q.After, q.Calls = q.After+ns, q.Calls+1
 				default:
 					q.Other, q.Others = q.Other+ns, q.Others+1

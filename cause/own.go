@@ -114,8 +114,8 @@ func ranIn(me *timeline.Goroutine, spans []timeline.Span) (ran timeline.Time) {
 		if span.Start >= me.End() {
 			break
 		}
-		for i := me.SegmentAt(span.Start + 1); i < len(me.Segs) && me.Segs[i].Start < span.End; i++ {
-			if s := &me.Segs[i]; s.Kind == timeline.Running {
+		for i := me.SegmentAt(span.Start + 1); i < me.Len() && me.Seg(i).Start < span.End; i++ {
+			if s := me.Seg(i); s.Kind == timeline.Running {
 				ran += min(s.End, span.End) - max(s.Start, span.Start)
 			}
 		}

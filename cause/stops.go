@@ -169,8 +169,8 @@ func (c *Case) placeOf(u *Unstopped) *Place {
 		}
 		in[r.g] = append(in[r.g], timeline.Span{Start: r.from, End: r.to})
 		me := &t.Gs[r.g]
-		if i := me.SegmentAt(r.to) + 1; i < len(me.Segs) {
-			s := me.Segs[i].Stack
+		if i := me.SegmentAt(r.to) + 1; i < me.Len() {
+			s := me.Seg(i).Stack
 			if stood[s] += r.to - r.from; stood[s] > stood[last] {
 				last = s
 			}
@@ -193,8 +193,8 @@ func (c *Case) behindUnstopped(u *Unstopped, slow map[string]bool) []blame.KeyID
 	var in, all timeline.Time
 	for _, g := range c.A.Members(u.Class) {
 		me := &c.A.Timeline().Gs[g]
-		for i := range me.Segs {
-			if s := &me.Segs[i]; s.Kind == timeline.Running {
+		for _, s := range me.Segs() {
+			if s.Kind == timeline.Running {
 				all += c.InTail(s.Start, s.End)
 			}
 		}

@@ -38,13 +38,13 @@ func TestDatabasesReadWhatIsExportedOfGoroutines(t *testing.T) {
 			if name == "states" {
 				parts++
 				for i := range tl.Gs {
-					for _, s := range tl.Gs[i].Segs {
+					for _, s := range tl.Gs[i].Segs() {
 						rows++
 						total[s.Kind.String()] += int64(s.End - s.Start)
 					}
-					for _, w := range tl.Gs[i].Wakes {
+					for _, w := range tl.Gs[i].Wakes() {
 						wakes++
-						if w.Birth {
+						if w.Birth() {
 							births++
 						}
 					}

@@ -126,7 +126,7 @@ func (d *finder) byCalls(calls []events.Call, functions []string) {
 			continue
 		}
 		last = c
-		seg := sort.Search(len(gr.Segs), func(i int) bool { return gr.Segs[i].End > from })
+		seg := sort.Search(gr.Len(), func(i int) bool { return gr.Seg(i).End > from })
 		d.carried[g] = true
 		n := len(d.list)
 		d.add(role, Request{Parts: d.parts(Part{g, from, to}), InFlight: open}, d.examine(g, seg, from, to))
@@ -153,16 +153,15 @@ func (d *finder) named(g timeline.GID, role int) {
 		d.carried[g] = true
 		d.add(role, Request{Parts: d.parts(Part{g, from, to}), InFlight: open, ByNetwork: net}, d.examine(g, seg, from, to))
 	}
-	if d.c.re.MatchString(gr.Root) { // all of it, whatever happened
-		if gr.Born && len(gr.Segs) > 0 {
+	if d.c.re.MatchString(gr.Root()) { // all of it, whatever happened
+		if gr.Born && gr.Len() > 0 {
 			put(0, gr.Start(), gr.End(), !gr.Died, false)
 		}
 		return
 	}
 	inside, known, net := false, gr.Born, false
 	from, seg := gr.Start(), 0
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	for i, s := range gr.Segs() {
 		if s.Stack == 0 || s.Kind == timeline.Running {
 			continue
 		}

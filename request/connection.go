@@ -38,8 +38,7 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		}
 		open = false
 	}
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	for i, s := range gr.Segs() {
 		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 			continue
 		}
@@ -52,7 +51,7 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		case in.key == home && s.Kind == timeline.Waiting:
 			finish(s.Start)
 			seen = true
-			if woken := s.Reason != timeline.ReasonNetwork && s.Waker != timeline.NoG; (woken || byNetwork(s)) && i+1 < len(gr.Segs) {
+			if woken := s.Reason != timeline.ReasonNetwork && s.Waker != timeline.NoG; (woken || byNetwork(s)) && i+1 < gr.Len() {
 				begin(s.End, i+1, !woken)
 			}
 		case in.key == home:
@@ -76,7 +75,7 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		return
 	}
 	a.died = gr.Died
-	if last := &gr.Segs[len(gr.Segs)-1]; !gr.Died && (!a.wrote || last.Kind != timeline.Running && d.c.of(last.Stack).op == opWrite) {
+	if last := gr.Seg(gr.Len() - 1); !gr.Died && (!a.wrote || last.Kind != timeline.Running && d.c.of(last.Stack).op == opWrite) {
 		a.open, a.end = true, gr.End()
 	}
 	finish(gr.End())
@@ -84,18 +83,18 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 
 // byNetwork reports whether the network poller ended a wait. A deadline or a
 // close is a goroutine's doing, and begins nothing.
-func byNetwork(s *timeline.Segment) bool {
+func byNetwork(s timeline.Segment) bool {
 	return s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && s.Waker == timeline.NoG
 }
 
 // waitedBefore reports whether a goroutine began the trace waiting at home. The
 // trace has no stack of that wait, but who waited to read reads again.
 func (d *finder) waitedBefore(gr *timeline.Goroutine, home int32) bool {
-	if s := &gr.Segs[0]; s.Kind != timeline.Waiting || s.Stack != 0 || s.Waker != timeline.NoG {
+	if s := gr.Seg(0); s.Kind != timeline.Waiting || s.Stack != 0 || s.Waker != timeline.NoG {
 		return false
 	}
-	for i := 1; i < len(gr.Segs); i++ {
-		switch s := &gr.Segs[i]; s.Kind {
+	for i := 1; i < gr.Len(); i++ {
+		switch s := gr.Seg(i); s.Kind {
 		case timeline.Waiting:
 			return false
 		case timeline.Syscall:
@@ -109,8 +108,8 @@ func (d *finder) waitedBefore(gr *timeline.Goroutine, home int32) bool {
 // wouldBlock reports whether the read of segment i found nothing, so that the
 // goroutine went on to wait for it.
 func (d *finder) wouldBlock(gr *timeline.Goroutine, i int, home int32) bool {
-	for _, s := range gr.Segs[i+1:] {
-		switch s.Kind {
+	for k := i + 1; k < gr.Len(); k++ {
+		switch s := gr.Seg(k); s.Kind {
 		case timeline.Waiting:
 			return d.c.of(s.Stack).key == home
 		case timeline.Syscall:
@@ -152,9 +151,9 @@ const deep = 100
 
 // cut reports whether the outermost functions are missing on a stack of a goroutine, as on
 // those of long chains of middleware: nothing is known of what stands there.
-func (d *finder) cut(gr *timeline.Goroutine, s *timeline.Segment) bool {
+func (d *finder) cut(gr *timeline.Goroutine, s timeline.Segment) bool {
 	frames := d.t.Stacks.Frames(s.Stack)
-	return len(frames) >= deep && frames[len(frames)-1].Func != gr.Root
+	return len(frames) >= deep && frames[len(frames)-1].Func != gr.Root()
 }
 
 // minAtWork is how long a goroutine must be at it, without anything known about
@@ -165,7 +164,7 @@ const minAtWork timeline.Time = 1e6
 // atWork reports whether an activation that is open at the end of the trace is
 // a request in flight.
 func (d *finder) atWork(g timeline.GID, a *activation, home int32, e evidence) bool {
-	last := &d.t.Gs[g].Segs[len(d.t.Gs[g].Segs)-1]
+	last := d.t.Gs[g].Seg(d.t.Gs[g].Len() - 1)
 	switch {
 	case last.Kind == timeline.Runnable:
 		return a.end-last.Start >= minAtWork
@@ -181,7 +180,7 @@ func (d *finder) atWork(g timeline.GID, a *activation, home int32, e evidence) b
 func (d *finder) segmentFrom(g timeline.GID, at timeline.Time) int {
 	gr := &d.t.Gs[g]
 	i := gr.SegmentAt(at)
-	if i < len(gr.Segs) && gr.Segs[i].End == at {
+	if i < gr.Len() && gr.Seg(i).End == at {
 		i++
 	}
 	return i
@@ -195,16 +194,16 @@ const maxLook = 64
 func (d *finder) firstWrite(w timeline.GID, at timeline.Time) (timeline.Time, bool) {
 	gr := &d.t.Gs[w]
 	i := d.segmentFrom(w, at)
-	for n := 0; i < len(gr.Segs) && n < maxLook; i, n = i+1, n+1 {
-		s := &gr.Segs[i]
+	for n := 0; i < gr.Len() && n < maxLook; i, n = i+1, n+1 {
+		s := gr.Seg(i)
 		if s.Kind != timeline.Syscall || s.Start < at {
 			continue
 		}
 		if in := d.c.of(s.Stack); in.op == opWrite && in.client == 0 {
 			// A write that found the socket full goes on after a wait.
 			end := s.End
-			for ; i+1 < len(gr.Segs) && n < maxLook; i, n = i+1, n+1 {
-				next := &gr.Segs[i+1]
+			for ; i+1 < gr.Len() && n < maxLook; i, n = i+1, n+1 {
+				next := gr.Seg(i + 1)
 				if next.Kind == timeline.Running || next.Kind == timeline.Runnable {
 					continue
 				}
@@ -222,8 +221,8 @@ func (d *finder) firstWrite(w timeline.GID, at timeline.Time) (timeline.Time, bo
 // lastWrite returns the end of g's last write to a socket in [from, to].
 func (d *finder) lastWrite(g timeline.GID, from, to timeline.Time) (at timeline.Time, ok bool) {
 	gr := &d.t.Gs[g]
-	for i := d.segmentFrom(g, from); i < len(gr.Segs) && gr.Segs[i].Start < to; i++ {
-		s := &gr.Segs[i]
+	for i := d.segmentFrom(g, from); i < gr.Len() && gr.Seg(i).Start < to; i++ {
+		s := gr.Seg(i)
 		if s.Kind == timeline.Syscall {
 			if in := d.c.of(s.Stack); in.op == opWrite && in.client == 0 {
 				at, ok = s.End, true

@@ -143,8 +143,8 @@ const (
 func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evidence) {
 	gr := &d.t.Gs[g]
 	d.nodes = d.nodes[:0]
-	for ; i < len(gr.Segs) && gr.Segs[i].Start < to; i++ {
-		s := &gr.Segs[i]
+	for ; i < gr.Len() && gr.Seg(i).Start < to; i++ {
+		s := gr.Seg(i)
 		if s.Stack == 0 || s.Kind == timeline.Running {
 			continue
 		}
@@ -156,7 +156,7 @@ func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evide
 			e.poll = e.poll || float64(s.End-s.Start) >= longPollShare*float64(to-from)
 		}
 	}
-	ws := gr.Wakes
+	ws := gr.Wakes()
 	for k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= from }); k < len(ws) && ws[k].Time <= to; k++ {
 		d.event(&e, d.c.of(ws[k].Stack))
 	}

@@ -100,12 +100,12 @@ func (d *finder) observe(gr *group, g timeline.GID) {
 	from := timeline.Time(-1)
 	d.events(g, gr.home, func(at timeline.Time, _ bool) { from = at }, func(w *timeline.Wake) {
 		switch {
-		case w.Birth && d.h.of[w.Whom] != nil:
+		case w.Birth() && d.h.of[w.Whom()] != nil:
 			if from != last {
 				gr.bore++
 			}
 			last = from
-		case w.Birth:
+		case w.Birth():
 		case d.atHome(w):
 			gr.handed++
 		default:
@@ -116,10 +116,10 @@ func (d *finder) observe(gr *group, g timeline.GID) {
 
 // atHome reports whether w took its goroutine out of its home wait.
 func (d *finder) atHome(w *timeline.Wake) bool {
-	gr := &d.t.Gs[w.Whom]
-	home := d.h.home[w.Whom]
+	gr := &d.t.Gs[w.Whom()]
+	home := d.h.home[w.Whom()]
 	k := gr.SegmentAt(w.Time)
-	return home != keyNone && k < len(gr.Segs) && gr.Segs[k].Kind == timeline.Waiting && d.c.of(gr.Segs[k].Stack).key == home
+	return home != keyNone && k < gr.Len() && gr.Seg(k).Kind == timeline.Waiting && d.c.of(gr.Seg(k).Stack).key == home
 }
 
 // events replays a reader's life in order: read tells that a message may begin
@@ -127,15 +127,14 @@ func (d *finder) atHome(w *timeline.Wake) bool {
 // somebody, idle that g is back at home.
 func (d *finder) events(g timeline.GID, home int32, read func(at timeline.Time, byNet bool), wake func(*timeline.Wake), idle func(at timeline.Time)) {
 	gr := &d.t.Gs[g]
-	k := 0
+	ws, k := gr.Wakes(), 0
 	upTo := func(at timeline.Time) {
-		for ; k < len(gr.Wakes) && gr.Wakes[k].Time <= at; k++ {
-			wake(&gr.Wakes[k])
+		for ; k < len(ws) && ws[k].Time <= at; k++ {
+			wake(&ws[k])
 		}
 	}
 	fresh := false // the next read takes what woke g
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	for i, s := range gr.Segs() {
 		if i == 0 && d.waitedBefore(gr, home) {
 			fresh = true
 			read(s.End, true)
@@ -155,7 +154,7 @@ func (d *finder) events(g timeline.GID, home int32, read func(at timeline.Time, 
 		if idle != nil {
 			idle(s.Start)
 		}
-		if fresh = byNetwork(s) && i+1 < len(gr.Segs); fresh {
+		if fresh = byNetwork(s) && i+1 < gr.Len(); fresh {
 			read(s.End, true)
 		}
 	}
@@ -169,7 +168,7 @@ func (d *finder) births(g timeline.GID, role int, home int32) {
 	from, byNet := timeline.Time(-1), false
 	last := d.t.Gs[g].Start()
 	d.events(g, home, func(at timeline.Time, net bool) { from, byNet = at, net }, func(w *timeline.Wake) {
-		if !w.Birth || d.h.of[w.Whom] == nil {
+		if !w.Birth() || d.h.of[w.Whom()] == nil {
 			return
 		}
 		start, net := from, byNet
@@ -177,13 +176,13 @@ func (d *finder) births(g timeline.GID, role int, home int32) {
 			start, net = last, false
 		}
 		from, last = -1, w.Time
-		d.child(g, w.Whom, role, start, w.Time, net)
+		d.child(g, w.Whom(), role, start, w.Time, net)
 	}, nil)
 }
 
 func (d *finder) child(g, child timeline.GID, role int, start, born timeline.Time, byNet bool) {
 	c := &d.t.Gs[child]
-	if len(c.Segs) == 0 {
+	if c.Len() == 0 {
 		return
 	}
 	from, to := c.Start(), c.End()
@@ -255,7 +254,7 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 		flush(at)
 		m = message{start: at, byNet: net}
 	}, func(w *timeline.Wake) {
-		if w.Birth || !d.atHome(w) {
+		if w.Birth() || !d.atHome(w) {
 			return
 		}
 		if m.start < 0 {
@@ -264,7 +263,7 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 			}
 			m = message{start: last} // it was in the buffer
 		}
-		m.handed, m.whom = w.Time, w.Whom
+		m.handed, m.whom = w.Time, w.Whom()
 		out = append(out, m)
 		last, m.start = w.Time, -1
 	}, flush)
@@ -299,19 +298,19 @@ func (d *finder) passes(worker timeline.GID, from timeline.Time) (timeline.GID, 
 	gr := &d.t.Gs[worker]
 	until := gr.End()
 	home := d.h.home[worker]
-	for i, n := d.segmentFrom(worker, from), 0; i < len(gr.Segs) && n < maxLook; i, n = i+1, n+1 {
-		if s := &gr.Segs[i]; s.Kind == timeline.Waiting && d.c.of(s.Stack).key == home {
+	for i, n := d.segmentFrom(worker, from), 0; i < gr.Len() && n < maxLook; i, n = i+1, n+1 {
+		if s := gr.Seg(i); s.Kind == timeline.Waiting && d.c.of(s.Stack).key == home {
 			until = s.Start
 			break
 		}
 	}
-	ws := gr.Wakes
+	ws := gr.Wakes()
 	for k, n := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= from }), 0; k < len(ws) && ws[k].Time <= until && n < maxLook; k, n = k+1, n+1 {
-		if ws[k].Birth || !d.atHome(&ws[k]) {
+		if ws[k].Birth() || !d.atHome(&ws[k]) {
 			continue
 		}
-		if _, ok := d.firstWrite(ws[k].Whom, ws[k].Time); ok {
-			return ws[k].Whom, ws[k].Time, true
+		if _, ok := d.firstWrite(ws[k].Whom(), ws[k].Time); ok {
+			return ws[k].Whom(), ws[k].Time, true
 		}
 	}
 	return timeline.NoG, 0, false

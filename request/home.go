@@ -109,7 +109,7 @@ func findHomes(t *timeline.Timeline, c *classifier) *homes {
 	}
 	h.settle()
 	for i := range t.Gs {
-		if h.home[i] >= keyFirst && len(t.Gs[i].Wakes) > 0 {
+		if h.home[i] >= keyFirst && len(t.Gs[i].Wakes()) > 0 {
 			h.exempt(timeline.GID(i))
 		}
 	}
@@ -131,7 +131,7 @@ func (h *homes) exempt(g timeline.GID) {
 			return
 		}
 	}
-	h.covered(g, h.home[g], h.waitsFor(g), func(s *timeline.Segment, awaited timeline.Time) {
+	h.covered(g, h.home[g], h.waitsFor(g), func(s timeline.Segment, awaited timeline.Time) {
 		if 2*awaited > s.End-s.Start {
 			h.busy[visit{g, s.Start}] = true
 		}
@@ -145,11 +145,11 @@ func (h *homes) collect() (accepts []bool) {
 	for i := range h.t.Gs {
 		g := &h.t.Gs[i]
 		h.first[i], h.wakes[i] = int32(len(h.used)), int32(wakes)
-		wakes += len(g.Wakes)
-		if g.System || g.Observer || g.Root == "" {
+		wakes += len(g.Wakes())
+		if g.System || g.Observer || g.Root() == "" {
 			continue
 		}
-		name := g.Root
+		name := g.Root()
 		r := h.roots[name]
 		if r == nil {
 			r = &root{name: name}
@@ -186,8 +186,7 @@ func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled bool) {
 	h.mine = h.mine[:0]
 	hasRead := false
 	calling := uint8(0)
-	for k := range g.Segs {
-		s := &g.Segs[k]
+	for _, s := range g.Segs() {
 		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 			continue
 		}
@@ -244,7 +243,7 @@ const maxUses = 32
 
 // mayBeHome reports whether one may wait there for work: not for a lock, not
 // for room to send or write, not for the GC.
-func mayBeHome(s *timeline.Segment, in *stackInfo) bool {
+func mayBeHome(s timeline.Segment, in *stackInfo) bool {
 	if s.Kind == timeline.Syscall {
 		return in.op == opRead
 	}
@@ -295,9 +294,9 @@ func (r *root) place(key int32) *place {
 // who brings the answer to what g asked of him.
 func (h *homes) feeding(r *root, g timeline.GID) {
 	gr := &h.t.Gs[g]
+	ws := gr.Wakes()
 	k, from := 0, 0 // the wakes [from, k) came since the last visit to any place
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	for _, s := range gr.Segs() {
 		if s.Kind != timeline.Waiting {
 			continue
 		}
@@ -305,7 +304,7 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 		if in.op != opReceive {
 			continue
 		}
-		for k < len(gr.Wakes) && gr.Wakes[k].Time <= s.End {
+		for k < len(ws) && ws[k].Time <= s.End {
 			k++
 		}
 		first := max(from, k-maxAsked)
@@ -332,13 +331,13 @@ const maxAsked = 64
 // him, or called him from home. To answer him, or to take what he wanted to send, does not.
 func (h *homes) asked(g timeline.GID, from, to int, whom timeline.GID) bool {
 	for i := from; i < to; i++ {
-		w := &h.t.Gs[g].Wakes[i]
-		if w.Whom != whom {
+		w := &h.t.Gs[g].Wakes()[i]
+		if w.Whom() != whom {
 			continue
 		}
 		who := &h.t.Gs[whom]
 		k := h.woken(g, i)
-		if w.Birth || k < len(who.Segs) && h.home[whom] != keyNone && h.c.of(who.Segs[k].Stack).key == h.home[whom] {
+		if w.Birth() || k < who.Len() && h.home[whom] != keyNone && h.c.of(who.Seg(k).Stack).key == h.home[whom] {
 			return true
 		}
 	}
@@ -354,8 +353,9 @@ func (h *homes) employed(g, whom timeline.GID) bool {
 		return false
 	}
 	calls := 0
-	for i := 0; i < len(who.Wakes) && calls < 2; i++ {
-		if who.Wakes[i].Whom == g {
+	ws := who.Wakes()
+	for i := 0; i < len(ws) && calls < 2; i++ {
+		if ws[i].Whom() == g {
 			calls++
 		}
 	}
@@ -462,7 +462,7 @@ func (h *homes) awaited(r *root) {
 			if !known {
 				waits, known = h.waitsFor(g), true
 			}
-			h.covered(g, p.key, waits, func(s *timeline.Segment, awaited timeline.Time) {
+			h.covered(g, p.key, waits, func(s timeline.Segment, awaited timeline.Time) {
 				p.sampled += s.End - s.Start
 				p.awaited += awaited
 			})
@@ -475,11 +475,10 @@ func (h *homes) awaited(r *root) {
 
 // covered tells, for each wait of g at the place key, how long others waited for
 // g meanwhile; waits is when they did.
-func (h *homes) covered(g timeline.GID, key int32, waits []stretch, tell func(s *timeline.Segment, awaited timeline.Time)) {
+func (h *homes) covered(g timeline.GID, key int32, waits []stretch, tell func(s timeline.Segment, awaited timeline.Time)) {
 	gr := &h.t.Gs[g]
 	k := 0
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	for _, s := range gr.Segs() {
 		if s.Kind != timeline.Waiting || h.c.of(s.Stack).key != key {
 			continue
 		}
@@ -498,18 +497,18 @@ func (h *homes) covered(g timeline.GID, key int32, waits []stretch, tell func(s 
 // g to wake them: disjoint and in order, until the next call.
 func (h *homes) waitsFor(g timeline.GID) []stretch {
 	gr, out := &h.t.Gs[g], h.spans[:0]
-	for i := range gr.Wakes {
-		w := &gr.Wakes[i]
-		if w.Birth || h.of[w.Whom] == nil {
+	for i := range gr.Wakes() {
+		w := &gr.Wakes()[i]
+		if w.Birth() || h.of[w.Whom()] == nil {
 			continue
 		}
-		who := &h.t.Gs[w.Whom]
+		who := &h.t.Gs[w.Whom()]
 		k := h.woken(g, i)
-		if k >= len(who.Segs) || who.Segs[k].Waker != g {
+		if k >= who.Len() || who.Seg(k).Waker != g {
 			continue
 		}
-		s := &who.Segs[k]
-		if h.home[w.Whom] != keyNone && h.c.of(s.Stack).key == h.home[w.Whom] {
+		s := who.Seg(k)
+		if h.home[w.Whom()] != keyNone && h.c.of(s.Stack).key == h.home[w.Whom()] {
 			continue
 		}
 		x := stretch{s.Start, s.End}
@@ -528,8 +527,8 @@ func (h *homes) waitsFor(g timeline.GID) []stretch {
 func (h *homes) woken(g timeline.GID, i int) int {
 	at := &h.ended[int(h.wakes[g])+i]
 	if *at == 0 {
-		w := &h.t.Gs[g].Wakes[i]
-		*at = int32(h.search(w.Whom, w.Time)) + 1
+		w := &h.t.Gs[g].Wakes()[i]
+		*at = int32(h.search(w.Whom(), w.Time)) + 1
 	}
 	return int(*at - 1)
 }
@@ -537,10 +536,11 @@ func (h *homes) woken(g timeline.GID, i int) int {
 // search is [timeline.Goroutine.SegmentAt]. It begins where it ended the last time: who
 // is woken again is woken a little later.
 func (h *homes) search(g timeline.GID, t timeline.Time) int {
-	segs := h.t.Gs[g].Segs
-	from, to := 0, len(segs) // it is not before from, and not after to
-	for at, step := int(h.near[g]), 1; from < to && at >= 0 && at < len(segs); step *= 2 {
-		if segs[at].End < t {
+	gr := &h.t.Gs[g]
+	n := gr.Len()
+	from, to := 0, n // it is not before from, and not after to
+	for at, step := int(h.near[g]), 1; from < to && at >= 0 && at < n; step *= 2 {
+		if gr.Seg(at).End < t {
 			from = at + 1
 			at += step
 		} else {
@@ -552,7 +552,7 @@ func (h *homes) search(g timeline.GID, t timeline.Time) int {
 		}
 	}
 	for from < to {
-		if at := int(uint(from+to) / 2); segs[at].End < t {
+		if at := int(uint(from+to) / 2); gr.Seg(at).End < t {
 			from = at + 1
 		} else {
 			to = at

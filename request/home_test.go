@@ -21,11 +21,10 @@ func times(f *Found, suffix string) (home, all map[string]timeline.Time) {
 	home, all = map[string]timeline.Time{}, map[string]timeline.Time{}
 	for i := range f.t.Gs {
 		g := &f.t.Gs[i]
-		if !strings.HasSuffix(g.Root, suffix) {
+		if !strings.HasSuffix(g.Root(), suffix) {
 			continue
 		}
-		for k := range g.Segs {
-			s := &g.Segs[k]
+		for _, s := range g.Segs() {
 			fr, ok := AppFrame(f.t.Stacks.Frames(s.Stack))
 			if s.Kind != timeline.Waiting || !ok {
 				continue
@@ -132,12 +131,12 @@ func TestTimerOfABatcherIsNoHomeIfOthersWaitForIt(t *testing.T) {
 			continue
 		}
 		for g := range f.t.Gs {
-			if !strings.HasSuffix(f.t.Gs[g].Root, "(*batcher).loop") {
+			if !strings.HasSuffix(f.t.Gs[g].Root(), "(*batcher).loop") {
 				continue
 			}
 			b := &f.t.Gs[g]
-			if k := b.SegmentAt((r.Start() + r.End()) / 2); k < len(b.Segs) && b.Segs[k].Kind == timeline.Waiting {
-				if n++; f.Home(timeline.GID(g), &b.Segs[k]) {
+			if k := b.SegmentAt((r.Start() + r.End()) / 2); k < b.Len() && b.Seg(k).Kind == timeline.Waiting {
+				if n++; f.Home(timeline.GID(g), b.Seg(k)) {
 					at++
 				}
 			}

@@ -61,8 +61,7 @@ func (d *finder) http1(g timeline.GID) {
 func (d *finder) strangers(g timeline.GID) {
 	gr := &d.t.Gs[g]
 	hijacks, observes, home := 0, false, false
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	for _, s := range gr.Segs() {
 		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
 			continue
 		}
@@ -90,7 +89,7 @@ func (d *finder) strangers(g timeline.GID) {
 // frame is written.
 func (d *finder) http2(g timeline.GID) {
 	gr := &d.t.Gs[g]
-	if !gr.Born || len(gr.Segs) == 0 {
+	if !gr.Born || gr.Len() == 0 {
 		if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&observer != 0 {
 			d.excluded[classObserver]++
 		}
@@ -99,8 +98,8 @@ func (d *finder) http2(g timeline.GID) {
 	role := d.roleOf("net/http (HTTP/2)", PerRequest, d.h.of[g].name, keyNone)
 	end := gr.End()
 	if gr.Died {
-		for i := range gr.Segs {
-			if s := &gr.Segs[i]; s.Kind == timeline.Waiting && d.c.of(s.Stack).flags&frameWritten != 0 && s.Waker != timeline.NoG {
+		for _, s := range gr.Segs() {
+			if s.Kind == timeline.Waiting && d.c.of(s.Stack).flags&frameWritten != 0 && s.Waker != timeline.NoG {
 				end = s.End
 			}
 		}
@@ -123,9 +122,9 @@ func (d *finder) arrival(g timeline.GID) ([]Part, bool) {
 		return []Part{{parent, from, at}}, byNet
 	}
 	// HTTP/2: a goroutine that only reads frames woke the one that serves.
-	segs := d.t.Gs[parent].Segs
-	for i, n := d.t.Gs[parent].SegmentAt(at)-1, 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
-		s := &segs[i]
+	from := &d.t.Gs[parent]
+	for i, n := from.SegmentAt(at)-1, 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
+		s := from.Seg(i)
 		if s.Kind != timeline.Waiting || s.Waker == timeline.NoG {
 			continue
 		}
@@ -142,11 +141,11 @@ func (d *finder) arrival(g timeline.GID) ([]Part, bool) {
 // it gave birth to or woke since then had that message.
 func (d *finder) readBefore(g timeline.GID, at timeline.Time) (from timeline.Time, byNet, ok bool) {
 	gr := &d.t.Gs[g]
-	ws := gr.Wakes
+	ws := gr.Wakes()
 	k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= at }) - 1
-	i := min(gr.SegmentAt(at), len(gr.Segs)-1)
+	i := min(gr.SegmentAt(at), gr.Len()-1)
 	for n := 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
-		s := &gr.Segs[i]
+		s := gr.Seg(i)
 		if s.Start >= at || d.c.of(s.Stack).op != opRead {
 			continue
 		}
@@ -160,7 +159,7 @@ func (d *finder) readBefore(g timeline.GID, at timeline.Time) (from timeline.Tim
 		break
 	}
 	for ; ok && k >= 0 && ws[k].Time > from; k-- {
-		if ws[k].Birth || d.atHome(&ws[k]) {
+		if ws[k].Birth() || d.atHome(&ws[k]) {
 			from, byNet = ws[k].Time, false // an earlier message of the same read
 		}
 	}
@@ -170,7 +169,7 @@ func (d *finder) readBefore(g timeline.GID, at timeline.Time) (from timeline.Tim
 // grpc finds the requests of a goroutine that handles one gRPC stream.
 func (d *finder) grpc(g timeline.GID) {
 	gr := &d.t.Gs[g]
-	if len(gr.Segs) == 0 {
+	if gr.Len() == 0 {
 		return
 	}
 	if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&streaming != 0 {
@@ -201,18 +200,18 @@ func (d *finder) answered(before []Part, g timeline.GID, from, to timeline.Time,
 // writer finds the goroutine that g woke last in [from, to] and that then wrote
 // to a socket.
 func (d *finder) writer(g timeline.GID, from, to timeline.Time) (w timeline.GID, at, end timeline.Time, ok bool) {
-	ws := d.t.Gs[g].Wakes
+	ws := d.t.Gs[g].Wakes()
 	i := len(ws)
 	for i > 0 && ws[i-1].Time > to {
 		i--
 	}
 	for n := 0; i > 0 && ws[i-1].Time >= from && n < maxLook; n++ {
 		i--
-		if ws[i].Birth {
+		if ws[i].Birth() {
 			continue
 		}
-		if end, ok := d.firstWrite(ws[i].Whom, ws[i].Time); ok {
-			return ws[i].Whom, ws[i].Time, end, true
+		if end, ok := d.firstWrite(ws[i].Whom(), ws[i].Time); ok {
+			return ws[i].Whom(), ws[i].Time, end, true
 		}
 	}
 	return 0, 0, 0, false
@@ -225,8 +224,7 @@ func (d *finder) grpcStream(g timeline.GID) {
 	from, seg, first, open := gr.Start(), 0, true, gr.Born
 	messages := 0
 	mark := len(d.list)
-	for i := range gr.Segs {
-		s := &gr.Segs[i]
+	for i, s := range gr.Segs() {
 		if s.Kind != timeline.Waiting || d.c.of(s.Stack).key != keyMessage {
 			continue
 		}

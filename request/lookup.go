@@ -19,7 +19,7 @@ type carriedPart struct {
 // home. Nor is a goroutine at home while others wait for what it does next: the
 // timer of a batcher with somebody in the batch, and the reads of an outgoing
 // connection, are part of the work.
-func (f *Found) Home(g timeline.GID, s *timeline.Segment) bool {
+func (f *Found) Home(g timeline.GID, s timeline.Segment) bool {
 	if s.Kind != timeline.Waiting || g < 0 || int(g) >= len(f.home) || f.home[g] == 0 {
 		return false
 	}

@@ -12,8 +12,8 @@ func TestInOrderOfTimeTheSameRequestsAreCarried(t *testing.T) {
 		f := findIn(t, "testdata/"+file+".trace")
 		forward, carried := f.Forward(), 0
 		for g := range f.t.Gs {
-			for i := range f.t.Gs[g].Segs {
-				at := f.t.Gs[g].Segs[i].Start
+			for i := range f.t.Gs[g].Len() {
+				at := f.t.Gs[g].Seg(i).Start
 				want := f.RequestAt(timeline.GID(g), at)
 				if got := forward.RequestAt(timeline.GID(g), at); got != want {
 					t.Fatalf("%s: goroutine %d carries %d at %d, not %d", file, g, want, at, got)
@@ -37,8 +37,8 @@ func TestASearchFindsASegmentWhereverItBegins(t *testing.T) {
 		me := &f.t.Gs[g]
 		for range 50 {
 			at := f.t.Start - 1 + timeline.Time(rng.Int64N(int64(f.t.Duration())+2))
-			if len(me.Segs) > 0 && rng.IntN(2) == 0 {
-				at = me.Segs[rng.IntN(len(me.Segs))].End
+			if me.Len() > 0 && rng.IntN(2) == 0 {
+				at = me.Seg(rng.IntN(me.Len())).End
 			}
 			if got, want := h.search(timeline.GID(g), at), me.SegmentAt(at); got != want {
 				t.Fatalf("segment %d of goroutine %d contains %d, not %d", want, g, at, got)

@@ -3,6 +3,8 @@ package timeline
 import (
 	"slices"
 	"strings"
+
+	"github.com/whylate/whylate/gotrace"
 )
 
 // waitsBegunBefore names the waits for the network that began before the trace
@@ -15,16 +17,19 @@ import (
 func (b *builder) waitsBegunBefore() {
 	t, found := b.t, false
 	for g := range t.Gs {
-		segs := t.Gs[g].Segs
-		if len(segs) == 0 {
+		me := &t.Gs[g]
+		if me.Len() == 0 {
 			continue
 		}
-		s := &segs[0]
+		s := me.Seg(0)
 		if s.Kind != Waiting || s.Reason != ReasonNone || s.Stack != 0 || s.Waker != NoG || s.End >= t.End {
 			continue
 		}
-		if next := b.nextPoll(segs[1:]); next != nil {
-			s.Stack, s.Reason, found = next.Stack, ReasonNetwork, true
+		if stack, ok := b.nextPoll(me); ok {
+			x := &t.segs.of(me.segs)[0]
+			w := t.whats[x.what].what
+			w.stack, w.reason = stack, ReasonNetwork
+			x.what, found = b.what(w), true
 			t.Polls = append(t.Polls, s.End)
 		}
 	}
@@ -33,12 +38,12 @@ func (b *builder) waitsBegunBefore() {
 	}
 }
 
-// nextPoll returns the next wait that no goroutine ended if it is for the network
-// and the first that is known of segs happens in internal/poll, else nil.
-func (b *builder) nextPoll(segs []Segment) *Segment {
+// nextPoll returns where the next wait behind the first stands that no goroutine ended, if it is for
+// the network and the first that is known of what follows happens in internal/poll.
+func (b *builder) nextPoll(me *Goroutine) (at gotrace.StackID, ok bool) {
 	polling := false
-	for i := range segs {
-		s := &segs[i]
+	for i := 1; i < me.Len(); i++ {
+		s := me.Seg(i)
 		if s.Stack == 0 {
 			continue
 		}
@@ -47,15 +52,15 @@ func (b *builder) nextPoll(segs []Segment) *Segment {
 				polling = polling || strings.HasPrefix(f.Func, "internal/poll.")
 			}
 			if !polling {
-				return nil
+				return 0, false
 			}
 		}
-		if s.Kind == Waiting && s.Waker == NoG && s.End < b.t.End || s.Reason == ReasonNetwork {
-			if s.Reason == ReasonNetwork {
-				return s
-			}
-			return nil
+		if s.Reason == ReasonNetwork {
+			return s.Stack, true
+		}
+		if s.Kind == Waiting && s.Waker == NoG && s.End < b.t.End {
+			return 0, false
 		}
 	}
-	return nil
+	return 0, false
 }

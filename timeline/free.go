@@ -9,13 +9,10 @@ import (
 	"github.com/whylate/whylate/gotrace"
 )
 
-// toggle is an instant at which a condition begins or ends to hold.
-type toggle struct {
-	at Time
-	on bool
-}
+// Interval is a stretch of time in which a condition holds.
+type Interval struct{ Start, End Time }
 
-// findFree computes when a P was idle and when somebody was runnable.
+// findFree computes when a P was idle.
 func (t *Timeline) findFree() {
 	what := make([]Activity, len(t.Procs))
 	for p := range what {
@@ -32,19 +29,11 @@ func (t *Timeline) findFree() {
 		marking.set(s.Start, free > 0 && free == workers)
 	}
 	t.idle, t.marking = idle.end(t.End), marking.end(t.End)
-	for _, x := range t.runnable {
-		if x.on {
-			t.queued = append(t.queued, Span{Start: x.at, End: t.End, G: NoG})
-		} else if len(t.queued) > 0 {
-			t.queued[len(t.queued)-1].End = x.at
-		}
-	}
-	t.runnable = nil
 }
 
-// merged collects the spans in which a condition holds.
+// merged collects the intervals in which a condition holds.
 type merged struct {
-	spans []Span
+	spans []Interval
 	on    bool
 }
 
@@ -55,7 +44,7 @@ func (m *merged) set(at Time, on bool) {
 		return
 	case on && n > 0 && m.spans[n-1].End == at: // it goes on
 	case on:
-		m.spans = append(m.spans, Span{Start: at, G: NoG})
+		m.spans = append(m.spans, Interval{Start: at})
 	case m.spans[n-1].Start == at: // it did not last
 		m.spans = m.spans[:n-1]
 	default:
@@ -64,7 +53,7 @@ func (m *merged) set(at Time, on bool) {
 	m.on = on
 }
 
-func (m *merged) end(at Time) []Span {
+func (m *merged) end(at Time) []Interval {
 	m.set(at, false)
 	return m.spans
 }
@@ -76,9 +65,9 @@ func one(b bool) int {
 	return 0
 }
 
-// union returns spans in order of time, those that touch each other as one.
-func union(spans []Span) []Span {
-	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+// union returns intervals in order of time, those that touch each other as one.
+func union(spans []Interval) []Interval {
+	slices.SortFunc(spans, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
 	out := spans[:0]
 	for _, s := range spans {
 		if n := len(out); n > 0 && s.Start <= out[n-1].End {
@@ -90,9 +79,20 @@ func union(spans []Span) []Span {
 	return out
 }
 
-// IdleSpans returns the spans in which at least one P was idle (see
-// [Activity.Free]), in order of time. The slice belongs to the Timeline.
-func (t *Timeline) IdleSpans() []Span { return t.idle }
+// IdleSpans returns the intervals in which at least one P was idle (see
+// [Activity.Free]), in order of time and apart. The slice belongs to the Timeline.
+func (t *Timeline) IdleSpans() []Interval { return t.idle }
+
+// Idle returns for how long in [a, b] at least one P was idle.
+func (t *Timeline) Idle(a, b Time) Time { return overlap(t.idle, a, b) }
+
+// overlap is [Overlap] for intervals.
+func overlap(in []Interval, a, b Time) (sum Time) {
+	for i := sort.Search(len(in), func(i int) bool { return in[i].End > a }); i < len(in) && in[i].Start < b; i++ {
+		sum += min(b, in[i].End) - max(a, in[i].Start)
+	}
+	return sum
+}
 
 // LastIdle returns the last instant not after at, at which some P was idle, or
 // the start of the trace when there is none.
@@ -156,10 +156,17 @@ func (t *Timeline) LastTimers(p int16, from, at Time) Time {
 	if !ok {
 		return last
 	}
-	stints := t.Procs[k].Stints
-	for i := sort.Search(len(stints), func(i int) bool { return stints[i].Start > at-PollBatch }) - 1; i >= 0 && stints[i].Start > last; i-- {
-		if stints[i].G != NoG && (i == 0 || stints[i-1].G != stints[i].G) {
-			return stints[i].Start
+	ss := &t.Procs[k].stints
+	for i := min(ss.ending(at-PollBatch), ss.n-1); i >= 0; i-- {
+		s := ss.at(i)
+		if s.Start > at-PollBatch {
+			continue
+		}
+		if s.Start <= last {
+			break
+		}
+		if s.G != NoG && (i == 0 || ss.at(i-1).G != s.G) {
+			return s.Start
 		}
 	}
 	return last
@@ -168,7 +175,7 @@ func (t *Timeline) LastTimers(p int16, from, at Time) Time {
 // lastFree is the last instant not after at in one of spans, in which some P is idle and
 // had not just run out of work, or the start of the trace: for less than PollBatch, or,
 // since from, for less than a Coincidence of a time, before it, for which none had been.
-func (t *Timeline) lastFree(spans []Span, from, at Time) Time {
+func (t *Timeline) lastFree(spans []Interval, from, at Time) Time {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].Start > at-PollBatch }) - 1
 	for j, n := i, 0; j >= 0 && n < maxFlickers && spans[j].Start > max(from, at-maxCoincidence); j, n = j-1, n+1 {
 		busy := spans[j].Start - t.Start
@@ -218,13 +225,13 @@ func (t *Timeline) Passed(p int16, a, b Time) (sum Time) {
 
 // Marked returns for how long in [a, b] every P that seems idle ran an idle-priority GC
 // worker: who waits for a timer waits for these, too.
-func (t *Timeline) Marked(a, b Time) Time { return Overlap(t.marking, a, b) }
+func (t *Timeline) Marked(a, b Time) Time { return overlap(t.marking, a, b) }
 
 // Kept yields the system calls that kept P p, and for how long in [a, b], while
 // every idle P ran an idle-priority GC worker: who is in the queue of p has to wait
 // until the call ends or sysmon takes the P.
-func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[*Stint, Time] {
-	return func(yield func(*Stint, Time) bool) {
+func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[Stint, Time] {
+	return func(yield func(Stint, Time) bool) {
 		for s, d := range t.marked(p, a, b) {
 			if s.What == InSyscall && !yield(s, d) {
 				return
@@ -235,19 +242,22 @@ func (t *Timeline) Kept(p int16, a, b Time) iter.Seq2[*Stint, Time] {
 
 // marked yields the stints in which P p was not free, and for how long in [a, b]
 // every idle P ran an idle-priority GC worker meanwhile, if any did.
-func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[*Stint, Time] {
-	return func(yield func(*Stint, Time) bool) {
+func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[Stint, Time] {
+	return func(yield func(Stint, Time) bool) {
 		k, ok := t.proc(p)
-		if !ok || b <= a {
+		if !ok || b <= a || t.Marked(a, b) == 0 {
 			return
 		}
-		stints := t.Procs[k].Stints
-		for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > a }); i < len(stints) && stints[i].Start < b; i++ {
-			s := &stints[i]
+		ss := &t.Procs[k].stints
+		for i := ss.ending(a); i < ss.n; i++ {
+			s := ss.at(i)
+			if s.Start >= b {
+				return
+			}
 			if s.What.Free() || s.What == Gone || s.What == Stopped {
 				continue
 			}
-			if d := Overlap(t.marking, max(a, s.Start), min(b, s.End)); d > 0 && !yield(s, d) {
+			if d := overlap(t.marking, max(a, s.Start), min(b, s.End)); d > 0 && !yield(s, d) {
 				return
 			}
 		}

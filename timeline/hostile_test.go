@@ -3,6 +3,7 @@ package timeline_test
 import (
 	"io"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
@@ -51,6 +52,37 @@ func TestStopsOfTheWorldAreApart(t *testing.T) {
 	for i, s := range tl.STW {
 		if s.Start != want[i][0] || s.End != want[i][1] || s.Stopped < s.Start {
 			t.Errorf("stop %d: %+v, want %v", i, s, want[i])
+		}
+	}
+}
+
+// The runtime gives a thread of C that calls Go one goroutine, which dies when the thread ends and
+// is born again for another thread. A damaged trace can say so of any.
+func TestAGoroutineThatComesAgainWasDeadMeanwhile(t *testing.T) {
+	for _, in := range []gotrace.State{gotrace.Syscall, gotrace.Running} {
+		src := &events{stacks: gotrace.NewStacks()}
+		for _, x := range []struct {
+			at       gotrace.Time
+			from, to gotrace.State
+		}{{100, gotrace.NotExist, in}, {200, in, gotrace.NotExist}, {500, gotrace.NotExist, in}, {700, in, gotrace.NotExist}, {900, gotrace.NotExist, in}} {
+			src.list = append(src.list, gotrace.Event{Kind: gotrace.KindGo, Time: x.at, Go: 7, G: gotrace.NoGoroutine, P: 0, M: 1, Proc: gotrace.NoProc, From: x.from, To: x.to})
+		}
+		src.list = append(src.list, gotrace.Event{Kind: gotrace.KindSample, Time: 1000, G: gotrace.NoGoroutine})
+		tl, err := timeline.Read(src, timeline.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, ok := tl.G(7)
+		me := &tl.Gs[g]
+		var got [][2]timeline.Time
+		for i, s := range me.Segs() {
+			if s != me.Seg(i) {
+				t.Errorf("%v: segment %d is %+v and %+v", in, i, s, me.Seg(i))
+			}
+			got = append(got, [2]timeline.Time{s.Start, s.End})
+		}
+		if want := [][2]timeline.Time{{100, 200}, {500, 700}, {900, 1000}}; !ok || !slices.Equal(got, want) || me.Start() != 100 || me.End() != 1000 || !me.Died {
+			t.Errorf("%v: %v, want %v", in, got, want)
 		}
 	}
 }

@@ -60,11 +60,11 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		open    snapshot
 	)
 	snap := func(at Time) {
-		open = snapshot{at, sums.pack(append(sums.take(), sum...)), held.pack(append(held.take(), now.class...)), changes.take()}
+		open = snapshot{at, sums.of(sums.add(sum)), held.of(held.add(now.class)), open.changes[:0]}
 	}
 	end := func() {
-		open.changes = changes.pack(open.changes)
 		o.snaps = append(o.snaps, open)
+		o.snaps[len(o.snaps)-1].changes = changes.of(changes.add(open.changes))
 	}
 	now.at(t.Start)
 	snap(t.Start)
@@ -104,25 +104,27 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 
 // stints yields the stints of all Ps, with the index of the P, in order of their
 // beginnings.
-func (t *Timeline) stints() iter.Seq2[int, *Stint] {
-	return func(yield func(int, *Stint) bool) {
-		next := make([]int, len(t.Procs))
-		type begin struct {
-			at Time // of the next stint of P p
-			p  int
+func (t *Timeline) stints() iter.Seq2[int, Stint] {
+	return func(yield func(int, Stint) bool) {
+		type next struct {
+			Stint
+			p, i int
 		}
-		var heap []begin
-		less := func(x, y begin) bool { return x.at < y.at || x.at == y.at && x.p < y.p }
+		var heap []next // by beginning, then P
+		less := func(i, j int) bool {
+			a, b := &heap[i], &heap[j]
+			return a.Start < b.Start || a.Start == b.Start && a.p < b.p
+		}
 		down := func(i int) {
 			for {
 				c := 2*i + 1
 				if c >= len(heap) {
 					return
 				}
-				if c+1 < len(heap) && less(heap[c+1], heap[c]) {
+				if c+1 < len(heap) && less(c+1, c) {
 					c++
 				}
-				if !less(heap[c], heap[i]) {
+				if !less(c, i) {
 					return
 				}
 				heap[i], heap[c] = heap[c], heap[i]
@@ -130,21 +132,21 @@ func (t *Timeline) stints() iter.Seq2[int, *Stint] {
 			}
 		}
 		for p := range t.Procs {
-			if len(t.Procs[p].Stints) > 0 {
-				heap = append(heap, begin{t.Procs[p].Stints[0].Start, p})
+			if ss := &t.Procs[p].stints; ss.n > 0 {
+				heap = append(heap, next{ss.at(0), p, 0})
 			}
 		}
 		for i := len(heap)/2 - 1; i >= 0; i-- {
 			down(i)
 		}
 		for len(heap) > 0 {
-			p := heap[0].p
-			stints := t.Procs[p].Stints
-			if !yield(p, &stints[next[p]]) {
+			s := &heap[0]
+			if !yield(s.p, s.Stint) {
 				return
 			}
-			if next[p]++; next[p] < len(stints) {
-				heap[0].at = stints[next[p]].Start
+			ss := &t.Procs[s.p].stints
+			if s.i++; s.i < ss.n {
+				s.Stint = ss.at(s.i)
 			} else {
 				heap[0] = heap[len(heap)-1]
 				heap = heap[:len(heap)-1]

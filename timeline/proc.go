@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -50,10 +51,31 @@ type Stint struct {
 
 // Proc is what one P did. Its stints are contiguous.
 type Proc struct {
-	ID     gotrace.ProcID
-	Stints []Stint
+	ID gotrace.ProcID
 	// Threads are the threads that had it, in order of time.
 	Threads []Held
+
+	stints stints
+}
+
+// Len returns the number of its stints.
+func (p *Proc) Len() int { return p.stints.n }
+
+// Stint returns its stint i, from 0 to Len()-1.
+func (p *Proc) Stint(i int) Stint { return p.stints.at(i) }
+
+// Ending returns the index of its first stint that ends after an instant, Len() if none does.
+func (p *Proc) Ending(after Time) int { return p.stints.ending(after) }
+
+// Stints yields its stints, in order of time, with their indices.
+func (p *Proc) Stints() iter.Seq2[int, Stint] {
+	return func(yield func(int, Stint) bool) {
+		for i := range p.Len() {
+			if !yield(i, p.Stint(i)) {
+				return
+			}
+		}
+	}
 }
 
 // Held is since when a thread has a P.
@@ -136,12 +158,7 @@ func (p *procState) put(end Time, g GID, what Activity) {
 	if end <= p.since {
 		return
 	}
-	n := len(p.proc.Stints)
-	if n > 0 && p.proc.Stints[n-1].G == g && p.proc.Stints[n-1].What == what {
-		p.proc.Stints[n-1].End = end
-	} else {
-		p.proc.Stints = append(p.proc.Stints, Stint{Start: p.since, End: end, G: g, What: what})
-	}
+	p.proc.stints.add(end, g, what)
 	p.since = end
 }
 
@@ -188,13 +205,25 @@ func (p *procState) endScheduler(at, ready Time) {
 	p.what, p.g = Scheduler, NoG
 }
 
+// known returns a P, nil if nothing was seen of it.
+func (b *builder) known(id gotrace.ProcID) *procState {
+	if id < 0 || int(id) >= len(b.procs) {
+		return nil
+	}
+	return b.procs[id]
+}
+
+// p returns a P, nil if there can be none.
 func (b *builder) p(id gotrace.ProcID) *procState {
-	p := b.procs[id]
+	p := b.known(id)
 	if p == nil {
 		if id < 0 || id > maxProcs {
 			return nil
 		}
-		p = &procState{proc: Proc{ID: id}, since: b.t.Start, g: NoG, leftBy: gotrace.NoThread, parked: b.t.Start}
+		if n := int(id) + 1 - len(b.procs); n > 0 {
+			b.procs = append(b.procs, make([]*procState, n)...)
+		}
+		p = &procState{proc: Proc{ID: id, stints: stints{from: b.t.Start}}, since: b.t.Start, g: NoG, leftBy: gotrace.NoThread, parked: b.t.Start}
 		b.procs[id] = p
 	}
 	return p
@@ -234,7 +263,7 @@ func (b *builder) proc(ev *gotrace.Event) {
 // park notes that a P has no thread any more, because it has no work, or that it has one.
 func (b *builder) park(p *procState, at Time, parked bool) {
 	if p.parked < at {
-		b.t.parked = append(b.t.parked, Span{Start: p.parked, End: at, G: NoG})
+		b.t.parked = append(b.t.parked, Interval{p.parked, at})
 	}
 	if p.parked = never; parked {
 		p.parked = at
@@ -245,12 +274,11 @@ func (b *builder) park(p *procState, at Time, parked bool) {
 const never = Time(math.MaxInt64)
 
 // activity says what a P does while it runs g.
-func (b *builder) activity(g GID) Activity {
-	c := &b.cur[g]
+func (b *builder) activity(g GID, c *goState) Activity {
 	switch {
 	case c.label == "GC (idle)" && !b.o.GCIdleBusy:
 		return GCIdle
-	case strings.HasPrefix(c.label, "GC ("), b.t.Gs[g].Root == "runtime.gcBgMarkWorker":
+	case strings.HasPrefix(c.label, "GC ("), b.t.roots[b.at(g).root] == "runtime.gcBgMarkWorker":
 		return GCWorker
 	case c.assist != 0:
 		return Assist
@@ -260,7 +288,7 @@ func (b *builder) activity(g GID) Activity {
 
 // occupy carries a goroutine's change of state over to the P it happened on.
 // ready is when the goroutine became runnable.
-func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
+func (b *builder) occupy(g GID, c *goState, ev *gotrace.Event, ready Time) {
 	p := b.p(ev.P)
 	if p == nil {
 		return
@@ -273,16 +301,16 @@ func (b *builder) occupy(g GID, ev *gotrace.Event, ready Time) {
 	}
 	switch {
 	case ev.To == gotrace.Running && p.g == g && p.what == InSyscall:
-		p.split(at, b.activity(g))
+		p.split(at, b.activity(g, c))
 	case ev.To == gotrace.Running:
 		p.endScheduler(at, ready)
-		p.set(at, g, b.activity(g))
+		p.set(at, g, b.activity(g, c))
 		p.unused = false
 	case ev.To == gotrace.Syscall && ev.From != gotrace.NotExist:
 		p.endScheduler(at, ready)
 		p.set(at, g, InSyscall)
 	case p.g == g && (ev.From == gotrace.Running || ev.From == gotrace.Syscall):
-		b.cur[g].label = ""
+		c.label = ""
 		p.set(at, NoG, Scheduler)
 	case ev.G == gotrace.NoGoroutine && p.what == Scheduler:
 		if p.emitFirst == 0 {
@@ -299,16 +327,10 @@ func (b *builder) finish() {
 	if t.Until == 0 || t.Until > t.End {
 		t.Until = t.End
 	}
+	b.finishGoroutines()
 	b.unwrap()
-	for g := range t.Gs {
-		c := &b.cur[g]
-		if !c.exists || t.End <= c.since {
-			continue
-		}
-		t.Gs[g].Segs = append(t.Gs[g].Segs, Segment{Start: c.since, End: t.End, Stack: c.stack, Waker: NoG, P: c.p, Kind: c.kind, Reason: c.reason})
-		if c.kind == Running && c.assist != 0 {
-			t.Gs[g].Assists = append(t.Gs[g].Assists, Span{Start: max(c.assist, c.since), End: t.End, G: GID(g)})
-		}
+	if b.runnable > 0 {
+		t.queued[len(t.queued)-1].End = t.End
 	}
 	b.heap.size = 0 // what a cycle that goes on finds alive is not known
 	for _, s := range b.open {
@@ -345,6 +367,36 @@ func (b *builder) finish() {
 	t.findFree()
 }
 
+// finishGoroutines closes the goroutines that are alive, and puts all of them in a row.
+func (b *builder) finishGoroutines() {
+	t := b.t
+	t.Gs = make([]Goroutine, 0, b.n)
+	for g := range GID(b.n) {
+		me := b.at(g)
+		if me.state != 0 {
+			b.finishGoroutine(g, b.states[me.state])
+			b.release(me)
+		}
+		t.Gs = append(t.Gs, *me)
+	}
+	b.gs, b.states = nil, nil
+}
+
+func (b *builder) finishGoroutine(g GID, c *goState) {
+	t := b.t
+	if !c.exists || t.End <= c.since {
+		return
+	}
+	by := int32(c.p)
+	if c.kind == Waiting {
+		by = int32(NoG)
+	}
+	b.segment(g, c, t.End, by, what{stack: c.stack, kind: c.kind, reason: c.reason})
+	if c.kind == Running && c.assist != 0 {
+		t.assists[g] = append(t.assists[g], Span{Start: max(c.assist, c.since), End: t.End, G: g})
+	}
+}
+
 // finishProcs closes the Ps, adds those that the trace never saw at work, and
 // marks what stop-the-world took.
 func (b *builder) finishProcs() {
@@ -354,20 +406,22 @@ func (b *builder) finishProcs() {
 	}
 	b.resizes = b.resizes[:min(len(b.resizes), maxGone/max(1, t.GOMAXPROCS))]
 	for _, p := range b.procs {
+		if p == nil {
+			continue
+		}
 		b.park(p, t.End, false)
 		p.endScheduler(t.End, never)
 		p.put(t.End, p.g, p.what)
 		if !b.o.StoppedIdle {
-			p.proc.Stints = mark(p.proc.Stints, t.STW, Stopped, stopped)
+			p.proc.stints.mark(t.STW, Stopped, stopped)
 		}
 		if !b.o.GoneIdle {
-			p.proc.Stints = mark(p.proc.Stints, b.gone(p.proc.ID), Gone, func(s *Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
+			p.proc.stints.mark(b.gone(p.proc.ID), Gone, func(s Stint, _ *Span) bool { return s.G == NoG && s.What.Free() })
 		}
 		t.Procs = append(t.Procs, p.proc)
 	}
 	t.parked = union(t.parked)
 	t.GOMAXPROCS = max(t.GOMAXPROCS, len(t.Procs))
-	sort.Slice(t.Procs, func(i, j int) bool { return t.Procs[i].ID < t.Procs[j].ID })
 }
 
 // gone returns when GOMAXPROCS was too low for a P to exist. A P that it takes
@@ -390,39 +444,6 @@ func (b *builder) gone(id gotrace.ProcID) (out []Span) {
 
 // stopped reports whether a P did nothing but wait for the end of a stop: it was
 // free, or it ran who stopped the world. It looks idle and is not.
-func stopped(s *Stint, stw *Span) bool {
+func stopped(s Stint, stw *Span) bool {
 	return s.G != NoG && s.G == stw.G || s.What.Free() && s.What != GCIdle
-}
-
-// mark gives the parts of stints that lie in spans, and that takes accepts,
-// another activity.
-func mark(in []Stint, spans []Span, what Activity, takes func(*Stint, *Span) bool) []Stint {
-	if len(spans) == 0 {
-		return in
-	}
-	out := make([]Stint, 0, len(in))
-	i := 0
-	for _, s := range in {
-		for i < len(spans) && spans[i].End <= s.Start {
-			i++
-		}
-		for j := i; j < len(spans) && spans[j].Start < s.End; j++ {
-			if !takes(&s, &spans[j]) {
-				continue
-			}
-			a, e := max(spans[j].Start, s.Start), min(spans[j].End, s.End)
-			if e <= a { // within the span before it: a damaged trace
-				continue
-			}
-			if a > s.Start {
-				out = append(out, Stint{s.Start, a, s.G, s.What})
-			}
-			out = append(out, Stint{a, e, NoG, what})
-			s.Start = e
-		}
-		if s.End > s.Start {
-			out = append(out, s)
-		}
-	}
-	return out
 }

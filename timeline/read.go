@@ -110,14 +110,18 @@ func (p *Parts) Next() (*Timeline, error) {
 // read builds the timeline of the next part.
 func (p *Parts) read() (*Timeline, error) {
 	b := &builder{
-		t:       &Timeline{Stacks: p.src.Stacks(), Version: p.src.Version(), byID: map[gotrace.GoID]GID{}},
+		t:       &Timeline{Stacks: p.src.Stacks(), Version: p.src.Version(), assists: map[GID][]Span{}, roots: []string{""}},
 		o:       p.o,
-		procs:   map[gotrace.ProcID]*procState{},
 		open:    map[rangeKey]openSpan{},
 		tasks:   map[gotrace.TaskID]*Task{},
-		wrapped: map[string]string{},
+		wraps:   []bool{false},
+		rootIDs: map[string]int32{},
+		wrapped: map[int32]int32{},
+		whatIDs: map[what]int32{},
+		states:  []*goState{nil},
 		threads: map[gotrace.ThreadID]*thread{},
 	}
+	b.id = func(g GID) gotrace.GoID { return b.at(g).ID }
 	split, _ := p.src.(splitter)
 	from, to := int64(0), int64(0)
 	if p.n > 0 {
@@ -138,8 +142,11 @@ func (p *Parts) read() (*Timeline, error) {
 			p.done = true
 			break
 		}
-		var lost *gotrace.CorruptError
-		if errors.As(err, &lost) {
+		if err != nil {
+			var lost *gotrace.CorruptError
+			if !errors.As(err, &lost) {
+				return nil, err
+			}
 			if p.lost == nil {
 				p.lost = lost
 			}
@@ -147,9 +154,6 @@ func (p *Parts) read() (*Timeline, error) {
 			to = lost.Good
 			p.done = split == nil || !split.Resume()
 			break
-		}
-		if err != nil {
-			return nil, err
 		}
 		if ev.Kind == gotrace.KindSync {
 			last := to
@@ -178,17 +182,26 @@ func (p *Parts) read() (*Timeline, error) {
 type builder struct {
 	t     *Timeline
 	o     Options
-	cur   []goState // by GID
+	gs    [][]Goroutine
+	n     int // goroutines
+	id    func(GID) gotrace.GoID
 	seen  [1 << 10]sight
-	procs map[gotrace.ProcID]*procState
+	procs []*procState // by id, nil for those not seen
 	// resizes are the values of GOMAXPROCS, each different from the one before.
 	resizes []resize
 	open    map[rangeKey]openSpan
 	tasks   map[gotrace.TaskID]*Task
-	// wrapped maps compiler wrappers to the functions that they call.
-	wrapped map[string]string
-	segs    slab[Segment]
-	wakes   slab[Wake]
+	// states are those of goroutines, by Goroutine.state; free are those of dead ones.
+	states []*goState
+	free   []int32
+	// rootIDs are the indices of Timeline.roots, wraps whether they are compiler wrappers, and
+	// wrapped the functions that these call.
+	rootIDs map[string]int32
+	wraps   []bool
+	wrapped map[int32]int32
+	// whatIDs are the indices of Timeline.whats, recent those that were looked for last, by hash.
+	whatIDs map[what]int32
+	recent  [1 << 10]int32
 	threads map[gotrace.ThreadID]*thread
 	heap    heap
 	// regions holds each goroutine's open regions; only the outermost counts.
@@ -209,8 +222,10 @@ type sight struct {
 	known bool
 }
 
-// goState is the open segment of a goroutine.
+// goState is the open segment of a goroutine, and what is known of it until it dies.
 type goState struct {
+	segs   []seg
+	wakes  []Wake
 	kind   Kind
 	exists bool
 	since  Time
@@ -219,7 +234,6 @@ type goState struct {
 	p      int16
 	label  string
 	on     *thread // where it ran last
-	moved  bool    // it ran on another one before
 	assist Time    // start of the open assist, 0 if none
 }
 
@@ -282,9 +296,10 @@ func (b *builder) add(ev *gotrace.Event) {
 		if g == NoG {
 			return
 		}
-		b.cur[g].label = ev.Name
-		if p := b.procs[ev.P]; p != nil && p.g == g {
-			p.what = b.activity(g) // the label follows the start and holds for all of it
+		c := b.state(g)
+		c.label = ev.Name
+		if p := b.known(ev.P); p != nil && p.g == g {
+			p.what = b.activity(g, c) // the label follows the start and holds for all of it
 		}
 	case gotrace.KindSample:
 		if ev.G != gotrace.NoGoroutine {
@@ -304,18 +319,62 @@ func (b *builder) g(id gotrace.GoID) GID {
 	if seen.id == id && seen.known {
 		return seen.g
 	}
-	g, ok := b.t.byID[id]
-	*seen = sight{id: id, g: g, known: true}
-	if ok {
-		return g
+	g, ok := b.t.byID.find(id, b.id)
+	if !ok {
+		g = GID(b.n)
+		if b.n&(1<<gsBits-1) == 0 {
+			b.gs = append(b.gs, make([]Goroutine, 1<<gsBits))
+		}
+		b.n++
+		b.t.byID.add(id, g, b.id)
+		*b.at(g) = Goroutine{ID: id, Creator: NoG, t: b.t}
 	}
-	g = GID(len(b.t.Gs))
-	seen.g = g
-	b.t.byID[id] = g
-	b.t.Gs = append(b.t.Gs, Goroutine{ID: id, Creator: NoG})
-	b.cur = append(b.cur, goState{})
+	*seen = sight{id: id, g: g, known: true}
 	return g
 }
+
+// gsBits is the logarithm of the number of goroutines of a chunk: they are not moved while others
+// come.
+const gsBits = 10
+
+// at returns a goroutine.
+func (b *builder) at(g GID) *Goroutine { return &b.gs[g>>gsBits][g&(1<<gsBits-1)] }
+
+// state returns the state of a goroutine.
+func (b *builder) state(g GID) *goState {
+	me := b.at(g)
+	if me.state == 0 {
+		if n := len(b.free); n > 0 {
+			me.state, b.free = b.free[n-1], b.free[:n-1]
+		} else {
+			me.state = int32(len(b.states))
+			b.states = append(b.states, &goState{})
+		}
+		if me.Died { // a damaged trace goes on with it
+			c := b.states[me.state]
+			c.segs, c.wakes = append(c.segs, b.t.segs.of(me.segs)...), append(c.wakes, b.t.wakes.of(me.wakes)...)
+		}
+	}
+	return b.states[me.state]
+}
+
+// release keeps what a goroutine did and takes its state back.
+func (b *builder) release(me *Goroutine) {
+	c := b.states[me.state]
+	me.segs, me.wakes = b.t.segs.add(c.segs), b.t.wakes.add(c.wakes)
+	*c = goState{segs: c.segs[:0], wakes: c.wakes[:0]}
+	if cap(c.segs) > maxSpare {
+		c.segs = nil
+	}
+	if cap(c.wakes) > maxSpare {
+		c.wakes = nil
+	}
+	b.free = append(b.free, me.state)
+	me.state = 0
+}
+
+// maxSpare is the capacity of slices up to which they wait for the next goroutine.
+const maxSpare = 1024
 
 // goroutine handles a change of a goroutine's state.
 func (b *builder) goroutine(ev *gotrace.Event) {
@@ -323,7 +382,7 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 	if g == NoG { // no runtime writes that
 		return
 	}
-	c := &b.cur[g]
+	c := b.state(g)
 	if ev.From == ev.To { // every generation repeats the states
 		if c.exists && c.stack == 0 {
 			c.stack = ev.GoStack
@@ -345,9 +404,8 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 		if b.switched(c, ev) {
 			c.reason = ReasonSwitch
 		}
-		b.close(g, ev)
+		b.close(g, c, ev)
 	}
-	c = &b.cur[g] // closing and birth may have grown the slice
 	b.note(g, ev.GoStack)
 	if c.exists && ev.From != gotrace.Undetermined && ev.From != gotrace.NotExist {
 		b.count(c.kind, -1, ev.Time)
@@ -359,7 +417,7 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 	switch ev.To {
 	case gotrace.Running:
 		c.kind, c.stack, c.p, c.reason = Running, 0, int16(ev.P), ReasonNone
-		b.ranOn(g, ev)
+		b.ranOn(g, c, ev)
 	case gotrace.Runnable:
 		c.kind = Runnable
 		if ev.From == gotrace.Waiting || ev.From == gotrace.NotExist {
@@ -373,38 +431,75 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 		c.kind = Syscall
 	case gotrace.NotExist:
 		c.exists = false
-		b.died(g)
 	}
 	if c.exists {
 		b.count(c.kind, +1, ev.Time)
 	}
-	b.occupy(g, ev, ready)
+	b.occupy(g, c, ev, ready)
+	if me := b.at(g); ev.To == gotrace.NotExist && !me.Died {
+		me.Died = true
+		// That of a thread of C, which dies in a call, comes again when the thread calls Go again.
+		if ev.From == gotrace.Running {
+			b.release(me)
+		}
+	}
 }
 
-// close ends the open segment of g.
-func (b *builder) close(g GID, ev *gotrace.Event) {
-	c, t := &b.cur[g], b.t
+// close ends the open segment of g, which has the state c.
+func (b *builder) close(g GID, c *goState, ev *gotrace.Event) {
 	if !c.exists {
 		return
 	}
-	s := Segment{Start: c.since, End: ev.Time, Stack: c.stack, Waker: NoG, P: c.p, Kind: c.kind, Reason: c.reason}
+	t, x, by := b.t, what{stack: c.stack, kind: c.kind, reason: c.reason}, int32(c.p)
 	if c.kind == Waiting {
+		by = int32(NoG)
 		if ev.To == gotrace.Runnable && ev.G != gotrace.NoGoroutine && ev.G != ev.Go && !b.harvest(ev, c.reason) {
 			w := b.g(ev.G)
-			s.Waker, s.WakerStack = w, ev.Stack
-			t.Gs[w].Wakes = append(t.Gs[w].Wakes, Wake{Time: ev.Time, Whom: g, Stack: ev.Stack})
+			by, x.wakerStack = int32(w), ev.Stack
+			waker := b.state(w)
+			waker.wakes = append(waker.wakes, Wake{Time: ev.Time, Stack: ev.Stack, whom: g})
 		} else if c.reason == ReasonNetwork {
 			t.Polls = append(t.Polls, ev.Time)
 		}
 	}
-	c = &b.cur[g] // a first sight of the waker may have grown the slice
 	if c.kind == Running && c.assist != 0 {
 		// The assist goes on after the wait; its running part ends here.
-		t.Gs[g].Assists = append(t.Gs[g].Assists, Span{Start: max(c.assist, s.Start), End: s.End, G: g})
+		t.assists[g] = append(t.assists[g], Span{Start: max(c.assist, c.since), End: ev.Time, G: g})
 	}
-	if s.End > s.Start || c.kind == Waiting || c.kind == Syscall {
-		t.Gs[g].Segs = append(t.Gs[g].Segs, s)
+	if ev.Time > c.since || c.kind == Waiting || c.kind == Syscall {
+		b.segment(g, c, ev.Time, by, x)
 	}
+}
+
+// segment puts the open segment of g, which has the state c, behind those before it.
+func (b *builder) segment(g GID, c *goState, end Time, by int32, x what) {
+	n := len(c.segs)
+	if n == 0 {
+		b.at(g).begun = c.since
+	} else if c.segs[n-1].end != c.since {
+		if b.t.gaps == nil {
+			b.t.gaps = map[gap]Time{}
+		}
+		x.gap, b.t.gaps[gap{b.at(g).ID, n}] = true, c.since
+	}
+	c.segs = append(c.segs, seg{end, by, b.what(x)})
+}
+
+// what returns the index of x.
+func (b *builder) what(x what) int32 {
+	h := (uint32(x.stack)*31+uint32(x.wakerStack))*31 + uint32(x.kind)<<5 + uint32(x.reason)
+	recent := &b.recent[h%uint32(len(b.recent))]
+	if int(*recent) < len(b.t.whats) && b.t.whats[*recent].what == x {
+		return *recent
+	}
+	id, ok := b.whatIDs[x]
+	if !ok {
+		id = int32(len(b.t.whats))
+		b.t.whats = append(b.t.whats, store(x))
+		b.whatIDs[x] = id
+	}
+	*recent = id
+	return id
 }
 
 // harvest reports whether a wake-up by a goroutine is really the network
@@ -422,46 +517,50 @@ func (b *builder) harvest(ev *gotrace.Event, r Reason) bool {
 	return true
 }
 
-func (b *builder) born(g GID, ev *gotrace.Event) {
-	me := &b.t.Gs[g]
-	me.Born = true
-	if me.Segs == nil && me.Wakes == nil {
-		me.Segs, me.Wakes = b.segs.take(), b.wakes.take()
+// store says which of waker and P the segments of x have.
+func store(x what) stored {
+	switch x.kind {
+	case Waiting:
+		return stored{what: x, noP: -1}
+	case Syscall:
+		return stored{x, -1, -1}
 	}
+	return stored{what: x, noWaker: -1}
+}
+
+func (b *builder) born(g GID, ev *gotrace.Event) {
+	me := b.at(g)
+	me.Born = true
 	if ev.G == gotrace.NoGoroutine {
 		return
 	}
-	w := b.g(ev.G)
-	me = &b.t.Gs[g]
-	me.Creator, me.CreatorStack = w, ev.Stack
-	b.t.Gs[w].Wakes = append(b.t.Gs[w].Wakes, Wake{Time: ev.Time, Whom: g, Stack: ev.Stack, Birth: true})
-}
-
-func (b *builder) died(g GID) {
-	me := &b.t.Gs[g]
-	if me.Died { // an id that a damaged trace reuses
-		return
-	}
-	me.Died = true
-	me.Segs, me.Wakes = b.segs.pack(me.Segs), b.wakes.pack(me.Wakes)
+	me.Creator, me.CreatorStack = b.g(ev.G), ev.Stack
+	c := b.state(me.Creator)
+	c.wakes = append(c.wakes, Wake{Time: ev.Time, Stack: ev.Stack, whom: ^g})
 }
 
 // note learns the goroutine's root function from one of its stacks.
 func (b *builder) note(g GID, s gotrace.StackID) {
-	me := &b.t.Gs[g]
-	if s == 0 || me.Root != "" && !wrapper(me.Root) {
+	me := b.at(g)
+	if s == 0 || me.root != 0 && !b.wraps[me.root] {
 		return
 	}
 	root := b.t.Stacks.Root(s)
-	if root == me.Root || root == "" {
+	if root == b.t.roots[me.root] || root == "" {
 		return
 	}
-	if me.Root != "" {
-		b.wrapped[me.Root] = root
+	id, ok := b.rootIDs[root]
+	if !ok {
+		id = int32(len(b.t.roots))
+		b.t.roots, b.wraps = append(b.t.roots, root), append(b.wraps, wrapper(root))
+		b.rootIDs[root] = id
 	}
-	me.Root = root
-	me.System = strings.HasPrefix(me.Root, "runtime.") && me.Root != "runtime.main"
-	me.Observer = strings.HasPrefix(me.Root, "runtime/trace.") || strings.HasPrefix(me.Root, "runtime/pprof.")
+	if me.root != 0 {
+		b.wrapped[me.root] = id
+	}
+	me.root = id
+	me.System = strings.HasPrefix(root, "runtime.") && root != "runtime.main"
+	me.Observer = strings.HasPrefix(root, "runtime/trace.") || strings.HasPrefix(root, "runtime/pprof.")
 }
 
 // wrapper reports whether a function is the compiler's around a go statement
@@ -474,10 +573,9 @@ func wrapper(f string) bool {
 // function of others that were born in the same way.
 func (b *builder) unwrap() {
 	for g := range b.t.Gs {
-		if me := &b.t.Gs[g]; wrapper(me.Root) {
-			if root := b.wrapped[me.Root]; root != "" {
-				me.Root = root
-			}
+		me := &b.t.Gs[g]
+		if root := b.wrapped[me.root]; root != 0 {
+			me.root = root
 		}
 	}
 }
@@ -490,8 +588,11 @@ func (b *builder) count(k Kind, d int, at Time) {
 	case Runnable:
 		was := b.runnable > 0
 		b.runnable += d
-		if is := b.runnable > 0; is != was {
-			b.t.runnable = append(b.t.runnable, toggle{at, is})
+		switch is := b.runnable > 0; {
+		case is && !was:
+			b.t.queued = append(b.t.queued, Interval{Start: at})
+		case was && !is:
+			b.t.queued[len(b.t.queued)-1].End = at
 		}
 	}
 }
@@ -605,12 +706,12 @@ func (b *builder) closeSpan(s openSpan) {
 }
 
 func (b *builder) assist(g GID, ev *gotrace.Event) {
-	c := &b.cur[g]
+	c := b.state(g)
 	switch ev.Kind {
 	case gotrace.KindRangeEnd:
 		if c.assist != 0 && c.kind == Running {
 			if from := max(c.assist, c.since); ev.Time > from {
-				b.t.Gs[g].Assists = append(b.t.Gs[g].Assists, Span{Start: from, End: ev.Time, G: g})
+				b.t.assists[g] = append(b.t.assists[g], Span{Start: from, End: ev.Time, G: g})
 			}
 		}
 		c.assist = 0
@@ -619,8 +720,8 @@ func (b *builder) assist(g GID, ev *gotrace.Event) {
 			c.assist = ev.Time
 		}
 	}
-	if p := b.procs[gotrace.ProcID(c.p)]; c.kind == Running && p != nil && p.g == g {
-		p.split(ev.Time, b.activity(g))
+	if p := b.known(gotrace.ProcID(c.p)); c.kind == Running && p != nil && p.g == g {
+		p.split(ev.Time, b.activity(g, c))
 	}
 }
 

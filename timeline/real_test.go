@@ -188,7 +188,7 @@ func TestPsThatGOMAXPROCSTakesAwayAreNotIdle(t *testing.T) {
 	}
 	for _, p := range tl.Procs {
 		var gone timeline.Time
-		for _, s := range p.Stints {
+		for _, s := range p.Stints() {
 			switch {
 			case s.What == timeline.Gone:
 				gone += s.End - s.Start

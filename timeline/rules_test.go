@@ -115,7 +115,7 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 		},
 		"passed": func() {
 			for g := range tl.Gs {
-				for _, x := range tl.Gs[g].Segs {
+				for _, x := range tl.Gs[g].Segs() {
 					if x.Kind != timeline.Runnable {
 						continue
 					}
@@ -135,18 +135,18 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 		},
 		"wake": func() {
 			for g := range tl.Gs {
-				for _, w := range tl.Gs[g].Wakes {
+				for _, w := range tl.Gs[g].Wakes() {
 					birth := ""
-					if w.Birth {
+					if w.Birth() {
 						birth = " birth"
 					}
-					say("wake", "%s %s %s%s", id(timeline.GID(g)), at(w.Time), id(w.Whom), birth)
+					say("wake", "%s %s %s%s", id(timeline.GID(g)), at(w.Time), id(w.Whom()), birth)
 				}
 			}
 		},
 		"assist": func() {
 			for g := range tl.Gs {
-				for _, x := range tl.Gs[g].Assists {
+				for _, x := range tl.Assists(timeline.GID(g)) {
 					say("assist", "%s %s", id(timeline.GID(g)), span(x.Start, x.End))
 				}
 			}
@@ -162,7 +162,7 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 		},
 		"root": func() {
 			for g := range tl.Gs {
-				text := id(timeline.GID(g)) + " " + tl.Gs[g].Root
+				text := id(timeline.GID(g)) + " " + tl.Gs[g].Root()
 				if tl.Gs[g].System {
 					text += " system"
 				}
@@ -182,7 +182,7 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 				if me.Creator != timeline.NoG {
 					text += " by " + id(me.Creator) + place(me.CreatorStack)
 				}
-				text += " root " + me.Root
+				text += " root " + me.Root()
 				if me.Died {
 					text += " died"
 				}
@@ -194,7 +194,7 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 		g := &tl.Gs[i]
 		name := id(timeline.GID(i))
 		parts[name] = func() {
-			for _, x := range g.Segs {
+			for _, x := range g.Segs() {
 				text := span(x.Start, x.End) + " " + x.Kind.String()
 				switch x.Kind {
 				case timeline.Running:
@@ -218,7 +218,7 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 		p := &tl.Procs[i]
 		name := fmt.Sprintf("p%d", p.ID)
 		parts[name] = func() {
-			for _, x := range p.Stints {
+			for _, x := range p.Stints() {
 				text := span(x.Start, x.End) + " " + activity[x.What]
 				if x.G != timeline.NoG {
 					text = strings.TrimSpace(text) + " " + id(x.G)

@@ -1,43 +1,45 @@
 package timeline
 
-// slab packs the slices of dead goroutines into large chunks and hands their
-// grown slices to newborn ones: a service that starts a goroutine for everything
-// would otherwise spend most of its memory on slices that outgrew each other.
+// slab holds the slices of goroutines one behind the other in large chunks, without slack: a
+// service that starts a goroutine for everything would otherwise spend most of its memory on
+// slices that outgrew each other, and on their headers.
 type slab[T any] struct {
-	chunk []T
-	spare [][]T
+	chunks [][]T
+	open   int // the chunk that is being filled
 }
 
-// slabChunk is the number of elements of a chunk, maxSpare how many slices wait
-// for a newborn goroutine.
-const slabChunk, maxSpare = 8192, 1024
+// run is where in a slab a slice lies: its chunk and where in it, and its length.
+type run struct{ at, n uint32 }
 
-// pack returns a copy of xs without slack and takes xs back.
-func (s *slab[T]) pack(xs []T) []T {
-	if len(xs) == 0 {
-		return nil
-	}
-	if len(xs) > slabChunk/8 { // large enough to stand alone
-		return xs
-	}
-	if len(s.chunk)+len(xs) > cap(s.chunk) {
-		s.chunk = make([]T, 0, slabChunk)
-	}
-	n := len(s.chunk)
-	s.chunk = append(s.chunk, xs...)
-	if len(s.spare) < maxSpare {
-		s.spare = append(s.spare, xs[:0])
-	}
-	return s.chunk[n:len(s.chunk):len(s.chunk)]
-}
+// slabBits is the logarithm of the number of elements of a chunk.
+const slabBits = 13
 
-// take returns an empty slice.
-func (s *slab[T]) take() []T {
-	n := len(s.spare)
+// add copies xs.
+func (s *slab[T]) add(xs []T) run {
+	const most = 1 << slabBits
+	n := uint32(len(xs))
 	if n == 0 {
+		return run{}
+	}
+	if n > most/8 { // large enough to stand alone
+		s.chunks = append(s.chunks, append(make([]T, 0, n), xs...))
+		return run{uint32(len(s.chunks)-1) << slabBits, n}
+	}
+	if len(s.chunks) == 0 || len(s.chunks[s.open])+len(xs) > most {
+		s.open = len(s.chunks)
+		s.chunks = append(s.chunks, make([]T, 0, most))
+	}
+	c := &s.chunks[s.open]
+	at := uint32(s.open)<<slabBits + uint32(len(*c))
+	*c = append(*c, xs...)
+	return run{at, n}
+}
+
+// of returns the slice of a run.
+func (s *slab[T]) of(r run) []T {
+	if r.n == 0 {
 		return nil
 	}
-	xs := s.spare[n-1]
-	s.spare = s.spare[:n-1]
-	return xs
+	at := r.at & (1<<slabBits - 1)
+	return s.chunks[r.at>>slabBits][at : at+r.n : at+r.n]
 }

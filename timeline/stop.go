@@ -1,7 +1,5 @@
 package timeline
 
-import "sort"
-
 // apart cuts off stops of the world what is within one before: it is stopped by one at a time,
 // but a trace that is damaged or made may say otherwise.
 func apart(stops []Span) []Span {
@@ -24,9 +22,12 @@ func apart(stops []Span) []Span {
 func (t *Timeline) Unstopped(stop *Span) (g GID, from, to Time) {
 	g = NoG
 	for p := range t.Procs {
-		stints := t.Procs[p].Stints
-		for i := sort.Search(len(stints), func(i int) bool { return stints[i].End > stop.Start }); i < len(stints) && stints[i].Start < stop.Stopped; i++ {
-			s := &stints[i]
+		ss := &t.Procs[p].stints
+		for i := ss.ending(stop.Start); i < ss.n; i++ {
+			s := ss.at(i)
+			if s.Start >= stop.Stopped {
+				break
+			}
 			if s.G == NoG || s.G == stop.G || s.What == InSyscall {
 				continue
 			}

@@ -12,28 +12,32 @@ import "github.com/whylate/whylate/gotrace"
 
 // thread is what is known of one of the operating system's threads.
 type thread struct {
-	g      GID // who began to run on it first, NoG if nobody did
-	shared bool
+	id     gotrace.ThreadID
+	g      GID  // who began to run on it last, NoG if nobody did
+	shared bool // others did, too, or it ran on others
 }
 
 // ranOn notes on which thread g begins to run, or goes on after a call. Of one that
 // ran when the trace began the thread is not known.
-func (b *builder) ranOn(g GID, ev *gotrace.Event) {
+func (b *builder) ranOn(g GID, c *goState, ev *gotrace.Event) {
 	if ev.M == gotrace.NoThread {
 		return
 	}
-	on, c := b.threads[ev.M], &b.cur[g]
-	if on == nil {
-		on = &thread{g: NoG}
-		b.threads[ev.M] = on
+	on := c.on
+	if on == nil || on.id != ev.M {
+		if on = b.threads[ev.M]; on == nil {
+			on = &thread{id: ev.M, g: NoG}
+			b.threads[ev.M] = on
+		}
 	}
 	if ev.From == gotrace.Undetermined {
 		return
 	}
 	on.shared = on.shared || on.g != NoG && on.g != g
-	on.g = g
-	c.moved = c.moved || c.on != nil && c.on != on
-	c.on = on
+	if c.on != nil && c.on != on {
+		on.shared, c.on.shared = true, true
+	}
+	on.g, c.on = g, on
 }
 
 // switched reports whether the goroutine of ev, which has the state c and begins to
@@ -42,14 +46,15 @@ func (b *builder) switched(c *goState, ev *gotrace.Event) bool {
 	if ev.From != gotrace.Runnable || ev.To != gotrace.Running || gotrace.ProcID(c.p) != ev.P {
 		return false
 	}
-	p := b.procs[ev.P]
+	p := b.known(ev.P)
 	return p != nil && p.unused && p.leftBy != gotrace.NoThread && p.leftBy != ev.M && c.since <= p.left
 }
 
 // finishThreads marks the goroutines that had a thread of their own.
 func (b *builder) finishThreads() {
-	for g := range b.cur {
-		c := &b.cur[g]
-		b.t.Gs[g].Bound = c.on != nil && !c.moved && !c.on.shared
+	for _, on := range b.threads {
+		if on.g != NoG && !on.shared {
+			b.t.Gs[on.g].Bound = true
+		}
 	}
 }

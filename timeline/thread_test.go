@@ -83,9 +83,9 @@ func TestWhoWaitsForAnotherThread(t *testing.T) {
 				t.Fatal(err)
 			}
 			g, _ := tl.G(woken)
-			segs := tl.Gs[g].Segs
-			if len(segs) != 3 || segs[1].Kind != timeline.Runnable || (segs[1].Reason == timeline.ReasonSwitch) != c.switched {
-				t.Errorf("%+v", segs)
+			me := &tl.Gs[g]
+			if me.Len() != 3 || me.Seg(1).Kind != timeline.Runnable || (me.Seg(1).Reason == timeline.ReasonSwitch) != c.switched {
+				t.Errorf("%d segments, %+v", me.Len(), me.Seg(1))
 			}
 		})
 	}

@@ -6,6 +6,7 @@
 package timeline
 
 import (
+	"iter"
 	"sort"
 
 	"github.com/whylate/whylate/gotrace"
@@ -100,10 +101,15 @@ type Segment struct {
 // Wake is one goroutine making another runnable, or giving birth to it.
 type Wake struct {
 	Time  Time
-	Whom  GID
 	Stack gotrace.StackID // where the waker stood
-	Birth bool
+	whom  GID             // of a birth its complement
 }
+
+// Whom returns the goroutine that was woken, or born.
+func (w *Wake) Whom() GID { return max(w.whom, ^w.whom) }
+
+// Birth reports whether the goroutine was born.
+func (w *Wake) Birth() bool { return w.whom < 0 }
 
 // Span is a named stretch of time.
 type Span struct {
@@ -125,42 +131,121 @@ type Goroutine struct {
 	Creator      GID
 	CreatorStack gotrace.StackID
 	// Born and Died say whether birth and death lie within the trace. The times
-	// are the ends of Segments.
+	// are those of its first and its last segment.
 	Born, Died bool
-	// Root is the function it was started with, or "" if never seen.
-	Root string
-	Segs []Segment
-	// Wakes lists whom it woke or gave birth to, in order of time.
-	Wakes []Wake
-	// Assists are its GC mark assists, in order of time.
-	Assists []Span
 	// Bound marks one that ran on one thread only, on which nobody else did.
 	Bound bool
 	// System marks runtime goroutines; Observer those that record this trace.
 	System, Observer bool
+
+	state int32 // of the builder, 0 if it has none
+	root  int32 // in t.roots
+	segs  run   // in t.segs
+	wakes run   // in t.wakes
+	begun Time  // the beginning of the first segment
+	t     *Timeline
 }
+
+// seg is a segment as it is stored: it begins where the one before it ends.
+type seg struct {
+	end Time
+	// by is the waker of a Waiting segment, the P of a Running or Runnable one.
+	by   int32
+	what int32 // in Timeline.whats
+}
+
+// what is what segments have in common: there are few.
+type what struct {
+	stack, wakerStack gotrace.StackID
+	kind              Kind
+	reason            Reason
+	// gap marks one that does not begin where the one before it ends, but as Timeline.gaps says.
+	gap bool
+}
+
+// stored is a what, with -1 for what its segments do not have, else 0: to tell by their kind takes
+// longer than all the rest of reading them.
+type stored struct {
+	what
+	noWaker, noP int32
+}
+
+// gap is a segment of a goroutine, behind a time in which that was dead: one that the runtime gives
+// to threads of C comes again, and in a damaged trace any may.
+type gap struct {
+	id  gotrace.GoID
+	seg int
+}
+
+// Root returns the function it was started with, or "" if never seen.
+func (g *Goroutine) Root() string { return g.t.roots[g.root] }
+
+// Len returns the number of its segments.
+func (g *Goroutine) Len() int { return int(g.segs.n) }
+
+// Seg returns its segment i, from 0 to Len()-1.
+func (g *Goroutine) Seg(i int) Segment {
+	if uint(i) >= uint(g.segs.n) {
+		panic("timeline: no such segment")
+	}
+	// As g.t.segs.of does, in less time: this is called more often than anything else.
+	segs, k := g.t.segs.chunks[g.segs.at>>slabBits], int(g.segs.at&(1<<slabBits-1))+i
+	start := g.begun
+	if i > 0 {
+		start = segs[k-1].end
+	}
+	w := &g.t.whats[segs[k].what]
+	if w.gap {
+		start = g.t.gaps[gap{g.ID, i}]
+	}
+	return w.segment(start, segs[k])
+}
+
+// segment is the one that is stored as x.
+func (w *stored) segment(start Time, x seg) Segment {
+	return Segment{Start: start, End: x.end, Stack: w.stack, WakerStack: w.wakerStack, Waker: GID(x.by | w.noWaker), P: int16(x.by | w.noP), Kind: w.kind, Reason: w.reason}
+}
+
+// Segs yields its segments, in order of time, with their indices.
+func (g *Goroutine) Segs() iter.Seq2[int, Segment] {
+	return func(yield func(int, Segment) bool) {
+		start, whats := g.begun, g.t.whats
+		for i, x := range g.t.segs.of(g.segs) {
+			w := &whats[x.what]
+			if w.gap {
+				start = g.t.gaps[gap{g.ID, i}]
+			}
+			if !yield(i, w.segment(start, x)) {
+				return
+			}
+			start = x.end
+		}
+	}
+}
+
+// Wakes returns whom it woke or gave birth to, in order of time. The slice belongs to the
+// Timeline.
+func (g *Goroutine) Wakes() []Wake { return g.t.wakes.of(g.wakes) }
 
 // Start returns the beginning of the first segment.
 func (g *Goroutine) Start() Time {
-	if len(g.Segs) == 0 {
-		return 0
-	}
-	return g.Segs[0].Start
+	return g.begun
 }
 
 // End returns the end of the last segment.
 func (g *Goroutine) End() Time {
-	if len(g.Segs) == 0 {
+	if g.segs.n == 0 {
 		return 0
 	}
-	return g.Segs[len(g.Segs)-1].End
+	return g.t.segs.of(g.segs)[g.segs.n-1].end
 }
 
 // SegmentAt returns the index of the segment that contains t, half open on the
 // left: Start < t <= End. Ends of waits so belong to the wait. It returns
-// len(Segs) when t is after the last segment.
+// Len() when t is after the last segment.
 func (g *Goroutine) SegmentAt(t Time) int {
-	return sort.Search(len(g.Segs), func(i int) bool { return g.Segs[i].End >= t })
+	segs := g.t.segs.of(g.segs)
+	return sort.Search(len(segs), func(i int) bool { return segs[i].end >= t })
 }
 
 // Sample is a CPU profile sample taken inside the trace.
@@ -221,12 +306,17 @@ type Timeline struct {
 	// as the process itself sees them, in ascending order.
 	Threads []gotrace.ThreadID
 
-	byID     map[gotrace.GoID]GID
-	runnable []toggle
+	byID    ids
+	segs    slab[seg]
+	whats   []stored
+	gaps    map[gap]Time // beginnings
+	wakes   slab[Wake]
+	roots   []string // the first is ""
+	assists map[GID][]Span
 	// idle and queued are the merged spans in which a P was idle and in which
 	// somebody was runnable, marking those of the idle ones in which every idle P
 	// ran a GC worker; parked are those in which a P had no thread, for lack of work.
-	idle, queued, marking, parked []Span
+	idle, queued, marking, parked []Interval
 }
 
 // SilenceMin is the shortest span without events that counts as a silence. The
@@ -236,9 +326,12 @@ const SilenceMin Time = 20e6
 
 // G returns the index of a goroutine by the runtime's id. Ids are never reused.
 func (t *Timeline) G(id gotrace.GoID) (GID, bool) {
-	g, ok := t.byID[id]
-	return g, ok
+	return t.byID.find(id, func(g GID) gotrace.GoID { return t.Gs[g].ID })
 }
+
+// Assists returns the GC mark assists of a goroutine, in order of time. The slice belongs to
+// the Timeline.
+func (t *Timeline) Assists(g GID) []Span { return t.assists[g] }
 
 // Duration returns the length of the trace in nanoseconds.
 func (t *Timeline) Duration() Time { return t.End - t.Start }

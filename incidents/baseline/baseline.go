@@ -25,7 +25,7 @@ func LargestState(t *timeline.Timeline, found *request.Found) Guess {
 	places := map[what]map[string]timeline.Time{}
 	for _, r := range slowest(found) {
 		for _, p := range r.Parts {
-			for _, s := range t.Gs[p.G].Segs {
+			for _, s := range t.Gs[p.G].Segs() {
 				d := min(s.End, p.End) - max(s.Start, p.Start)
 				if d <= 0 {
 					continue

@@ -395,13 +395,13 @@ func id(request int) string { return fmt.Sprintf("r%d", request) }
 func (c *collector) step(s blame.Step, endpoint int) Step {
 	g := &c.t.Gs[s.G]
 	out := Step{
-		Depth: s.Depth, Goroutine: int64(g.ID), Root: g.Root, FromNS: int64(s.From - c.t.Start), ToNS: int64(s.To - c.t.Start),
+		Depth: s.Depth, Goroutine: int64(g.ID), Root: g.Root(), FromNS: int64(s.From - c.t.Start), ToNS: int64(s.To - c.t.Start),
 		State: "unknown", Pieces: c.pieces(s.Pieces, endpoint),
 	}
 	if s.Segment < 0 {
 		return out
 	}
-	x := &g.Segs[s.Segment]
+	x := g.Seg(s.Segment)
 	if out.Stack = c.stack(x.Stack); x.Stack != 0 {
 		site := c.a.SiteOf(x.Stack)
 		out.Where, out.Call = site.Func, site.Call

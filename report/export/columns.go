@@ -71,17 +71,16 @@ func statesTo(w io.Writer) *Columns {
 		at := places{t: t}
 		for i := range t.Gs {
 			g := &t.Gs[i]
-			for k := range g.Segs {
-				s := &g.Segs[k]
+			for _, s := range g.Segs() {
 				here := at.of(s.Stack)
 				x := state{
-					Goroutine: int64(g.ID), Function: text(g.Root), State: s.Kind.String(), Reason: s.Reason.String(),
+					Goroutine: int64(g.ID), Function: text(g.Root()), State: s.Kind.String(), Reason: s.Reason.String(),
 					StartNS: c.since(s.Start), DurationNS: int64(s.End - s.Start), P: int32(s.P),
 					Innermost: here.innermost, At: here.function, File: here.file, Line: here.line,
 				}
 				if s.Waker != timeline.NoG {
 					by := &t.Gs[s.Waker]
-					x.Waker, x.WakerStarts, x.WakerAt = int64(by.ID), text(by.Root), at.of(s.WakerStack).function
+					x.Waker, x.WakerStarts, x.WakerAt = int64(by.ID), text(by.Root()), at.of(s.WakerStack).function
 				}
 				if _, err := out.Write([]state{x}); err != nil {
 					return err
@@ -115,14 +114,14 @@ func wakeupsTo(w io.Writer) *Columns {
 		at := places{t: t}
 		for i := range t.Gs {
 			g := &t.Gs[i]
-			for _, wake := range g.Wakes {
-				whom, here := &t.Gs[wake.Whom], at.of(wake.Stack)
+			for _, wake := range g.Wakes() {
+				whom, here := &t.Gs[wake.Whom()], at.of(wake.Stack)
 				x := wakeup{
-					TimeNS: c.since(wake.Time), Waker: int64(g.ID), WakerFunction: text(g.Root), At: here.function, File: here.file, Line: here.line,
-					Woken: int64(whom.ID), WokenFunction: text(whom.Root), Birth: wake.Birth,
+					TimeNS: c.since(wake.Time), Waker: int64(g.ID), WakerFunction: text(g.Root()), At: here.function, File: here.file, Line: here.line,
+					Woken: int64(whom.ID), WokenFunction: text(whom.Root()), Birth: wake.Birth(),
 				}
-				if k := whom.SegmentAt(wake.Time); !wake.Birth && k < len(whom.Segs) && whom.Segs[k].Kind == timeline.Waiting {
-					s := &whom.Segs[k]
+				if k := whom.SegmentAt(wake.Time); !wake.Birth() && k < whom.Len() && whom.Seg(k).Kind == timeline.Waiting {
+					s := whom.Seg(k)
 					x.Reason, x.WaitedNS, x.WaitedAt = s.Reason.String(), int64(s.End-s.Start), at.of(s.Stack).function
 				}
 				if _, err := out.Write([]wakeup{x}); err != nil {
