@@ -2,7 +2,6 @@ package blame
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 	"github.com/whylate/whylate/timeline/timelinetest"
@@ -208,16 +208,11 @@ func TestLeavesAddUpOnRecordedTraces(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			f, err := os.Open(file)
+			data, err := unpack.Gzip(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer f.Close()
-			z, err := gzip.NewReader(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tl := read(t, z)
+			tl := read(t, bytes.NewReader(data))
 			rng := rand.New(rand.NewPCG(6, 6))
 			for range 50 {
 				a := Attribute(tl, anyRequests(tl, rng), Options{Guards: anyGuards(rng.Uint64())})
@@ -230,16 +225,7 @@ func TestLeavesAddUpOnRecordedTraces(t *testing.T) {
 
 // A damaged trace may tell of things that cannot happen. Its leaves add up too.
 func TestLeavesAddUpOnDamagedTraces(t *testing.T) {
-	f, err := os.Open("../gotrace/testdata/go1.26.trace.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := io.ReadAll(z)
+	whole, err := unpack.Gzip("../gotrace/testdata/go1.26.trace.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -204,20 +204,7 @@ const recorded = "../cause/lock-held-across-wait/testdata/lock-held-across-wait.
 // A recording of several generations that is cut is diagnosed as far as it goes,
 // and says so.
 func TestCutTraces(t *testing.T) {
-	in, err := evidence.Open(recorded, evidence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	r, err := in.Member(evidence.MemberTrace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	whole, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := traceOf(t, recorded)
 	all, err := analyse(whole, AnalyseOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"bytes"
 	"compress/gzip"
-	"io"
 	"math"
 	"reflect"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/report"
 )
 
@@ -24,24 +24,19 @@ func bareTrace(t *testing.T, data []byte) *evidence.Incident {
 	return in
 }
 
+// traceOf is the trace of an incident file.
+func traceOf(t *testing.T, file string) []byte {
+	t.Helper()
+	members, err := unpack.Zip(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return members[evidence.MemberTrace]
+}
+
 // goldenTrace is the trace of a golden incident: seconds of a service.
 func goldenTrace(t *testing.T) []byte {
-	t.Helper()
-	in, err := evidence.Open("../cause/timer-wait/testdata/gateway.whylate", evidence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	r, err := in.Member(evidence.MemberTrace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return traceOf(t, "../cause/timer-wait/testdata/gateway.whylate")
 }
 
 func TestALongTraceIsDiagnosedWindowByWindow(t *testing.T) {

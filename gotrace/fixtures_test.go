@@ -2,7 +2,6 @@ package gotrace
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"io"
 	"net"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/whylate/whylate/internal/unpack"
 )
 
 // fixture is a trace to read: recorded by an old release, or just now.
@@ -38,16 +39,7 @@ func fixtures(tb testing.TB) []fixture {
 
 func unzip(tb testing.TB, file string) []byte {
 	tb.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	data, err := io.ReadAll(z)
+	data, err := unpack.Gzip(file)
 	if err != nil {
 		tb.Fatal(err)
 	}

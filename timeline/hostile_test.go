@@ -1,37 +1,25 @@
 package timeline_test
 
 import (
-	"io"
 	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
+	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
-// events is a source of what no runtime writes.
-type events struct {
-	list   []gotrace.Event
-	stacks *gotrace.Stacks
+// readEvents builds the timeline of what no runtime writes.
+func readEvents(list []gotrace.Event) (*timeline.Timeline, error) {
+	return timeline.Read(timelinetest.Events(list, gotrace.NewStacks()), timeline.Options{})
 }
-
-func (e *events) Next(ev *gotrace.Event) error {
-	if len(e.list) == 0 {
-		return io.EOF
-	}
-	*ev, e.list = e.list[0], e.list[1:]
-	return nil
-}
-
-func (e *events) Stacks() *gotrace.Stacks { return e.stacks }
-func (e *events) Version() string         { return "go1.26" }
 
 // A stop within another one would be looked at for each stint of each P.
 func TestStopsOfTheWorldAreApart(t *testing.T) {
-	src := &events{stacks: gotrace.NewStacks()}
+	var list []gotrace.Event
 	stop := func(kind gotrace.Kind, at gotrace.Time, g gotrace.GoID) {
-		src.list = append(src.list, gotrace.Event{Kind: kind, Time: at, Name: "stop-the-world (read mem stats)", Scope: gotrace.ScopeGo, G: g, Go: g, M: 1, Proc: gotrace.NoProc})
+		list = append(list, gotrace.Event{Kind: kind, Time: at, Name: "stop-the-world (read mem stats)", Scope: gotrace.ScopeGo, G: g, Go: g, M: 1, Proc: gotrace.NoProc})
 	}
 	stop(gotrace.KindRangeBegin, 10, 1)
 	stop(gotrace.KindRangeBegin, 20, 2)
@@ -41,7 +29,7 @@ func TestStopsOfTheWorldAreApart(t *testing.T) {
 	stop(gotrace.KindRangeEnd, 60, 3)
 	stop(gotrace.KindRangeBegin, 70, 2)
 	stop(gotrace.KindRangeEnd, 80, 2)
-	tl, err := timeline.Read(src, timeline.Options{})
+	tl, err := readEvents(list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,15 +48,15 @@ func TestStopsOfTheWorldAreApart(t *testing.T) {
 // is born again for another thread. A damaged trace can say so of any.
 func TestAGoroutineThatComesAgainWasDeadMeanwhile(t *testing.T) {
 	for _, in := range []gotrace.State{gotrace.Syscall, gotrace.Running} {
-		src := &events{stacks: gotrace.NewStacks()}
+		var list []gotrace.Event
 		for _, x := range []struct {
 			at       gotrace.Time
 			from, to gotrace.State
 		}{{100, gotrace.NotExist, in}, {200, in, gotrace.NotExist}, {500, gotrace.NotExist, in}, {700, in, gotrace.NotExist}, {900, gotrace.NotExist, in}} {
-			src.list = append(src.list, gotrace.Event{Kind: gotrace.KindGo, Time: x.at, Go: 7, G: gotrace.NoGoroutine, P: 0, M: 1, Proc: gotrace.NoProc, From: x.from, To: x.to})
+			list = append(list, gotrace.Event{Kind: gotrace.KindGo, Time: x.at, Go: 7, G: gotrace.NoGoroutine, P: 0, M: 1, Proc: gotrace.NoProc, From: x.from, To: x.to})
 		}
-		src.list = append(src.list, gotrace.Event{Kind: gotrace.KindSample, Time: 1000, G: gotrace.NoGoroutine})
-		tl, err := timeline.Read(src, timeline.Options{})
+		list = append(list, gotrace.Event{Kind: gotrace.KindSample, Time: 1000, G: gotrace.NoGoroutine})
+		tl, err := readEvents(list)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,19 +77,19 @@ func TestAGoroutineThatComesAgainWasDeadMeanwhile(t *testing.T) {
 
 // Five kilobytes of trace can say that GOMAXPROCS changes a thousand times between 1 and 32,767.
 func TestChangesOfGOMAXPROCSAreBoundedByThePs(t *testing.T) {
-	src := &events{stacks: gotrace.NewStacks()}
+	var list []gotrace.Event
 	for i := range 1100 {
-		src.list = append(src.list, gotrace.Event{Kind: gotrace.KindMetric, Time: gotrace.Time(1000 + 10*i), Name: "/sched/gomaxprocs:threads", Value: uint64(1 + i%2*32766), G: 1, P: 0, M: 1})
+		list = append(list, gotrace.Event{Kind: gotrace.KindMetric, Time: gotrace.Time(1000 + 10*i), Name: "/sched/gomaxprocs:threads", Value: uint64(1 + i%2*32766), G: 1, P: 0, M: 1})
 	}
-	src.list = append(src.list, gotrace.Event{Kind: gotrace.KindProc, Time: 100_000, Proc: 0, From: gotrace.Undetermined, To: gotrace.Running, M: 1, G: gotrace.NoGoroutine, P: gotrace.NoProc, Go: gotrace.NoGoroutine})
+	list = append(list, gotrace.Event{Kind: gotrace.KindProc, Time: 100_000, Proc: 0, From: gotrace.Undetermined, To: gotrace.Running, M: 1, G: gotrace.NoGoroutine, P: gotrace.NoProc, Go: gotrace.NoGoroutine})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	tl, err := timeline.Read(src, timeline.Options{})
+	tl, err := readEvents(list)
 	runtime.ReadMemStats(&after)
 	if err != nil || len(tl.Procs) != 32767 {
 		t.Fatalf("%v, %d Ps", err, len(tl.Procs))
 	}
 	if n := after.TotalAlloc - before.TotalAlloc; n > 200<<20 {
-		t.Errorf("%d bytes allocated for %d events", n, len(src.list))
+		t.Errorf("%d bytes allocated for %d events", n, len(list))
 	}
 }

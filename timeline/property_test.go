@@ -2,15 +2,14 @@ package timeline_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"math/rand/v2"
-	"os"
 	"sort"
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/timeline"
 	"github.com/whylate/whylate/timeline/timelinetest"
 )
@@ -366,16 +365,7 @@ func (failing) Version() string           { return "go1.26" }
 // fixture returns a recorded trace of several generations.
 func fixture(t *testing.T, name string) []byte {
 	t.Helper()
-	f, err := os.Open("../gotrace/testdata/" + name + ".trace.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(z)
+	data, err := unpack.Gzip("../gotrace/testdata/" + name + ".trace.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,11 @@ package timeline_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/trace"
@@ -18,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/timeline"
 	"github.com/whylate/whylate/timeline/timelinetest"
 )
@@ -31,15 +30,11 @@ func timelines(t *testing.T, do func(t *testing.T, tl *timeline.Timeline)) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file)
+			data, err := unpack.Gzip(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			z, err := gzip.NewReader(bytes.NewReader(data))
-			if err != nil {
-				t.Fatal(err)
-			}
-			do(t, read(t, z))
+			do(t, read(t, bytes.NewReader(data)))
 		})
 	}
 	t.Run("live", func(t *testing.T) { do(t, read(t, bytes.NewReader(live(t)))) })

@@ -21,6 +21,7 @@ import (
 	"github.com/whylate/whylate/demo"
 	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/report"
 )
 
@@ -488,20 +489,11 @@ func TestAFolderWithWhatCannotBeReadIsNotHealthy(t *testing.T) {
 
 // Who exports or looks at a trace of several windows hears that it is not all of it.
 func TestWhatIsOfTheWorstWindowSaysSo(t *testing.T) {
-	in, err := evidence.Open(lockIncident, evidence.Options{})
+	members, err := unpack.Zip(lockIncident)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
-	r, err := in.Member(evidence.MemberTrace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := members[evidence.MemberTrace]
 	clear(data[len(data)/2:][:256])
 	file := filepath.Join(t.TempDir(), "damaged.trace")
 	if err := os.WriteFile(file, data, 0o644); err != nil {

@@ -1,11 +1,10 @@
 package slow
 
 import (
-	"compress/gzip"
-	"io"
-	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/whylate/whylate/internal/unpack"
 )
 
 // What the two readers read is the same, down to the numbers of stacks.
@@ -15,16 +14,7 @@ func TestBothReadersReadTheSame(t *testing.T) {
 		t.Fatalf("%d traces, %v", len(files), err)
 	}
 	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(z)
+		data, err := unpack.Gzip(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"os"
 	"path"
 	"strings"
 )
@@ -35,13 +36,27 @@ func member(f *zip.File) ([]byte, error) {
 	}
 	defer r.Close()
 	if strings.HasSuffix(f.Name, ".gz") {
-		z, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, err
-		}
-		return io.ReadAll(z)
+		return gunzip(r)
 	}
 	return io.ReadAll(r)
+}
+
+// Gzip returns what a file holds that is packed with gzip.
+func Gzip(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return gunzip(f)
+}
+
+func gunzip(r io.Reader) ([]byte, error) {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }
 
 // TarGz returns what the files of a tar that is packed with gzip hold, by their cleaned names;

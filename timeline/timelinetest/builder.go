@@ -402,7 +402,12 @@ func keys[K gotrace.GoID | gotrace.ProcID, V any](m map[K]V) []K {
 
 // Source returns the events so far.
 func (b *Builder) Source() timeline.Source {
-	return &source{events: slices.Clone(b.events), stacks: b.Stacks}
+	return Events(slices.Clone(b.events), b.Stacks)
+}
+
+// Events is a source of events, which it takes, also of such as no runtime writes.
+func Events(list []gotrace.Event, stacks *gotrace.Stacks) timeline.Source {
+	return &source{list, stacks}
 }
 
 type source struct {
