@@ -93,3 +93,28 @@ func TestChangesOfGOMAXPROCSAreBoundedByThePs(t *testing.T) {
 		t.Errorf("%d bytes allocated for %d events", n, len(list))
 	}
 }
+
+// A P beyond those that are taken from a trace is not one of them.
+func TestAPOfALargeNumberIsNone(t *testing.T) {
+	var list []gotrace.Event
+	for i, p := range []gotrace.ProcID{1 << 16, 32768, 32767} {
+		at := gotrace.Time(100 * (i + 1))
+		list = append(list,
+			gotrace.Event{Kind: gotrace.KindGo, Time: at, Go: 7, G: 7, P: p, M: 1, Proc: gotrace.NoProc, From: gotrace.Runnable, To: gotrace.Running},
+			gotrace.Event{Kind: gotrace.KindGo, Time: at + 50, Go: 7, G: 7, P: p, M: 1, Proc: gotrace.NoProc, From: gotrace.Running, To: gotrace.Runnable})
+	}
+	list[0].From = gotrace.NotExist
+	tl, err := readEvents(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int16
+	for _, s := range tl.Gs[0].Segs() {
+		if s.Kind == timeline.Running {
+			got = append(got, s.P)
+		}
+	}
+	if !slices.Equal(got, []int16{-1, -1, 32767}) {
+		t.Errorf("it ran on %v", got)
+	}
+}

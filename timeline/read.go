@@ -416,13 +416,13 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 	c.stack, c.reason, c.p = ev.GoStack, reasonOf(ev.Reason), -1
 	switch ev.To {
 	case gotrace.Running:
-		c.kind, c.stack, c.p, c.reason = Running, 0, int16(ev.P), ReasonNone
+		c.kind, c.stack, c.p, c.reason = Running, 0, procIndex(ev.P), ReasonNone
 		b.ranOn(g, c, ev)
 	case gotrace.Runnable:
 		c.kind = Runnable
 		if ev.From == gotrace.Waiting || ev.From == gotrace.NotExist {
 			c.stack = 0 // GoStack is where it waited; that belongs to the wait
-			c.p = int16(ev.P)
+			c.p = procIndex(ev.P)
 		}
 	case gotrace.Waiting:
 		c.kind = Waiting
@@ -443,6 +443,15 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 			b.release(me)
 		}
 	}
+}
+
+// procIndex is the id of a P as segments have it: -1 for none, and for one beyond those that are
+// taken from a trace.
+func procIndex(id gotrace.ProcID) int16 {
+	if id < 0 || id > maxProcs {
+		return -1
+	}
+	return int16(id)
 }
 
 // close ends the open segment of g, which has the state c.
