@@ -44,7 +44,7 @@ type AnalyseOptions struct {
 	// NoKernel ignores the kernel's events.
 	NoKernel bool
 	// Window is about how many bytes of trace are analysed at a time; 0 means 32 MiB. What is known
-	// of them in memory is 35 to 40 times as long.
+	// of them in memory is about ten times as long, with all that a diagnosis needs 15 times.
 	Window int64
 	// Slow reads traces with the Go team's reader instead of our own.
 	Slow bool
@@ -79,7 +79,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 }
 
 // windowBytes is about how much of a trace is analysed at a time, which bounds the memory: what is
-// known of it takes 35 to 40 times that. A service with 2,000 requests a second writes as much
+// known of it takes ten times that, and a diagnosis half as much again. A service with 2,000 requests a second writes as much
 // in half a minute: what can be is diagnosed as one, because less is certain of fewer requests.
 const windowBytes = 32 << 20
 

@@ -34,6 +34,7 @@ import (
 	"golang.org/x/exp/trace"
 
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
 )
 
 func main() {
@@ -82,6 +83,7 @@ func main() {
 			{"x/exp/trace, bare loop", []string{self, "bare", file}},
 			{"gotrace, every event", []string{self, "events", file}},
 			{"gotrace, states and wake-ups", []string{self, "states", file}},
+			{"gotrace and timeline", []string{self, "timelines", file}},
 			{"whylate diagnose", []string{*whylate, "diagnose", file}},
 			{"go tool trace -pprof=sched", []string{"go", "tool", "trace", "-pprof=sched", file}},
 		}
@@ -104,7 +106,7 @@ func main() {
 }
 
 // readers are what a trace is read with, in a process of its own.
-var readers = map[string]func(io.Reader) error{"bare": bare, "events": events, "states": states}
+var readers = map[string]func(io.Reader) error{"bare": bare, "events": events, "states": states, "timelines": timelines}
 
 func with(file string, read func(io.Reader) error) error {
 	f, err := os.Open(file)
@@ -179,6 +181,30 @@ func states(in io.Reader) error {
 		err = errors.New("nothing ran, or nobody woke anybody")
 	}
 	return err
+}
+
+// window is that of a diagnosis.
+const window = 32 << 20
+
+// timelines builds the timelines that a diagnosis is made of.
+func timelines(in io.Reader) error {
+	r, err := gotrace.NewReader(in)
+	if err != nil {
+		return err
+	}
+	parts := timeline.NewParts(r, timeline.Options{}, window, true)
+	for {
+		t, err := parts.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(t.Gs) == 0 || t.Lost != nil {
+			return fmt.Errorf("%d goroutines, lost: %v", len(t.Gs), t.Lost)
+		}
+	}
 }
 
 // cost is what a process took.
