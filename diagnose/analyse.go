@@ -290,7 +290,7 @@ func (x *analysis) window(t *timeline.Timeline) *report.Diagnosis {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: kernelWord, Why: watchErr.Error()})
 	}
 	if watch != nil {
-		d.Kernel = counted(watch, int64(t.Start), int64(t.End))
+		d.Kernel = counted(watch, int64(t.Start), int64(t.Until))
 	}
 	notes(d, t, f, v, len(by.Calls) > 0)
 	noteCalls(d, watch, watchErr, &o)

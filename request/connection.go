@@ -132,12 +132,12 @@ func (d *finder) connection(g timeline.GID, role int, home int32, answer func(*s
 		}
 		e := d.examine(g, a.seg, a.start, to)
 		if e.flags&hijacked != 0 || e.foreign && !a.wrote {
-			d.excluded[classHijacked]++
+			d.exclude(classHijacked, a.start)
 			return
 		}
 		if !a.wrote && !(a.open && d.atWork(g, &a, home, e)) {
 			if e.flags&observer != 0 {
-				d.excluded[classObserver]++
+				d.exclude(classObserver, a.start)
 			}
 			return
 		}

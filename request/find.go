@@ -98,15 +98,15 @@ func (d *finder) parts(ps ...Part) []Part {
 
 // add keeps a request unless it ends before it begins.
 func (d *finder) add(role int, r Request, e evidence) {
-	if e.flags&observer != 0 {
-		d.excluded[classObserver]++
+	if len(r.Parts) == 0 || r.Duration() < 0 {
 		return
 	}
-	if r.Duration() < 0 || len(r.Parts) == 0 {
+	if e.flags&observer != 0 {
+		d.exclude(classObserver, r.Start())
 		return
 	}
 	if r.Duration() >= LongPoll && d.streams(r.Parts[len(r.Parts)-1]) {
-		d.excluded[classPush]++
+		d.exclude(classPush, r.Start())
 		return
 	}
 	r.Role = role
@@ -114,6 +114,18 @@ func (d *finder) add(role int, r Request, e evidence) {
 		d.list = slices.Grow(d.list, n+64)
 	}
 	d.list = append(d.list, candidate{Request: r, node: e.node, poll: e.poll})
+}
+
+// beyond reports whether what begins at an instant is the next part's.
+func beyond(t *timeline.Timeline, begin timeline.Time) bool {
+	return t.Until < t.End && begin >= t.Until
+}
+
+// exclude counts what looks like a request, and is none.
+func (d *finder) exclude(class string, begin timeline.Time) {
+	if !beyond(d.t, begin) {
+		d.excluded[class]++
+	}
 }
 
 // evidence is what the events of a stretch of a goroutine's life tell.
@@ -218,7 +230,7 @@ func (d *finder) result() *Found {
 	for i := range d.list {
 		f.Requests[i] = d.list[i].Request
 		r := &f.Requests[i]
-		r.Beyond = d.t.Until < d.t.End && r.Start() >= d.t.Until
+		r.Beyond = beyond(d.t, r.Start())
 		if !r.InFlight && !r.Beyond {
 			total++
 			d.role[d.list[i].Role].Count++
@@ -511,7 +523,7 @@ func (d *finder) dropPolls() {
 		r := &d.list[i]
 		if all[class{r.Role, r.node}] {
 			r.dropped = true
-			d.excluded[classPoll]++
+			d.exclude(classPoll, r.Start())
 		}
 	}
 }

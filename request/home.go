@@ -191,7 +191,7 @@ func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled bool) {
 			continue
 		}
 		in := h.c.of(s.Stack)
-		calling = h.call(calling, in)
+		calling = h.call(calling, in, s.Start)
 		switch in.op {
 		case opAccept:
 			if !accepts {

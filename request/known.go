@@ -79,9 +79,9 @@ func (d *finder) strangers(g timeline.GID) {
 	}
 	switch {
 	case observes && !home:
-		d.excluded[classObserver]++
+		d.exclude(classObserver, d.t.Gs[g].Start())
 	case hijacks > 0 && !home:
-		d.excluded[classHijacked]++
+		d.exclude(classHijacked, d.t.Gs[g].Start())
 	}
 }
 
@@ -91,7 +91,7 @@ func (d *finder) http2(g timeline.GID) {
 	gr := &d.t.Gs[g]
 	if !gr.Born || gr.Len() == 0 {
 		if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&observer != 0 {
-			d.excluded[classObserver]++
+			d.exclude(classObserver, gr.Start())
 		}
 		return
 	}
@@ -244,7 +244,7 @@ func (d *finder) grpcStream(g timeline.GID) {
 	}
 	if messages < 2 && gr.End()-gr.Start() > 0 {
 		d.list = d.list[:mark]
-		d.excluded[classStream]++
+		d.exclude(classStream, gr.Start())
 		return
 	}
 	if open && !gr.Died && !first {
