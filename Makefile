@@ -117,6 +117,7 @@ e2e:
 # Takes minutes, and the whole machine. go tool trace needs 90 bytes of memory for each byte of
 # trace: of the last trace it is not asked.
 bench: build
+	$(GO) build -o bin/timelines ./timeline/bench
 	$(GO) run ./gotrace/bench -whylate bin/whylate -mb 10,70
 	$(GO) run ./gotrace/bench -whylate bin/whylate -mb 500 -gotool=false
 

@@ -4,6 +4,7 @@
 // golang.org/x/exp/trace and go tool trace -pprof=sched, in one run: wall time, user CPU and peak
 // memory of each, and their ratios.
 //
+//	go build -o bin/timelines ./timeline/bench
 //	go run ./gotrace/bench -whylate bin/whylate -mb 10,70,500
 //
 // It makes the traces itself: a JSON service under a closed loop of clients in the
@@ -34,7 +35,6 @@ import (
 	"golang.org/x/exp/trace"
 
 	"github.com/whylate/whylate/gotrace"
-	"github.com/whylate/whylate/timeline"
 )
 
 func main() {
@@ -49,6 +49,7 @@ func main() {
 	}
 	keep := flag.String("keep", "", "directory in which to keep the traces")
 	whylate := flag.String("whylate", "bin/whylate", "the whylate binary")
+	timelines := flag.String("timelines", "bin/timelines", "the binary of timeline/bench")
 	sizes := flag.String("mb", "10,70", "sizes of the traces in MB")
 	gotool := flag.Bool("gotool", true, "run go tool trace too; it needs about 90 bytes of memory per byte of trace")
 	flag.Parse()
@@ -83,7 +84,7 @@ func main() {
 			{"x/exp/trace, bare loop", []string{self, "bare", file}},
 			{"gotrace, every event", []string{self, "events", file}},
 			{"gotrace, states and wake-ups", []string{self, "states", file}},
-			{"gotrace and timeline", []string{self, "timelines", file}},
+			{"gotrace and timeline", []string{*timelines, file}},
 			{"whylate diagnose", []string{*whylate, "diagnose", file}},
 			{"go tool trace -pprof=sched", []string{"go", "tool", "trace", "-pprof=sched", file}},
 		}
@@ -106,7 +107,7 @@ func main() {
 }
 
 // readers are what a trace is read with, in a process of its own.
-var readers = map[string]func(io.Reader) error{"bare": bare, "events": events, "states": states, "timelines": timelines}
+var readers = map[string]func(io.Reader) error{"bare": bare, "events": events, "states": states}
 
 func with(file string, read func(io.Reader) error) error {
 	f, err := os.Open(file)
@@ -181,30 +182,6 @@ func states(in io.Reader) error {
 		err = errors.New("nothing ran, or nobody woke anybody")
 	}
 	return err
-}
-
-// window is that of a diagnosis.
-const window = 32 << 20
-
-// timelines builds the timelines that a diagnosis is made of.
-func timelines(in io.Reader) error {
-	r, err := gotrace.NewReader(in)
-	if err != nil {
-		return err
-	}
-	parts := timeline.NewParts(r, timeline.Options{}, window, true)
-	for {
-		t, err := parts.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if len(t.Gs) == 0 || t.Lost != nil {
-			return fmt.Errorf("%d goroutines, lost: %v", len(t.Gs), t.Lost)
-		}
-	}
 }
 
 // cost is what a process took.

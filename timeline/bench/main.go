@@ -1,0 +1,50 @@
+// Command bench builds the timelines that a diagnosis of a trace is made of, and nothing else:
+// gotrace/bench measures what that costs.
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"os"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: bench FILE")
+	}
+	f, err := os.Open(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := timelines(f); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// window is that of a diagnosis.
+const window = 32 << 20
+
+func timelines(in io.Reader) error {
+	r, err := gotrace.NewReader(in)
+	if err != nil {
+		return err
+	}
+	parts := timeline.NewParts(r, timeline.Options{}, window, true)
+	for {
+		t, err := parts.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(t.Gs) == 0 || t.Lost != nil {
+			return fmt.Errorf("%d goroutines, lost: %v", len(t.Gs), t.Lost)
+		}
+	}
+}
