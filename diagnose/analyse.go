@@ -100,24 +100,15 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	length, n := divide(in, o)
 	x.most = max(attributed/n, leastAttributed)
 	parts := timeline.NewParts(tr, o.Timeline, length, true)
-	for {
-		t, err := parts.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the trace: %w", err)
-		}
-		if t.Events == 0 || t.Duration() <= 0 {
-			continue
-		}
+	err = eachPart(in, parts, func(t *timeline.Timeline) error {
 		if all.worst == nil {
 			x.origin, all.origin = t.Start, t.Start
 		}
 		all.add(x.window(t), t)
-	}
-	if all.worst == nil {
-		return nil, nothingIn(in, parts.Lost())
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	d := all.overall()
 	pauses(d, &in.Manifest)
@@ -125,6 +116,29 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	mostlyLost(d, &in.Manifest)
 	d.Cost.AnalyseS = time.Since(begun).Seconds()
 	return d, nil
+}
+
+// eachPart calls do with the timelines of the parts in which anything happens, in order; an error
+// of do ends it. That there is no such part is an error.
+func eachPart(in *evidence.Incident, parts *timeline.Parts, do func(*timeline.Timeline) error) error {
+	some := false
+	for {
+		t, err := parts.Next()
+		switch {
+		case err == io.EOF && !some:
+			return nothingIn(in, parts.Lost())
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the trace: %w", err)
+		case t.Events == 0 || t.Duration() <= 0:
+			continue
+		}
+		some = true
+		if err := do(t); err != nil {
+			return err
+		}
+	}
 }
 
 // divide divides a trace into n windows of about the same length in bytes. One that is short by its
@@ -208,17 +222,7 @@ func (x *analysis) baseline() error {
 	defer closer.Close()
 	length, _ := divide(in, o)
 	parts, most := timeline.NewParts(tr, o.Timeline, length, false), -1
-	for {
-		t, err := parts.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("read the trace: %w", err)
-		}
-		if t.Events == 0 || t.Duration() <= 0 {
-			continue
-		}
+	return eachPart(in, parts, func(t *timeline.Timeline) error {
 		then, _ := kernelEvents(in, t) // what cannot be used is as if it were not there
 		f := request.Find(t, requestOptions(then, &o))
 		n := 0
@@ -228,11 +232,8 @@ func (x *analysis) baseline() error {
 		if n > most {
 			most, x.base = n, cause.Typical(blame.Attribute(t, f, blame.Options{}))
 		}
-	}
-	if most < 0 {
-		return nothingIn(in, parts.Lost())
-	}
-	return nil
+		return nil
+	})
 }
 
 // window diagnoses a part of the trace.
@@ -384,7 +385,8 @@ func openTrace(in *evidence.Incident, slowly bool) (source, io.Closer, error) {
 }
 
 // Timelines calls do with the timeline of each part of an incident's trace, in order; an error of
-// do ends it. It returns the first damage of the trace, nil if there is none.
+// do ends it. It returns the first damage of the trace, nil if there is none. A trace of which
+// nothing can be read is an error.
 func Timelines(in *evidence.Incident, o AnalyseOptions, do func(*timeline.Timeline) error) (*gotrace.CorruptError, error) {
 	if !in.Has(evidence.MemberTrace) {
 		return nil, ErrNoTrace
@@ -396,18 +398,8 @@ func Timelines(in *evidence.Incident, o AnalyseOptions, do func(*timeline.Timeli
 	defer closer.Close()
 	length, _ := divide(in, o)
 	parts := timeline.NewParts(src, o.Timeline, length, false)
-	for {
-		t, err := parts.Next()
-		if err == io.EOF {
-			return parts.Lost(), nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the trace: %w", err)
-		}
-		if err := do(t); err != nil {
-			return nil, err
-		}
-	}
+	err = eachPart(in, parts, do)
+	return parts.Lost(), err
 }
 
 // requests describes how requests were found and how long they took.

@@ -292,6 +292,9 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		{"a baseline that was cut", func(s scene) []string {
 			return []string{"diagnose", lockIncident, "--baseline", s.file("b.trace", s.content(fewTrace)[:300])}
 		}, exitFailure, "trace damaged or cut", "sha256sum /"},
+		{"a trace that was cut, for export", func(s scene) []string {
+			return []string{"export", "--to=states", "-o", s.dir + "/states", s.file("b.trace", s.content(fewTrace)[:300])}
+		}, exitFailure, "trace damaged or cut", "sha256sum /"},
 		{"a trace with flipped bits for redact", func(s scene) []string {
 			b := s.content(healthyTrace)
 			b[len(b)/2] ^= 0xff
