@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"io"
 	"runtime"
 	"slices"
 	"testing"
@@ -116,5 +117,56 @@ func TestAPOfALargeNumberIsNone(t *testing.T) {
 	}
 	if !slices.Equal(got, []int16{-1, -1, 32767}) {
 		t.Errorf("it ran on %v", got)
+	}
+}
+
+// generations is a source of generations that can be held: each begins with its KindSync.
+type generations struct {
+	timeline.Source // stacks and version
+	all             [][]gotrace.Event
+	gen, next       int
+	held            bool
+}
+
+func (s *generations) Next(ev *gotrace.Event) error {
+	for s.gen < len(s.all) && s.next == len(s.all[s.gen]) {
+		if s.held {
+			return gotrace.ErrHeld
+		}
+		s.gen, s.next = s.gen+1, 0
+	}
+	if s.gen == len(s.all) {
+		return io.EOF
+	}
+	*ev = s.all[s.gen][s.next]
+	s.next++
+	return nil
+}
+
+func (s *generations) Resume() bool { return false }
+func (s *generations) Hold() bool   { s.held = true; return true }
+func (s *generations) Restart()     { s.held, s.next = false, 0 }
+
+// What happens in a generation may be stamped later than the next one's KindSync, since go1.25 by
+// some microseconds, in a damaged trace by years: it is no part's but the one's which has it.
+func TestAPartEndsBehindItsLastEvent(t *testing.T) {
+	for _, sync := range []timeline.Time{970, 5, -1 << 40, 1 << 62} {
+		at := func(k gotrace.Kind, at timeline.Time, begins uint64) gotrace.Event {
+			return gotrace.Event{Kind: k, Time: at, Value: begins, G: gotrace.NoGoroutine, Go: 7, P: 0, M: 1, Proc: gotrace.NoProc, From: gotrace.Running, To: gotrace.Runnable}
+		}
+		src := &generations{Source: timelinetest.Events(nil, gotrace.NewStacks()), all: [][]gotrace.Event{
+			{at(gotrace.KindSync, 100, 0), at(gotrace.KindGo, 200, 0), at(gotrace.KindGo, 1000, 0)},
+			{at(gotrace.KindSync, sync, 1000), at(gotrace.KindGo, 1002, 0), at(gotrace.KindGo, 9000, 0)},
+		}}
+		tl, err := timeline.NewParts(src, timeline.Options{}, 1000, true).Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tl.Start != 100 || tl.Until <= 1000 || tl.End < tl.Until {
+			t.Errorf("a part from %d until %d, to %d: the next generation says %d", tl.Start, tl.Until, tl.End, sync)
+		}
+		if end := tl.Gs[0].End(); end > tl.End {
+			t.Errorf("a segment ends at %d, the trace at %d", end, tl.End)
+		}
 	}
 }

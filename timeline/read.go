@@ -164,9 +164,11 @@ func (p *Parts) read() (*Timeline, error) {
 			// Where the generation behind is as long as the one before, this is as near to most as
 			// it gets.
 			if size := to - last; split != nil && p.most > 0 && to-from+size/2 >= p.most && size > 0 && split.Hold() {
-				b.t.Until, stop = ev.Time, ev.Time
+				// The clocks were read before the last events of the generation behind.
+				b.t.Until = max(ev.Time, b.last+1)
+				stop = b.t.Until
 				if p.across {
-					stop += (ev.Time - b.t.Start) / beyond
+					stop = max(stop, stop+(stop-b.t.Start)/beyond) // of a damaged time it may overflow
 				}
 				continue
 			}
