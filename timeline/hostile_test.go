@@ -120,6 +120,40 @@ func TestAPOfALargeNumberIsNone(t *testing.T) {
 	}
 }
 
+// A snapshot is of every P: many of them must not make many snapshots, nor may times that are
+// far apart, which a damaged clock makes.
+func TestSnapshotsAreBoundedByThePsAndByTime(t *testing.T) {
+	const procs, changes = 8192, 8000
+	for gap, most := range map[timeline.Time]uint64{1e3: 5 << 19, 60e9: 48 << 20} {
+		list := []gotrace.Event{{Kind: gotrace.KindMetric, Time: 1, Name: "/sched/gomaxprocs:threads", Value: procs, G: 1, P: 0, M: 1}}
+		for i, s := range slices.Repeat([][2]gotrace.State{{gotrace.Runnable, gotrace.Running}, {gotrace.Running, gotrace.Runnable}}, changes/2) {
+			list = append(list, gotrace.Event{Kind: gotrace.KindGo, Time: 1 + gap*timeline.Time(i+1), Go: 7, G: gotrace.NoGoroutine, P: 0, M: 1, Proc: gotrace.NoProc, From: s[0], To: s[1]})
+		}
+		list[1].From = gotrace.NotExist
+		tl, err := readEvents(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const mine = timeline.ClassGoroutines
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		o := tl.Occupancy(int(mine)+1, func(timeline.GID, timeline.Time) timeline.ClassID { return mine })
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > most {
+			t.Errorf("%d ns apart: %d bytes allocated for %d changes", gap, n, changes)
+		}
+		out := make([]timeline.Time, mine+1)
+		o.Executed(tl.Start, tl.End, out, nil)
+		var all timeline.Time
+		for _, d := range out {
+			all += d
+		}
+		if want := gap * changes / 2; all != procs*tl.Duration() || out[mine] < want-changes*200 || out[mine] > want+changes*200 {
+			t.Errorf("%d ns apart: %d ns of %d, ran for %d, not %d", gap, all, procs*tl.Duration(), out[mine], want)
+		}
+	}
+}
+
 // generations is a source of generations that can be held: each begins with its KindSync.
 type generations struct {
 	timeline.Source // stacks and version

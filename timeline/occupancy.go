@@ -25,6 +25,7 @@ const (
 // depend on the length of the interval.
 type Occupancy struct {
 	procs int
+	unit  Time // of change.after
 	snaps []snapshot
 }
 
@@ -36,22 +37,28 @@ type snapshot struct {
 	changes []change
 }
 
-// change is a P's change of class, some nanoseconds after the snapshot.
+// change is a P's change of class, some units of time after the snapshot.
 type change struct {
 	after uint32
 	p     int16
 	class ClassID
 }
 
-// snapEvery is how many changes lie between snapshots: a query replays as many. A
-// snapshot costs 8 bytes per class, so there are as many changes as classes at least.
+// snapEvery is how many changes lie between snapshots: a query replays as many. A snapshot
+// costs 8 bytes per class, as a change does, and 2 per P, so there are as many changes as
+// classes and a quarter of the Ps at least.
 const snapEvery = 64
+
+// maxSpans bounds how often there is a snapshot only because a change is too late for the one
+// before: changes are kept to the nanosecond in up to 73 minutes, and more coarsely in a
+// longer trace, which a damaged time can make of any.
+const maxSpans = 1 << 10
 
 // Occupancy indexes the timeline's P time. class gives the class of a goroutine
 // at the instant it begins to hold a P, from ClassGoroutines to n-1.
 func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupancy {
 	var (
-		o       = &Occupancy{procs: len(t.Procs)}
+		o       = &Occupancy{procs: len(t.Procs), unit: 1 + t.Duration()/(maxSpans<<32)}
 		now     = o.begin(nil) // before the first change every P is idle
 		sum     = make([]Time, n)
 		sums    slab[Time]
@@ -88,13 +95,13 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		if now.class[p] == k {
 			continue
 		}
-		at = max(at, s.Start)
-		if len(open.changes) >= max(snapEvery, n) || at-open.at > math.MaxUint32 {
+		at = max(at, s.Start-(s.Start-t.Start)%o.unit)
+		if len(open.changes) >= max(snapEvery, n, o.procs/4) || (at-open.at)/o.unit > math.MaxUint32 {
 			end()
 			now.until(at, sum, +1)
 			snap(at)
 		}
-		c := change{uint32(at - open.at), int16(p), k}
+		c := change{uint32((at - open.at) / o.unit), int16(p), k}
 		open.changes = append(open.changes, c)
 		now.apply(c, at, sum, +1)
 	}
@@ -208,8 +215,8 @@ func (o *Occupancy) Executed(a, b Time, out []Time, buf *Scratch) {
 			out[c] += to.sum[c] - d
 		}
 	}
-	from.replay(a, out, -1, buf)
-	to.replay(b, out, +1, buf)
+	from.replay(a, out, -1, buf, o.unit)
+	to.replay(b, out, +1, buf, o.unit)
 }
 
 // before returns the last snapshot not after an instant, or the first.
@@ -218,14 +225,14 @@ func (o *Occupancy) before(at Time) *snapshot {
 }
 
 // replay adds the time from the snapshot to an instant to out.
-func (s *snapshot) replay(at Time, out []Time, sign Time, buf *Scratch) {
+func (s *snapshot) replay(at Time, out []Time, sign Time, buf *Scratch, unit Time) {
 	if at <= s.at {
 		return
 	}
 	copy(buf.class, s.held)
 	buf.at(s.at)
 	for _, c := range s.changes {
-		when := s.at + Time(c.after)
+		when := s.at + Time(c.after)*unit
 		if when > at {
 			break
 		}
