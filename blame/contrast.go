@@ -27,6 +27,8 @@ const (
 	Replicates         = 200
 	MinBlocks          = 20
 	BlockMin, BlockMax = timeline.Time(100e6), timeline.Time(1e9)
+	// maxBlocks bounds them: a damaged time makes a recording last years.
+	maxBlocks = 1 << 16
 	// Low and High are the percentiles of the interval.
 	intervalLow, intervalHigh = 0.05, 0.95
 	bootstrapSeed             = 1
@@ -76,7 +78,7 @@ func (a *Attribution) PopulationOf(role, endpoint int) *Population {
 
 func (a *Attribution) population(role int, of func(endpoint int) bool) *Population {
 	p := &Population{Role: role, a: a, start: a.t.Start, byEndpoint: map[int][]int{}}
-	p.block = min(max(a.t.Duration()/40, BlockMin), BlockMax)
+	p.block = max(min(max(a.t.Duration()/40, BlockMin), BlockMax), a.t.Duration()/maxBlocks)
 	for i := range a.Requests {
 		r := &a.f.Requests[a.Requests[i].Request]
 		if r.Role != role || !of(r.Endpoint) || r.InFlight && a.guards.NoInFlight {

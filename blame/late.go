@@ -7,8 +7,12 @@ import (
 	"github.com/whylate/whylate/timeline"
 )
 
-// lateBin is the stretch of time of which LateWakeup takes the longest wait.
-const lateBin = timeline.Time(100e6)
+// lateBin is the stretch of time of which LateWakeup takes the longest wait, a longer one where
+// there would be more than maxLateBins: a damaged time makes a trace last years.
+const (
+	lateBin     = timeline.Time(100e6)
+	maxLateBins = 1 << 20
+)
 
 // LateWakeup returns, in nanoseconds, the 99th percentile over tenths of a
 // second of the longest time that a goroutine was runnable while a P was idle.
@@ -23,9 +27,9 @@ func (a *Attribution) LateWakeup() float64 {
 // there was one at all.
 func (a *Attribution) LateIn(spans []timeline.Span) (longest, often float64) {
 	a.findLate()
-	seen, all, next := 0, 0, timeline.Time(0)
+	seen, all, next, every := 0, 0, timeline.Time(0), a.lateStretch()
 	for _, s := range spans {
-		from, to := max(next, (max(s.Start, a.t.Start)-a.t.Start)/lateBin), (min(s.End, a.t.End)-a.t.Start)/lateBin
+		from, to := max(next, (max(s.Start, a.t.Start)-a.t.Start)/every), (min(s.End, a.t.End)-a.t.Start)/every
 		for bin := from; bin <= to && int(bin) < len(a.lateBins); bin++ {
 			all++
 			if d := a.lateBins[bin]; d > 0 {
@@ -38,17 +42,21 @@ func (a *Attribution) LateIn(spans []timeline.Span) (longest, often float64) {
 	return longest, float64(seen) / float64(max(1, all))
 }
 
+// lateStretch is how long the stretches of lateBins are, in nanoseconds.
+func (a *Attribution) lateStretch() timeline.Time { return max(lateBin, a.t.Duration()/maxLateBins) }
+
 func (a *Attribution) findLate() {
 	if a.late >= 0 {
 		return
 	}
-	longest := make([]int64, int(a.t.Duration()/lateBin)+1)
+	every := a.lateStretch()
+	longest := make([]int64, int(a.t.Duration()/every)+1)
 	for g := range a.t.Gs {
 		for _, s := range a.t.Gs[g].Segs() {
 			if s.Kind != timeline.Runnable {
 				continue
 			}
-			most := &longest[(s.Start-a.t.Start)/lateBin]
+			most := &longest[(s.Start-a.t.Start)/every]
 			if int64(s.End-s.Start) <= *most { // it is looked at closely only if it may be longer
 				continue
 			}
