@@ -52,8 +52,8 @@ type homes struct {
 	c     *classifier
 	t     *timeline.Timeline
 	roots map[string]*root
-	// wrapped maps wrappers to what they were last seen to call.
-	// some of them belong to no known server.
+	// acceptors is how many goroutines accept connections; strangers says that some of them
+	// belong to no known server.
 	acceptors int
 	strangers bool
 	datagrams map[int32]bool // keys of reads without a connection
