@@ -38,10 +38,7 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		}
 		open = false
 	}
-	for i, s := range gr.Segs() {
-		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
-			continue
-		}
+	for i, s := range gr.Blocked() {
 		in := d.c.of(s.Stack)
 		switch {
 		case home == keyFast && in.flags&serving == 0 && !d.cut(gr, s):
@@ -221,8 +218,10 @@ func (d *finder) firstWrite(w timeline.GID, at timeline.Time) (timeline.Time, bo
 // lastWrite returns the end of g's last write to a socket in [from, to].
 func (d *finder) lastWrite(g timeline.GID, from, to timeline.Time) (at timeline.Time, ok bool) {
 	gr := &d.t.Gs[g]
-	for i := d.segmentFrom(g, from); i < gr.Len() && gr.Seg(i).Start < to; i++ {
-		s := gr.Seg(i)
+	for _, s := range gr.SegsFrom(d.segmentFrom(g, from)) {
+		if s.Start >= to {
+			break
+		}
 		if s.Kind == timeline.Syscall {
 			if in := d.c.of(s.Stack); in.op == opWrite && in.client == 0 {
 				at, ok = s.End, true

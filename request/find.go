@@ -155,8 +155,10 @@ const (
 func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evidence) {
 	gr := &d.t.Gs[g]
 	d.nodes = d.nodes[:0]
-	for ; i < gr.Len() && gr.Seg(i).Start < to; i++ {
-		s := gr.Seg(i)
+	for _, s := range gr.SegsFrom(i) {
+		if s.Start >= to {
+			break
+		}
 		if s.Stack == 0 || s.Kind == timeline.Running {
 			continue
 		}

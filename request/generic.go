@@ -134,13 +134,13 @@ func (d *finder) events(g timeline.GID, home int32, read func(at timeline.Time, 
 		}
 	}
 	fresh := false // the next read takes what woke g
-	for i, s := range gr.Segs() {
+	for i, s := range gr.Blocked() {
 		if i == 0 && d.waitedBefore(gr, home) {
 			fresh = true
 			read(s.End, true)
 			continue
 		}
-		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall || d.c.of(s.Stack).key != home {
+		if d.c.of(s.Stack).key != home {
 			continue
 		}
 		upTo(s.Start)

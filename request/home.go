@@ -186,10 +186,7 @@ func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled bool) {
 	h.mine = h.mine[:0]
 	hasRead := false
 	calling := uint8(0)
-	for _, s := range g.Segs() {
-		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
-			continue
-		}
+	for _, s := range g.Blocked() {
 		in := h.c.of(s.Stack)
 		calling = h.call(calling, in, s.Start)
 		switch in.op {
@@ -296,10 +293,7 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 	gr := &h.t.Gs[g]
 	ws := gr.Wakes()
 	k, from := 0, 0 // the wakes [from, k) came since the last visit to any place
-	for _, s := range gr.Segs() {
-		if s.Kind != timeline.Waiting {
-			continue
-		}
+	for _, s := range gr.Waits() {
 		in := h.c.of(s.Stack)
 		if in.op != opReceive {
 			continue
@@ -478,8 +472,8 @@ func (h *homes) awaited(r *root) {
 func (h *homes) covered(g timeline.GID, key int32, waits []stretch, tell func(s timeline.Segment, awaited timeline.Time)) {
 	gr := &h.t.Gs[g]
 	k := 0
-	for _, s := range gr.Segs() {
-		if s.Kind != timeline.Waiting || h.c.of(s.Stack).key != key {
+	for _, s := range gr.Waits() {
+		if h.c.of(s.Stack).key != key {
 			continue
 		}
 		for k < len(waits) && waits[k].end <= s.Start {
@@ -504,11 +498,11 @@ func (h *homes) waitsFor(g timeline.GID) []stretch {
 		}
 		who := &h.t.Gs[w.Whom()]
 		k := h.woken(g, i)
-		if k >= who.Len() || who.Seg(k).Waker != g {
+		if k >= who.Len() {
 			continue
 		}
 		s := who.Seg(k)
-		if h.home[w.Whom()] != keyNone && h.c.of(s.Stack).key == h.home[w.Whom()] {
+		if s.Waker != g || h.home[w.Whom()] != keyNone && h.c.of(s.Stack).key == h.home[w.Whom()] {
 			continue
 		}
 		x := stretch{s.Start, s.End}
@@ -528,36 +522,9 @@ func (h *homes) woken(g timeline.GID, i int) int {
 	at := &h.ended[int(h.wakes[g])+i]
 	if *at == 0 {
 		w := &h.t.Gs[g].Wakes()[i]
-		*at = int32(h.search(w.Whom(), w.Time)) + 1
+		near := &h.near[w.Whom()] // who is woken again is woken a little later
+		*near = int32(h.t.Gs[w.Whom()].SegmentNear(w.Time, int(*near)))
+		*at = *near + 1
 	}
 	return int(*at - 1)
-}
-
-// search is [timeline.Goroutine.SegmentAt]. It begins where it ended the last time: who
-// is woken again is woken a little later.
-func (h *homes) search(g timeline.GID, t timeline.Time) int {
-	gr := &h.t.Gs[g]
-	n := gr.Len()
-	from, to := 0, n // it is not before from, and not after to
-	for at, step := int(h.near[g]), 1; from < to && at >= 0 && at < n; step *= 2 {
-		if gr.Seg(at).End < t {
-			from = at + 1
-			at += step
-		} else {
-			to = at
-			at -= step
-		}
-		if at < from || at >= to {
-			break
-		}
-	}
-	for from < to {
-		if at := int(uint(from+to) / 2); gr.Seg(at).End < t {
-			from = at + 1
-		} else {
-			to = at
-		}
-	}
-	h.near[g] = int32(from)
-	return from
 }

@@ -61,10 +61,7 @@ func (d *finder) http1(g timeline.GID) {
 func (d *finder) strangers(g timeline.GID) {
 	gr := &d.t.Gs[g]
 	hijacks, observes, home := 0, false, false
-	for _, s := range gr.Segs() {
-		if s.Kind != timeline.Waiting && s.Kind != timeline.Syscall {
-			continue
-		}
+	for _, s := range gr.Blocked() {
 		in := d.c.of(s.Stack)
 		switch {
 		case in.key == keyHTTP:
@@ -98,8 +95,8 @@ func (d *finder) http2(g timeline.GID) {
 	role := d.roleOf("net/http (HTTP/2)", PerRequest, d.h.of[g].name, keyNone)
 	end := gr.End()
 	if gr.Died {
-		for _, s := range gr.Segs() {
-			if s.Kind == timeline.Waiting && d.c.of(s.Stack).flags&frameWritten != 0 && s.Waker != timeline.NoG {
+		for _, s := range gr.Waits() {
+			if d.c.of(s.Stack).flags&frameWritten != 0 && s.Waker != timeline.NoG {
 				end = s.End
 			}
 		}
@@ -224,8 +221,8 @@ func (d *finder) grpcStream(g timeline.GID) {
 	from, seg, first, open := gr.Start(), 0, true, gr.Born
 	messages := 0
 	mark := len(d.list)
-	for i, s := range gr.Segs() {
-		if s.Kind != timeline.Waiting || d.c.of(s.Stack).key != keyMessage {
+	for i, s := range gr.Waits() {
+		if d.c.of(s.Stack).key != keyMessage {
 			continue
 		}
 		// Before the first message there is nothing to answer, unless it came

@@ -15,8 +15,10 @@ func (d *finder) streams(p Part) bool {
 	type sending struct{ since, waited timeline.Time }
 	first := map[gotrace.StackID]sending{}
 	var full timeline.Time // the socket was, so far
-	for i := d.segmentFrom(p.G, p.Start); i < g.Len() && g.Seg(i).Start < p.End; i++ {
-		s := g.Seg(i)
+	for _, s := range g.SegsFrom(d.segmentFrom(p.G, p.Start)) {
+		if s.Start >= p.End {
+			break
+		}
 		if s.Stack == 0 {
 			continue
 		}

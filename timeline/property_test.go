@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"sort"
 	"testing"
@@ -39,6 +40,55 @@ func TestLivesAreContiguousFromBirthToDeath(t *testing.T) {
 				}
 				if s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNone && s.Stack != 0 {
 					t.Errorf("g%d: a wait without a reason", g.ID)
+				}
+			}
+		}
+	})
+}
+
+func TestSegmentsAreTheSameInWhateverWayTheyAreAskedFor(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
+		for i := range tl.Gs {
+			g := &tl.Gs[i]
+			var all, waits, blocked []timeline.Segment
+			for k := range g.Len() {
+				s := g.Seg(k)
+				all = append(all, s)
+				if s.Kind == timeline.Waiting {
+					waits = append(waits, s)
+				}
+				if s.Kind == timeline.Waiting || s.Kind == timeline.Syscall {
+					blocked = append(blocked, s)
+				}
+			}
+			from := rng.IntN(g.Len() + 1)
+			for what, x := range map[string]struct {
+				got  iter.Seq2[int, timeline.Segment]
+				want []timeline.Segment
+			}{
+				"Segs": {g.Segs(), all}, "SegsFrom": {g.SegsFrom(from), all[from:]},
+				"Waits": {g.Waits(), waits}, "Blocked": {g.Blocked(), blocked},
+			} {
+				n := 0
+				for k, s := range x.got {
+					if n >= len(x.want) || s != x.want[n] || s != all[k] {
+						t.Fatalf("g%d, %s: segment %d is %+v", g.ID, what, k, s)
+					}
+					n++
+				}
+				if n != len(x.want) {
+					t.Errorf("g%d, %s: %d segments, not %d", g.ID, what, n, len(x.want))
+				}
+			}
+			for range 10 {
+				at := tl.Start - 1 + timeline.Time(rng.Int64N(int64(tl.Duration())+2))
+				if g.Len() > 0 && rng.IntN(2) == 0 {
+					at = g.Seg(rng.IntN(g.Len())).End
+				}
+				near := rng.IntN(g.Len()+3) - 1
+				if got, want := g.SegmentNear(at, near), g.SegmentAt(at); got != want {
+					t.Fatalf("g%d: segment %d contains %d, not %d, which is what is found near %d", g.ID, want, at, got, near)
 				}
 			}
 		}

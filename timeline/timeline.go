@@ -207,16 +207,38 @@ func (w *stored) segment(start Time, x seg) Segment {
 }
 
 // Segs yields its segments, in order of time, with their indices.
-func (g *Goroutine) Segs() iter.Seq2[int, Segment] {
+func (g *Goroutine) Segs() iter.Seq2[int, Segment] { return g.those(0, every) }
+
+// SegsFrom yields its segments from i on, which may be Len(), in order of time, with their indices.
+func (g *Goroutine) SegsFrom(i int) iter.Seq2[int, Segment] { return g.those(i, every) }
+
+// Waits yields its segments that are Waiting, in order of time, with their indices.
+func (g *Goroutine) Waits() iter.Seq2[int, Segment] { return g.those(0, 1<<Waiting) }
+
+// Blocked yields its segments that are Waiting or Syscall, in order of time, with their indices.
+func (g *Goroutine) Blocked() iter.Seq2[int, Segment] { return g.those(0, 1<<Waiting|1<<Syscall) }
+
+// every is the set of all kinds.
+const every = 1<<Running | 1<<Runnable | 1<<Waiting | 1<<Syscall
+
+// those yields the segments from i on that are of a set of kinds: to look at the kind before the
+// rest is decoded takes half as long.
+func (g *Goroutine) those(i int, kinds uint8) iter.Seq2[int, Segment] {
 	return func(yield func(int, Segment) bool) {
-		start, whats := g.begun, g.t.whats
-		for i, x := range g.t.segs.of(g.segs) {
+		segs, whats, start := g.t.segs.of(g.segs), g.t.whats, g.begun
+		if i > 0 {
+			start = segs[i-1].end
+		}
+		for ; i < len(segs); i++ {
+			x := segs[i]
 			w := &whats[x.what]
-			if w.gap {
-				start = g.t.gaps[gap{g.ID, i}]
-			}
-			if !yield(i, w.segment(start, x)) {
-				return
+			if kinds == every || kinds>>w.kind&1 != 0 {
+				if w.gap {
+					start = g.t.gaps[gap{g.ID, i}]
+				}
+				if !yield(i, w.segment(start, x)) {
+					return
+				}
 			}
 			start = x.end
 		}
@@ -246,6 +268,30 @@ func (g *Goroutine) End() Time {
 func (g *Goroutine) SegmentAt(t Time) int {
 	segs := g.t.segs.of(g.segs)
 	return sort.Search(len(segs), func(i int) bool { return segs[i].end >= t })
+}
+
+// SegmentNear is SegmentAt for who knows about where it is: it looks around the segment near first,
+// which may be any number.
+func (g *Goroutine) SegmentNear(t Time, near int) int {
+	segs := g.t.segs.of(g.segs)
+	from, to := 0, len(segs) // it is not before from, and not after to
+	for at, step := near, 1; at >= from && at < to; step *= 2 {
+		if segs[at].end < t {
+			from = at + 1
+			at += step
+		} else {
+			to = at
+			at -= step
+		}
+	}
+	for from < to {
+		if at := int(uint(from+to) / 2); segs[at].end < t {
+			from = at + 1
+		} else {
+			to = at
+		}
+	}
+	return from
 }
 
 // Sample is a CPU profile sample taken inside the trace.
