@@ -64,10 +64,7 @@ type accepts struct {
 func (w *accepts) of(g timeline.GID) {
 	me := &w.a.t.Gs[g]
 	w.empty, w.open = me.Start(), 1
-	for i, s := range me.Segs() {
-		if s.Kind == timeline.Running || s.Kind == timeline.Runnable {
-			continue
-		}
+	for i, s := range me.Blocked() {
 		accepting := w.accepting(s)
 		if s.Stack == 0 && i == 0 { // it waited when the recording began, and tries again now
 			accepting = s.Waker == timeline.NoG && me.Len() > 1

@@ -326,10 +326,7 @@ func (a *Attribution) findHomes() {
 			}
 		}
 		reads := false
-		for _, s := range me.Segs() {
-			if s.Kind != timeline.Waiting {
-				continue
-			}
+		for _, s := range me.Waits() {
 			if entry && s.Waker != timeline.NoG && carries(timeline.GID(g), s.End) {
 				ended[s.Waker]++
 			}

@@ -250,9 +250,11 @@ func (w *walker) lastAwaited(g timeline.GID, s timeline.Segment, from timeline.T
 	last, site := s.Waker, w.a.siteOf(s.Stack)
 	me := &t.Gs[g]
 	first := me.SegmentAt(s.End) + 1
-	for i := first; i < min(me.Len(), first+maxSiblings) && me.Seg(i).End <= w.ends; i++ {
+	for i, x := range me.SegsFrom(min(me.Len(), first)) {
+		if i >= first+maxSiblings || x.End > w.ends {
+			break
+		}
 		w.steps++
-		x := me.Seg(i)
 		if x.Kind != timeline.Waiting || x.Waker == timeline.NoG || w.a.siteOf(x.Stack) != site {
 			continue
 		}

@@ -135,8 +135,8 @@ func (a *Attribution) TimersAt(site SiteID, spans []timeline.Span) (long, short 
 	}
 	least := longer(lengths[len(lengths)/4])
 	for g := range a.t.Gs {
-		for _, s := range a.t.Gs[g].Segs() {
-			if s.Kind != timeline.Waiting || s.Waker != timeline.NoG || s.End >= a.t.End || a.siteOf(s.Stack) != site {
+		for _, s := range a.t.Gs[g].Waits() {
+			if s.Waker != timeline.NoG || s.End >= a.t.End || a.siteOf(s.Stack) != site {
 				continue
 			}
 			w := &short

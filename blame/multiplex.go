@@ -329,10 +329,9 @@ func (a *Attribution) clients(s *stitching, v *survey, servers []server) []clien
 // began, and NoG, if it has not waited before.
 func (a *Attribution) waitedBefore(w replyWait) (timeline.Time, timeline.GID) {
 	me := &a.t.Gs[w.g]
-	for i := w.seg - 1; i >= 0; i-- {
-		if s := me.Seg(i); s.Kind == timeline.Waiting {
-			return s.End, s.Waker
-		}
+	if i := me.WaitBefore(w.seg); i >= 0 {
+		s := me.Seg(i)
+		return s.End, s.Waker
 	}
 	return me.Start(), timeline.NoG
 }

@@ -55,8 +55,10 @@ func (a *Attribution) Answers(g timeline.GID) bool {
 		for i := range a.f.Requests {
 			for _, p := range a.f.Requests[i].Parts {
 				me := &a.t.Gs[p.G]
-				for s := me.SegmentAt(p.Start + 1); s < me.Len() && me.Seg(s).Start < p.End; s++ {
-					x := me.Seg(s)
+				for _, x := range me.SegsFrom(me.SegmentAt(p.Start + 1)) {
+					if x.Start >= p.End {
+						break
+					}
 					if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect) {
 						a.answered[x.Waker]++
 					}
@@ -167,8 +169,8 @@ func (a *Attribution) PerActivation(site SiteID) float64 {
 	}
 	g := a.Queue(site).Worker
 	var homes []timeline.Time
-	for _, s := range a.t.Gs[g].Segs() {
-		if s.Kind == timeline.Waiting && a.f.Home(g, s) {
+	for _, s := range a.t.Gs[g].Waits() {
+		if a.f.Home(g, s) {
 			homes = append(homes, s.End)
 		}
 	}

@@ -145,8 +145,10 @@ func (a *Attribution) match(s *stitching) {
 		own := &a.f.Requests[i]
 		for _, p := range own.Parts {
 			me := &a.t.Gs[p.G]
-			for k := me.SegmentAt(p.Start + 1); k < me.Len() && me.Seg(k).Start < p.End; k++ {
-				x := me.Seg(k)
+			for _, x := range me.SegsFrom(me.SegmentAt(p.Start + 1)) {
+				if x.Start >= p.End {
+					break
+				}
 				if x.Kind != timeline.Waiting || x.Reason != timeline.ReasonNetwork || x.Waker != timeline.NoG {
 					continue
 				}

@@ -152,7 +152,7 @@ func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
 		w.beforeBirth(at, g, from, min(to, born))
 		from = born
 	}
-	for i := sort.Search(me.Len(), func(i int) bool { return me.Seg(i).End > from }); i < me.Len() && from < to; i++ {
+	for i := me.SegmentAt(from + 1); i < me.Len() && from < to; i++ {
 		s := me.Seg(i)
 		w.steps++
 		if s.Start > from { // evicted or lost

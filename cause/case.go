@@ -409,9 +409,12 @@ func (c *Case) ran(requests []int) (ns int64, samples int) {
 	for _, i := range requests {
 		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
 			me := &t.Gs[p.G]
-			for s := me.SegmentAt(p.Start + 1); s < me.Len() && me.Seg(s).Start < p.End; s++ {
-				if me.Seg(s).Kind == timeline.Running {
-					ns += int64(min(me.Seg(s).End, p.End) - max(me.Seg(s).Start, p.Start))
+			for _, s := range me.SegsFrom(me.SegmentAt(p.Start + 1)) {
+				if s.Start >= p.End {
+					break
+				}
+				if s.Kind == timeline.Running {
+					ns += int64(min(s.End, p.End) - max(s.Start, p.Start))
 				}
 			}
 			samples += c.A.SamplesIn(p.G, p.Start, p.End)

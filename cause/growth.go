@@ -156,8 +156,8 @@ func (c *Case) timerRoot() string {
 	t := c.A.Timeline()
 	for g := range t.Gs {
 		me := &t.Gs[g]
-		for _, s := range me.Segs() {
-			if s.Kind != timeline.Waiting || s.Waker != timeline.NoG || s.End >= t.End {
+		for _, s := range me.Waits() {
+			if s.Waker != timeline.NoG || s.End >= t.End {
 				continue
 			}
 			if s.Reason == timeline.ReasonSleep || s.Reason == timeline.ReasonSelect || s.Reason == timeline.ReasonChanReceive {

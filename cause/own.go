@@ -114,8 +114,11 @@ func ranIn(me *timeline.Goroutine, spans []timeline.Span) (ran timeline.Time) {
 		if span.Start >= me.End() {
 			break
 		}
-		for i := me.SegmentAt(span.Start + 1); i < me.Len() && me.Seg(i).Start < span.End; i++ {
-			if s := me.Seg(i); s.Kind == timeline.Running {
+		for _, s := range me.SegsFrom(me.SegmentAt(span.Start + 1)) {
+			if s.Start >= span.End {
+				break
+			}
+			if s.Kind == timeline.Running {
 				ran += min(s.End, span.End) - max(s.Start, span.Start)
 			}
 		}

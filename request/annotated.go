@@ -126,7 +126,7 @@ func (d *finder) byCalls(calls []events.Call, functions []string) {
 			continue
 		}
 		last = c
-		seg := sort.Search(gr.Len(), func(i int) bool { return gr.Seg(i).End > from })
+		seg := gr.SegmentAt(from + 1)
 		d.carried[g] = true
 		n := len(d.list)
 		d.add(role, Request{Parts: d.parts(Part{g, from, to}), InFlight: open}, d.examine(g, seg, from, to))

@@ -81,6 +81,15 @@ func TestSegmentsAreTheSameInWhateverWayTheyAreAskedFor(t *testing.T) {
 					t.Errorf("g%d, %s: %d segments, not %d", g.ID, what, n, len(x.want))
 				}
 			}
+			last := -1
+			for k := range g.Len() {
+				if got := g.WaitBefore(k); got != last {
+					t.Fatalf("g%d: segment %d waits last before %d, not %d", g.ID, last, k, got)
+				}
+				if g.Seg(k).Kind == timeline.Waiting {
+					last = k
+				}
+			}
 			for range 10 {
 				at := tl.Start - 1 + timeline.Time(rng.Int64N(int64(tl.Duration())+2))
 				if g.Len() > 0 && rng.IntN(2) == 0 {

@@ -294,6 +294,14 @@ func (g *Goroutine) SegmentNear(t Time, near int) int {
 	return from
 }
 
+// WaitBefore returns the index of its last Waiting segment before segment i, -1 if there is none.
+func (g *Goroutine) WaitBefore(i int) int {
+	segs, whats := g.t.segs.of(g.segs), g.t.whats
+	for i--; i >= 0 && whats[segs[i].what].kind != Waiting; i-- {
+	}
+	return i
+}
+
 // Sample is a CPU profile sample taken inside the trace.
 type Sample struct {
 	Time  Time
