@@ -76,8 +76,8 @@ func (a *Attribution) waitedAt(site SiteID, after timeline.Time, each func(s tim
 	var all []timeline.Span
 	for g := range a.t.Gs {
 		me := &a.t.Gs[g]
-		for i := me.SegmentAt(after + 1); i < me.Len(); i++ {
-			if s := me.Seg(i); s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
+		for _, s := range me.SegsFrom(me.SegmentNear(after+1, me.Len()-1)) {
+			if s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
 				each(s)
 				all = append(all, timeline.Span{Start: s.Start, End: s.End})
 			}
