@@ -220,7 +220,7 @@ func (d *finder) commonNode() int32 {
 
 // result orders what was found and names it.
 func (d *finder) result() *Found {
-	f := &Found{t: d.t, home: d.h.home, busy: d.h.busy, carried: d.carried, keys: make([]int32, len(d.c.info))}
+	f := &Found{t: d.t, home: d.h.home, busy: d.h.busy, firstBusy: d.h.firstBusy, carried: d.carried, keys: make([]int32, len(d.c.info))}
 	for i := range d.c.info {
 		f.keys[i] = d.c.info[i].key
 	}

@@ -12,7 +12,7 @@ import (
 // waits for its next piece of work (0: it has no home). Every role below the
 // largest of a request exists. The requests need not be in order.
 func Fixed(t *timeline.Timeline, requests []Request, endpoints []string, home func(timeline.GID) gotrace.StackID) *Found {
-	f := &Found{t: t, Requests: requests, Endpoints: endpoints, home: make([]int32, len(t.Gs)), keys: make([]int32, t.Stacks.Len())}
+	f := &Found{t: t, Requests: requests, Endpoints: endpoints, home: make([]int32, len(t.Gs)), firstBusy: make([]int32, len(t.Gs)+1), keys: make([]int32, t.Stacks.Len())}
 	for s := range f.keys {
 		f.keys[s] = keyFirst + int32(s)
 	}

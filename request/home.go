@@ -62,8 +62,12 @@ type homes struct {
 	used      []used
 	first     []int32 // what g used is used[first[g]:first[g+1]]
 	home      []int32
-	busy      map[visit]bool // waits at home that are none
-	calls     []int          // by client
+	calls     []int // by client
+
+	// busy are the starts of waits at home that are none: those of g are
+	// busy[firstBusy[g]:firstBusy[g+1]], in order.
+	busy      []timeline.Time
+	firstBusy []int32
 
 	// ended are the segments that wakes ended, plus 1, or 0 before somebody asked: those
 	// by g begin at wakes[g]. near is where a goroutine's segments were searched last.
@@ -82,7 +86,7 @@ type used struct {
 type stretch struct{ start, end timeline.Time }
 
 func findHomes(t *timeline.Timeline, c *classifier) *homes {
-	h := &homes{c: c, t: t, roots: map[string]*root{}, datagrams: map[int32]bool{}, busy: map[visit]bool{},
+	h := &homes{c: c, t: t, roots: map[string]*root{}, datagrams: map[int32]bool{},
 		of: make([]*root, len(t.Gs)), first: make([]int32, len(t.Gs)+1), home: make([]int32, len(t.Gs)), calls: make([]int, len(clients)), wakes: make([]int32, len(t.Gs)), near: make([]int32, len(t.Gs))}
 	accepts := h.collect()
 	for g := range t.Gs {
@@ -108,18 +112,14 @@ func findHomes(t *timeline.Timeline, c *classifier) *homes {
 		h.rank(r)
 	}
 	h.settle()
+	h.firstBusy = make([]int32, len(t.Gs)+1)
 	for i := range t.Gs {
 		if h.home[i] >= keyFirst && len(t.Gs[i].Wakes()) > 0 {
 			h.exempt(timeline.GID(i))
 		}
+		h.firstBusy[i+1] = int32(len(h.busy))
 	}
 	return h
-}
-
-// visit names a wait by its goroutine and start.
-type visit struct {
-	g  timeline.GID
-	at timeline.Time
 }
 
 // exempt marks the waits at home during most of which others waited for g: a
@@ -133,7 +133,7 @@ func (h *homes) exempt(g timeline.GID) {
 	}
 	h.covered(g, h.home[g], h.waitsFor(g), func(s timeline.Segment, awaited timeline.Time) {
 		if 2*awaited > s.End-s.Start {
-			h.busy[visit{g, s.Start}] = true
+			h.busy = append(h.busy, s.Start)
 		}
 	})
 }

@@ -23,7 +23,11 @@ func (f *Found) Home(g timeline.GID, s timeline.Segment) bool {
 	if s.Kind != timeline.Waiting || g < 0 || int(g) >= len(f.home) || f.home[g] == 0 {
 		return false
 	}
-	return int(s.Stack) < len(f.keys) && f.keys[s.Stack] == f.home[g] && !f.busy[visit{g, s.Start}]
+	if int(s.Stack) >= len(f.keys) || f.keys[s.Stack] != f.home[g] {
+		return false
+	}
+	_, busy := slices.BinarySearch(f.busy[f.firstBusy[g]:f.firstBusy[g+1]], s.Start)
+	return !busy
 }
 
 // RequestAt returns the index of the request whose part on g contains the

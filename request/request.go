@@ -121,8 +121,10 @@ type Found struct {
 	t *timeline.Timeline
 	// keys holds the home key of each stack, home that of each goroutine (0: none).
 	keys, home []int32
-	// busy are waits at home during which others waited for the goroutine.
-	busy map[visit]bool
+	// busy are the starts of waits at home during which others waited for the goroutine:
+	// those of g are busy[firstBusy[g]:firstBusy[g+1]], in order.
+	busy      []timeline.Time
+	firstBusy []int32
 	// carried marks goroutines that carried a part of a request.
 	carried []bool
 	// parts lists, goroutine by goroutine from first[g] to first[g+1], what each
