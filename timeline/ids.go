@@ -11,7 +11,7 @@ import (
 // themselves have, and take several times the memory.
 type ids struct {
 	slots []GID  // -1 are free; their number is a power of two
-	by    uint64 // odd; not known to who makes a trace
+	by    uint64 // odd, and spreads; not known to who makes a trace
 	n     int
 }
 
@@ -47,7 +47,7 @@ func (s *ids) grow(at func(GID) gotrace.GoID) {
 		return
 	}
 	was := s.slots
-	if s.by == 0 {
+	for !spreads(s.by) {
 		s.by = rand.Uint64() | 1
 	}
 	s.slots = make([]GID, max(64, 2*len(was)))
@@ -59,4 +59,17 @@ func (s *ids) grow(at func(GID) gotrace.GoID) {
 			s.slots[s.slot(at(g), at)] = g
 		}
 	}
+}
+
+// spreads reports whether products of numbers that follow each other with by are apart. They are
+// unless by, as a part of 1<<64, is close to a fraction with a small denominator: the products
+// would pile up at as many places. The quotients of Euclid's algorithm say how close it ever is,
+// up to denominators of 1<<32; about one odd number in five is never too close.
+func spreads(by uint64) bool {
+	for a, b := ^uint64(0), by; b > 1<<32; a, b = b, a%b {
+		if a/b > 16 {
+			return false
+		}
+	}
+	return by > 1<<32
 }

@@ -31,6 +31,27 @@ func TestGoroutinesAreFoundByTheirIDs(t *testing.T) {
 	}
 }
 
+// Ids that follow each other, as the runtime gives them, do not pile up: hardly any others are
+// looked at for one, by whatever number they are spread.
+func TestIDsThatFollowEachOtherAreSpread(t *testing.T) {
+	const n = 30_000
+	for range 40 {
+		var s ids
+		looks := 0
+		at := func(g GID) gotrace.GoID { looks++; return gotrace.GoID(g) }
+		for i := range n {
+			s.add(gotrace.GoID(i), GID(i), at)
+		}
+		looks = 0
+		for i := range n {
+			s.find(gotrace.GoID(i), at)
+		}
+		if looks > 2*n {
+			t.Fatalf("spread by %#x, %d others are looked at for %d", s.by, looks-n, n)
+		}
+	}
+}
+
 func TestRunsOfASlabAreWhatWasAdded(t *testing.T) {
 	var s slab[int]
 	var runs []run
