@@ -80,13 +80,26 @@ var reasons = map[string]Reason{
 
 // Segment is a stretch of time in which one goroutine did one thing. The
 // segments of a goroutine are contiguous from its birth to its death.
+//
+// Its fields lie in structs of four at most, for which the compiler takes registers: what a
+// pass over millions of segments does not look at costs nothing.
 type Segment struct {
 	Start, End Time
+	Stood
+	State
+}
+
+// Stood is where the goroutines of a [Segment] stood.
+type Stood struct {
 	// Stack is where it blocked (Waiting), what it called (Syscall) or where it
 	// stopped running (Runnable); 0 when the trace does not say.
 	Stack gotrace.StackID
 	// WakerStack is where the waker stood when it ended this wait.
 	WakerStack gotrace.StackID
+}
+
+// State is what a goroutine does in a [Segment].
+type State struct {
 	// Waker ended this wait; NoG when no goroutine did: network poller, timer,
 	// runtime, or the end of the trace.
 	Waker GID
@@ -203,7 +216,7 @@ func (g *Goroutine) Seg(i int) Segment {
 
 // segment is the one that is stored as x.
 func (w *stored) segment(start Time, x seg) Segment {
-	return Segment{Start: start, End: x.end, Stack: w.stack, WakerStack: w.wakerStack, Waker: GID(x.by | w.noWaker), P: int16(x.by | w.noP), Kind: w.kind, Reason: w.reason}
+	return Segment{start, x.end, Stood{w.stack, w.wakerStack}, State{GID(x.by | w.noWaker), int16(x.by | w.noP), w.kind, w.reason}}
 }
 
 // Segs yields its segments, in order of time, with their indices.
