@@ -18,7 +18,7 @@ func (b *builder) waitsBegunBefore() {
 	t, found := b.t, false
 	for g := range t.Gs {
 		me := &t.Gs[g]
-		if me.Len() == 0 {
+		if me.Born || me.Len() == 0 {
 			continue
 		}
 		s := me.Seg(0)
