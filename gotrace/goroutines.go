@@ -2,7 +2,8 @@ package gotrace
 
 import (
 	"math/bits"
-	"math/rand/v2"
+
+	"github.com/whylate/whylate/internal/spread"
 )
 
 // goroutine is one that exists.
@@ -34,7 +35,7 @@ type slot struct {
 }
 
 func newGoroutines() goroutines {
-	t := goroutines{by: rand.Uint64() | 1}
+	t := goroutines{by: spread.Multiplier()}
 	t.make(256)
 	return t
 }

@@ -2,16 +2,16 @@ package timeline
 
 import (
 	"math/bits"
-	"math/rand/v2"
 
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/spread"
 )
 
 // ids finds goroutines by the runtime's ids. A map would hold the ids again, which the goroutines
 // themselves have, and take several times the memory.
 type ids struct {
 	slots []GID  // -1 are free; their number is a power of two
-	by    uint64 // odd, and spreads; not known to who makes a trace
+	by    uint64 // see package spread
 	n     int
 }
 
@@ -47,8 +47,8 @@ func (s *ids) grow(at func(GID) gotrace.GoID) {
 		return
 	}
 	was := s.slots
-	for !spreads(s.by) {
-		s.by = rand.Uint64() | 1
+	if s.by == 0 {
+		s.by = spread.Multiplier()
 	}
 	s.slots = make([]GID, max(64, 2*len(was)))
 	for i := range s.slots {
@@ -59,17 +59,4 @@ func (s *ids) grow(at func(GID) gotrace.GoID) {
 			s.slots[s.slot(at(g), at)] = g
 		}
 	}
-}
-
-// spreads reports whether products of numbers that follow each other with by are apart. They are
-// unless by, as a part of 1<<64, is close to a fraction with a small denominator: the products
-// would pile up at as many places. The quotients of Euclid's algorithm say how close it ever is,
-// up to denominators of 1<<32; about one odd number in five is never too close.
-func spreads(by uint64) bool {
-	for a, b := ^uint64(0), by; b > 1<<32; a, b = b, a%b {
-		if a/b > 16 {
-			return false
-		}
-	}
-	return by > 1<<32
 }
