@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"regexp"
 	"slices"
 	"time"
@@ -46,6 +47,9 @@ type AnalyseOptions struct {
 	// Window is about how many bytes of trace are analysed at a time; 0 means 32 MiB. What is known
 	// of them in memory is about ten times as long, with all that a diagnosis needs 15 times.
 	Window int64
+	// Jobs is how many windows are analysed at the same time, each in memory of its own; 0 means 1.
+	// It changes nothing in the diagnosis.
+	Jobs int
 	// Slow reads traces with the Go team's reader instead of our own.
 	Slow bool
 	// Check adds the closure of every attributed request to the diagnosis.
@@ -91,42 +95,101 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if err := x.read(); err != nil {
 		return nil, err
 	}
-	tr, closer, err := openTrace(in, o.Slow)
+	tr, err := openTrace(in, o)
 	if err != nil {
 		return nil, err
 	}
-	defer closer.Close()
+	defer tr.in.Close()
+	x.most = max(attributed/tr.windows, leastAttributed)
 	var all traceWindows
-	length, n := divide(in, o)
-	x.most = max(attributed/n, leastAttributed)
-	parts := timeline.NewParts(tr, o.Timeline, length, true)
-	err = eachPart(in, parts, func(t *timeline.Timeline) error {
-		if all.worst == nil {
-			x.origin, all.origin = t.Start, t.Start
-		}
-		all.add(x.window(t), t)
-		return nil
-	})
-	if err != nil {
+	if err := x.windows(tr, &all); err != nil {
 		return nil, err
+	}
+	if all.worst == nil {
+		return nil, nothingIn(in, all.lost)
 	}
 	d := all.overall()
 	pauses(d, &in.Manifest)
-	lost(d, in, parts.Lost(), tr.Offset(), all.bytes)
+	lost(d, in, all.lost, tr.offset(), all.bytes)
 	mostlyLost(d, &in.Manifest)
 	d.Cost.AnalyseS = time.Since(begun).Seconds()
 	return d, nil
 }
 
+// windows diagnoses the sections of a trace, several at a time if that is asked for, and adds them
+// up in order.
+func (x *analysis) windows(tr *trace, all *traceWindows) error {
+	var (
+		room  = make(chan struct{}, max(1, x.o.Jobs))
+		order = make(chan chan section, cap(room))
+		begin = make(chan timeline.Time, 1)
+		end   error
+	)
+	begin <- unknown
+	go func() {
+		defer close(order)
+		for {
+			room <- struct{}{}
+			parts, err := tr.next(true)
+			if err != nil {
+				end = err
+				return
+			}
+			before, then, done := begin, make(chan timeline.Time, 1), make(chan section, 1)
+			begin = then
+			go func() { done <- x.section(parts, before, then) }()
+			order <- done
+		}
+	}()
+	var failed error
+	for done := range order {
+		s := <-done
+		if failed == nil {
+			failed = s.err
+			all.join(&s.traceWindows)
+		}
+		<-room
+	}
+	if failed == nil && end != io.EOF {
+		failed = end
+	}
+	return failed
+}
+
+// section is what the windows of a section of a trace are.
+type section struct {
+	traceWindows
+	err error
+}
+
+// unknown is when a trace begins of which nothing was read.
+const unknown timeline.Time = math.MinInt64
+
+// section diagnoses a section of a trace. Before says when the trace begins, and after is told.
+func (x *analysis) section(parts *timeline.Parts, before <-chan timeline.Time, after chan<- timeline.Time) (s section) {
+	s.origin = unknown
+	s.err = eachPart(parts, func(t *timeline.Timeline) error {
+		if s.origin == unknown {
+			if s.origin = <-before; s.origin == unknown {
+				s.origin = t.Start
+			}
+			after <- s.origin
+		}
+		s.add(x.window(t, s.origin), t)
+		return nil
+	})
+	if s.lost = parts.Lost(); s.origin == unknown {
+		after <- <-before
+	}
+	return s
+}
+
 // eachPart calls do with the timelines of the parts in which anything happens, in order; an error
-// of do ends it. That there is no such part is an error.
-func eachPart(in *evidence.Incident, parts *timeline.Parts, do func(*timeline.Timeline) error) error {
-	some := false
+// of do ends it.
+func eachPart(parts *timeline.Parts, do func(*timeline.Timeline) error) error {
 	for {
 		t, err := parts.Next()
 		switch {
-		case err == io.EOF && !some:
-			return nothingIn(in, parts.Lost())
 		case err == io.EOF:
 			return nil
 		case err != nil:
@@ -134,7 +197,6 @@ func eachPart(in *evidence.Incident, parts *timeline.Parts, do func(*timeline.Ti
 		case t.Events == 0 || t.Duration() <= 0:
 			continue
 		}
-		some = true
 		if err := do(t); err != nil {
 			return err
 		}
@@ -165,12 +227,11 @@ func divide(in *evidence.Incident, o AnalyseOptions) (length int64, n int) {
 // of its windows, if it has more. A trace of one window has blame's own bound, which is the same.
 const attributed, leastAttributed = 20_000, 4_000
 
-// analysis is what is the same for all windows of an incident.
+// analysis is what is the same for all windows of an incident, of which several may be analysed at
+// the same time.
 type analysis struct {
 	in *evidence.Incident
 	o  AnalyseOptions
-	// origin is when the trace begins.
-	origin timeline.Time
 	// most is how many requests of a window are attributed.
 	most int
 
@@ -215,14 +276,8 @@ func (x *analysis) baseline() error {
 	if !in.Has(evidence.MemberTrace) {
 		return ErrNoTrace
 	}
-	tr, closer, err := openTrace(in, o.Slow)
-	if err != nil {
-		return err
-	}
-	defer closer.Close()
-	length, _ := divide(in, o)
-	parts, most := timeline.NewParts(tr, o.Timeline, length, false), -1
-	return eachPart(in, parts, func(t *timeline.Timeline) error {
+	most := -1
+	_, err := Timelines(in, o, func(t *timeline.Timeline) error {
 		then, _ := kernelEvents(in, t) // what cannot be used is as if it were not there
 		f := request.Find(t, requestOptions(then, &o))
 		n := 0
@@ -234,10 +289,11 @@ func (x *analysis) baseline() error {
 		}
 		return nil
 	})
+	return err
 }
 
 // window diagnoses a part of the trace.
-func (x *analysis) window(t *timeline.Timeline) *report.Diagnosis {
+func (x *analysis) window(t *timeline.Timeline, origin timeline.Time) *report.Diagnosis {
 	o, m := x.o, &x.in.Manifest
 	hosts, hostErr, watch, watchErr := x.hosts, x.hostErr, x.watch, x.watchErr
 	if hosts != nil {
@@ -253,7 +309,7 @@ func (x *analysis) window(t *timeline.Timeline) *report.Diagnosis {
 	by := requestOptions(watch, &o)
 	f := request.Find(t, by)
 	a := blame.Attribute(t, f, blame.Options{MaxRequests: x.most, Guards: o.Guards, Watch: watch})
-	set := cause.Settings{SLO: int64(o.SLO), Allocated: x.allocated, Host: hosts, Dependencies: x.said, Target: m.Target, Own: own(m, t, x.origin),
+	set := cause.Settings{SLO: int64(o.SLO), Allocated: x.allocated, Host: hosts, Dependencies: x.said, Target: m.Target, Own: own(m, t, origin),
 		Baseline: x.base}
 	if x.base != nil {
 		set.BaselineName = o.BaselineName
@@ -270,7 +326,7 @@ func (x *analysis) window(t *timeline.Timeline) *report.Diagnosis {
 	d.Findings, d.ConsistentWith, d.RuledOut, d.Unnamed = v.Findings, v.Consistent, v.RuledOut, v.Unnamed
 	d.Requests = requests(a, v)
 	if d.Started.IsZero() && t.Wall != 0 {
-		d.Started = time.Unix(0, t.Wall-int64(t.WallAt-x.origin)).UTC()
+		d.Started = time.Unix(0, t.Wall-int64(t.WallAt-origin)).UTC()
 	}
 	if d.Target.Go == "" {
 		d.Target.Go = t.Version
@@ -358,30 +414,59 @@ func nothingIn(in *evidence.Incident, lost *gotrace.CorruptError) error {
 	return fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
 }
 
-// source is a reader of a trace that says how many bytes it has consumed.
-type source interface {
-	timeline.Source
-	Offset() int64
+// trace is that of an incident, section by section.
+type trace struct {
+	split   *gotrace.Splitter // nil if the Go team's reader reads it, of which there is one section
+	slow    *slow.Reader
+	in      io.Closer
+	o       timeline.Options
+	done    bool // there is no other section
+	windows int  // there will be so many, about
 }
 
-// openTrace returns a reader of an incident's trace, the Go team's if asked for; the closer is
-// the caller's to close.
-func openTrace(in *evidence.Incident, slowly bool) (source, io.Closer, error) {
+// openTrace opens the trace of an incident, which is the caller's to close.
+func openTrace(in *evidence.Incident, o AnalyseOptions) (*trace, error) {
 	r, err := in.Member(evidence.MemberTrace)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the trace: %w", err)
+		return nil, fmt.Errorf("open the trace: %w", err)
 	}
-	var src source
-	if slowly {
-		src, err = slow.NewReader(r)
+	t := &trace{in: r, o: o.Timeline}
+	var length int64
+	length, t.windows = divide(in, o)
+	if o.Slow {
+		t.slow, err = slow.NewReader(r)
 	} else {
-		src, err = gotrace.NewReader(r)
+		t.split, err = gotrace.Split(r, length)
 	}
 	if err != nil {
 		r.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return src, r, nil
+	return t, nil
+}
+
+// next returns the parts of the next section, [io.EOF] behind the last one.
+func (t *trace) next(across bool) (*timeline.Parts, error) {
+	if t.split == nil {
+		if t.done {
+			return nil, io.EOF
+		}
+		t.done = true
+		return timeline.NewParts(t.slow, t.o), nil
+	}
+	s, err := t.split.Next()
+	if err != nil {
+		return nil, err
+	}
+	return timeline.PartsOf(s, t.o, across), nil
+}
+
+// offset is how many bytes were read.
+func (t *trace) offset() int64 {
+	if t.split == nil {
+		return t.slow.Offset()
+	}
+	return t.split.Offset()
 }
 
 // Timelines calls do with the timeline of each part of an incident's trace, in order; an error of
@@ -391,15 +476,31 @@ func Timelines(in *evidence.Incident, o AnalyseOptions, do func(*timeline.Timeli
 	if !in.Has(evidence.MemberTrace) {
 		return nil, ErrNoTrace
 	}
-	src, closer, err := openTrace(in, o.Slow)
+	tr, err := openTrace(in, o)
 	if err != nil {
 		return nil, err
 	}
-	defer closer.Close()
-	length, _ := divide(in, o)
-	parts := timeline.NewParts(src, o.Timeline, length, false)
-	err = eachPart(in, parts, do)
-	return parts.Lost(), err
+	defer tr.in.Close()
+	var lost *gotrace.CorruptError
+	some := false
+	for {
+		parts, err := tr.next(false)
+		if err == io.EOF && !some {
+			err = nothingIn(in, lost)
+		} else if err == io.EOF {
+			return lost, nil
+		}
+		if err == nil {
+			err = eachPart(parts, func(t *timeline.Timeline) error {
+				some = true
+				return do(t)
+			})
+			lost = cmp.Or(lost, parts.Lost())
+		}
+		if err != nil {
+			return lost, err
+		}
+	}
 }
 
 // requests describes how requests were found and how long they took.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -50,10 +51,14 @@ func TestAServerInTheSameProcessIsNoDependency(t *testing.T) {
 
 // readTimeline returns the timeline of all of an incident's trace.
 func readTimeline(in *evidence.Incident, o AnalyseOptions) (*timeline.Timeline, error) {
-	tr, closer, err := openTrace(in, o.Slow)
+	r, err := in.Member(evidence.MemberTrace)
 	if err != nil {
 		return nil, err
 	}
-	defer closer.Close()
+	defer r.Close()
+	tr, err := gotrace.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
 	return timeline.Read(tr, o.Timeline)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/timeline"
 )
@@ -27,9 +28,14 @@ func (w *windows) add(d *report.Diagnosis, file string, from, to int64) {
 		x.Cause, x.Share = d.Findings[0].Cause, d.Findings[0].Share
 	}
 	w.list = append(w.list, x)
-	told, most := d.Reason != "few-requests" && d.Reason != "no-requests" && d.Reason != "no-trace", float64(r.Tail.Count)*float64(r.Tail.MeanNS)
-	if w.worst == nil || told && !w.told || told == w.told && most > w.most {
-		w.worst, w.at, w.most, w.told = d, len(w.list)-1, most, told
+	told := d.Reason != "few-requests" && d.Reason != "no-requests" && d.Reason != "no-trace"
+	w.better(&windows{worst: d, at: len(w.list) - 1, most: float64(r.Tail.Count) * float64(r.Tail.MeanNS), told: told})
+}
+
+// better takes over the worst window of others if it is worse.
+func (w *windows) better(o *windows) {
+	if w.worst == nil || o.told && !w.told || o.told == w.told && o.most > w.most {
+		w.worst, w.at, w.most, w.told = o.worst, o.at, o.most, o.told
 	}
 }
 
@@ -44,17 +50,37 @@ func (w *windows) marked() []report.Window {
 type traceWindows struct {
 	windows
 	origin timeline.Time
-	bytes  int64 // of the trace
+	bytes  int64                 // of the trace
+	lost   *gotrace.CorruptError // the first damage
 	check  report.Check
 }
 
 func (w *traceWindows) add(d *report.Diagnosis, t *timeline.Timeline) {
 	w.bytes += t.Bytes
-	if c := d.Check; c != nil {
-		w.check.Requests += c.Requests
-		w.check.WorstNS, w.check.MaxDepth = max(w.check.WorstNS, c.WorstNS), max(w.check.MaxDepth, c.MaxDepth)
+	if d.Check != nil {
+		w.checked(d.Check)
 	}
 	w.windows.add(d, "", int64(t.Start-w.origin), int64(t.Until-w.origin))
+}
+
+func (w *traceWindows) checked(c *report.Check) {
+	w.check.Requests += c.Requests
+	w.check.WorstNS, w.check.MaxDepth = max(w.check.WorstNS, c.WorstNS), max(w.check.MaxDepth, c.MaxDepth)
+}
+
+// join adds the windows of a section, which come behind.
+func (w *traceWindows) join(s *traceWindows) {
+	if w.lost == nil {
+		w.lost = s.lost
+	}
+	if s.worst == nil {
+		return
+	}
+	s.at += len(w.list)
+	w.list = append(w.list, s.list...)
+	w.better(&s.windows)
+	w.bytes += s.bytes
+	w.checked(&s.check)
 }
 
 // overall is the diagnosis of the trace: that of the worst window, with what is known of the

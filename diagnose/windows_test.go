@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"math"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/report"
+	"github.com/whylate/whylate/report/detail"
 )
 
 // bareTrace is the incident of a bare trace.
@@ -83,6 +85,48 @@ func TestALongTraceIsDiagnosedWindowByWindow(t *testing.T) {
 	// A request is in the window in which it begins.
 	if c := whole.Requests.Count; n > c || n < c-c/100 {
 		t.Errorf("%d requests in windows, %d as one", n, c)
+	}
+}
+
+// How many windows are analysed at the same time changes nothing.
+func TestJobsDoNotChangeADiagnosis(t *testing.T) {
+	files, err := filepath.Glob("../cause/*/testdata/*.whylate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	several := 0
+	for i := 1; i < len(files); i += 8 { // of all of them it takes minutes under the race detector
+		in, err := evidence.Open(files[i], evidence.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		length := int64(1)
+		for _, r := range in.Manifest.Recorded {
+			if r.Member == evidence.MemberTrace {
+				length = r.Bytes
+			}
+		}
+		o := AnalyseOptions{Check: true, Window: length / 5, Detail: &detail.Options{}}
+		one, err := Analyse(in, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Jobs = 4
+		four, err := Analyse(in, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Cost, four.Cost = report.Cost{}, report.Cost{}
+		if !reflect.DeepEqual(one, four) {
+			t.Errorf("%s: %+v\n%+v", files[i], one, four)
+		}
+		if len(one.Windows) > 1 {
+			several++
+		}
+	}
+	if several < 4 {
+		t.Errorf("only %d of the recordings have several windows", several)
 	}
 }
 

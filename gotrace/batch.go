@@ -35,9 +35,12 @@ type batches struct {
 	done   bool
 }
 
+// readSize is how much is read at a time.
+const readSize = 128 << 10
+
 // newBatches reads the header of a trace.
 func newBatches(r io.Reader) (*batches, error) {
-	b := &batches{r: bufio.NewReaderSize(r, 128<<10), n: headerLen}
+	b := &batches{r: bufio.NewReaderSize(r, readSize), n: headerLen}
 	if _, err := io.ReadFull(b.r, b.header[:]); err != nil {
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			err = fmt.Errorf("%w: shorter than its header", ErrFormat)

@@ -2,7 +2,8 @@
 // of flat events with interned stacks.
 //
 // The package is small on purpose: everything above it sees only [Event],
-// [Stacks] and [Reader], never the decoder that feeds them.
+// [Stacks] and [Reader], never the decoder that feeds them. A [Splitter] divides
+// a trace for several Readers, in little memory or on several CPUs.
 package gotrace
 
 // Time is an instant in nanoseconds on the trace's clock. On Linux that is

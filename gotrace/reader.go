@@ -52,9 +52,6 @@ type Reader struct {
 	state stage
 	// loaded: the generation is good so far, and its events are being read.
 	loaded bool
-	// held: the generation is kept for Restart, after which it comes again; last was before then.
-	held, again bool
-	before      Time
 	// behind is the error that comes when this generation has been read.
 	behind error
 	good   int64
@@ -80,16 +77,22 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Reader{load: loader{in: in}, stacks: NewStacks(), good: headerLen}
+	return newReader(in), nil
+}
+
+func newReader(in *batches) *Reader {
+	t := &Reader{load: loader{in: in}, stacks: NewStacks(), good: in.n}
 	t.gen.texts.names, t.gen.stacks.all = &t.names, t.stacks
 	t.order.texts = &t.gen.texts
 	t.order.forget()
-	return t, nil
+	return t
 }
 
 // Version returns the trace format's version, "go1.26". The format of a trace
 // can be older than the toolchain that wrote it: go1.24 writes "go1.23".
-func (r *Reader) Version() string { return fmt.Sprintf("go1.%d", r.load.in.minor) }
+func (r *Reader) Version() string { return version(r.load.in.minor) }
+
+func version(minor int) string { return fmt.Sprintf("go1.%d", minor) }
 
 // Stacks returns the table of the stacks that events refer to. It grows while
 // the Reader reads.
@@ -107,7 +110,7 @@ func (r *Reader) Next(ev *Event) error {
 	for {
 		ok, err := r.step(ev)
 		if err != nil {
-			if err != io.EOF && err != ErrHeld {
+			if err != io.EOF {
 				err = r.corrupt(err)
 			}
 			r.err = err
@@ -206,13 +209,6 @@ const maxTried, triedPerByte = 1 << 26, 16
 // sync begins the next generation, with its KindSync.
 func (r *Reader) sync(ev *Event) (bool, error) {
 	g := &r.gen
-	if r.held {
-		return false, ErrHeld
-	}
-	if r.again {
-		r.again = false
-		return true, r.begin(ev)
-	}
 	if r.loaded {
 		r.good, r.loaded = g.end, false
 		r.order.gen++
@@ -236,7 +232,6 @@ func (r *Reader) sync(ev *Event) (bool, error) {
 	if !good {
 		return false, nil
 	}
-	r.before = r.last
 	return true, r.begin(ev)
 }
 
@@ -281,42 +276,15 @@ func (r *Reader) Resume() bool {
 	if r.state != stageLoad && !r.load.skip(&r.gen) {
 		return false
 	}
-	r.state, r.loaded, r.held, r.behind, r.err, r.last = stageLoad, false, false, nil, nil, 0
-	r.rewind()
+	r.state, r.loaded, r.behind, r.err, r.last = stageLoad, false, nil, nil, 0
+	clear(r.front)
+	r.front, r.samples, r.more, r.moved = r.front[:0], nil, r.more[:0], 0
+	r.order.forget()
 	return true
 }
 
 // maxDamages bounds Resume: who reads what is behind does so from the beginning.
 const maxDamages = 100
-
-// Hold keeps the generation whose KindSync Next has just returned until Restart: at its end Next
-// returns [ErrHeld] rather than to go on. It reports whether there is one.
-func (r *Reader) Hold() bool {
-	r.held = r.loaded && r.err == nil
-	return r.held
-}
-
-// ErrHeld is what Next returns at the end of a generation that is held.
-var ErrHeld = errors.New("the generation ends, and is held")
-
-// Restart goes back to where the generation begins that is held, before its KindSync, also from
-// damage in it. All states are undetermined there, as at the beginning of a trace: what follows is
-// like a trace of its own, but times may be before the last one.
-func (r *Reader) Restart() {
-	if !r.held {
-		return
-	}
-	r.held, r.again, r.err, r.last = false, true, nil, r.before
-	r.rewind()
-	clear(r.order.tasks)
-}
-
-// rewind drops what is left of a generation, and what is known of states.
-func (r *Reader) rewind() {
-	clear(r.front)
-	r.front, r.samples, r.more, r.moved = r.front[:0], nil, r.more[:0], 0
-	r.order.forget()
-}
 
 func (r *Reader) corrupt(err error) error {
 	lost := &CorruptError{}

@@ -26,17 +26,20 @@ func TestPartsCountNothingTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := members["trace"]
-		count := func(across bool, most int64) (n, requests, open, calls int) {
-			r, err := gotrace.NewReader(bytes.NewReader(data))
+		count := func(most int64) (n, requests, open, calls int) {
+			split, err := gotrace.Split(bytes.NewReader(data), most)
 			if err != nil {
 				t.Fatal(err)
 			}
-			parts := timeline.NewParts(r, timeline.Options{}, most, across)
 			for {
-				tl, err := parts.Next()
+				section, err := split.Next()
 				if err == io.EOF {
 					return n, requests, open, calls
 				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				tl, err := timeline.PartsOf(section, timeline.Options{}, true).Next()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -55,8 +58,8 @@ func TestPartsCountNothingTwice(t *testing.T) {
 				}
 			}
 		}
-		_, requests, _, calls := count(false, 0)
-		n, inParts, open, callsInParts := count(true, int64(len(data)/3))
+		_, requests, _, calls := count(int64(2 * len(data)))
+		n, inParts, open, callsInParts := count(int64(len(data) / 3))
 		if n == 1 {
 			continue
 		}

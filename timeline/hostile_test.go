@@ -1,7 +1,6 @@
 package timeline_test
 
 import (
-	"io"
 	"runtime"
 	"slices"
 	"testing"
@@ -154,33 +153,6 @@ func TestSnapshotsAreBoundedByThePsAndByTime(t *testing.T) {
 	}
 }
 
-// generations is a source of generations that can be held: each begins with its KindSync.
-type generations struct {
-	timeline.Source // stacks and version
-	all             [][]gotrace.Event
-	gen, next       int
-	held            bool
-}
-
-func (s *generations) Next(ev *gotrace.Event) error {
-	for s.gen < len(s.all) && s.next == len(s.all[s.gen]) {
-		if s.held {
-			return gotrace.ErrHeld
-		}
-		s.gen, s.next = s.gen+1, 0
-	}
-	if s.gen == len(s.all) {
-		return io.EOF
-	}
-	*ev = s.all[s.gen][s.next]
-	s.next++
-	return nil
-}
-
-func (s *generations) Resume() bool { return false }
-func (s *generations) Hold() bool   { s.held = true; return true }
-func (s *generations) Restart()     { s.held, s.next = false, 0 }
-
 // What happens in a generation may be stamped later than the next one's KindSync, since go1.25 by
 // some microseconds, in a damaged trace by years: it is no part's but the one's which has it.
 func TestAPartEndsBehindItsLastEvent(t *testing.T) {
@@ -188,11 +160,11 @@ func TestAPartEndsBehindItsLastEvent(t *testing.T) {
 		at := func(k gotrace.Kind, at timeline.Time, begins uint64) gotrace.Event {
 			return gotrace.Event{Kind: k, Time: at, Value: begins, G: gotrace.NoGoroutine, Go: 7, P: 0, M: 1, Proc: gotrace.NoProc, From: gotrace.Running, To: gotrace.Runnable}
 		}
-		src := &generations{Source: timelinetest.Events(nil, gotrace.NewStacks()), all: [][]gotrace.Event{
-			{at(gotrace.KindSync, 100, 0), at(gotrace.KindGo, 200, 0), at(gotrace.KindGo, 1000, 0)},
-			{at(gotrace.KindSync, sync, 1000), at(gotrace.KindGo, 1002, 0), at(gotrace.KindGo, 9000, 0)},
-		}}
-		tl, err := timeline.NewParts(src, timeline.Options{}, 1000, true).Next()
+		src := timelinetest.Events([]gotrace.Event{
+			at(gotrace.KindSync, 100, 0), at(gotrace.KindGo, 200, 0), at(gotrace.KindGo, 1000, 0),
+			at(gotrace.KindSync, sync, 1000), at(gotrace.KindGo, 1002, 0), at(gotrace.KindGo, 9000, 0),
+		}, gotrace.NewStacks())
+		tl, err := timeline.PartsUntil(src, 1000).Next()
 		if err != nil {
 			t.Fatal(err)
 		}

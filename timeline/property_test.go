@@ -464,22 +464,29 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 	for i, name := range []string{"go1.22", "go1.23", "go1.24", "go1.25", "go1.26", "go1.22", "go1.23", "go1.24", "go1.25", "go1.26"} {
 		data := fixture(t, name)
 		whole := read(t, bytes.NewReader(data))
-		r, err := gotrace.NewReader(bytes.NewReader(data))
+		split, err := gotrace.Split(bytes.NewReader(data), int64(len(data)/3))
 		if err != nil {
 			t.Fatal(err)
 		}
 		across := i >= 5
-		parts := timeline.NewParts(r, timeline.Options{}, int64(len(data)/3), across)
 		rng := rand.New(rand.NewPCG(1, 2))
 		n, bytes, last := 0, int64(0), whole.Start
 		until := whole.Start
 		for {
-			tl, err := parts.Next()
+			section, err := split.Next()
 			if err == io.EOF {
 				break
 			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := timeline.PartsOf(section, timeline.Options{}, across)
+			tl, err := parts.Next()
 			if err != nil || tl.Lost != nil {
 				t.Fatal(err, tl.Lost)
+			}
+			if _, err := parts.Next(); err != io.EOF {
+				t.Fatalf("%s: a second part of a section without damage: %v", name, err)
 			}
 			n++
 			bytes += tl.Bytes

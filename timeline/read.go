@@ -3,6 +3,7 @@ package timeline
 import (
 	"errors"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/whylate/whylate/gotrace"
@@ -20,6 +21,9 @@ type Source interface {
 	Version() string
 }
 
+// resumer is a Source that can go on behind damage.
+type resumer interface{ Resume() bool }
+
 // Options switch protections off; tests only. The zero value is the right one.
 type Options struct {
 	// GCIdleBusy takes a P with an idle-priority GC worker for a busy one.
@@ -35,7 +39,7 @@ type Options struct {
 // An error means that nothing could be read.
 func Read(src Source, o Options) (*Timeline, error) {
 	var longest *Timeline
-	parts := NewParts(src, o, 0, false)
+	parts := NewParts(src, o)
 	for {
 		t, err := parts.Next()
 		if err == io.EOF {
@@ -54,33 +58,28 @@ func Read(src Source, o Options) (*Timeline, error) {
 	return longest, nil
 }
 
-// Parts reads a trace in parts, of which each has a timeline of its own. It is not safe for
-// concurrent use.
+// Parts reads a trace, or a section of one, in parts, of which each has a timeline of its own. It is
+// not safe for concurrent use.
 type Parts struct {
 	src    Source
 	o      Options
-	most   int64
+	begin  int64
+	end    int64 // what is behind it only completes what began before
 	across bool
 	n      int
 	lost   *gotrace.CorruptError
 	done   bool
 }
 
-// splitter is a Source that can go on behind damage, and read a generation twice.
-type splitter interface {
-	Resume() bool
-	Hold() bool
-	Restart()
-}
+// NewParts returns the parts of a trace between damages. Sources other than [gotrace.Reader] have
+// one, before the first damage.
+func NewParts(src Source, o Options) *Parts { return &Parts{src: src, o: o, end: math.MaxInt64} }
 
-// NewParts returns the parts of a trace: between damages, and of not much more than most bytes
-// of trace, which bounds the memory that is needed. 0 means that there is no bound. Sources other
-// than [gotrace.Reader] have one part, before the first damage.
-//
-// What begins in a part may end in the next one. If across is set the timelines go on behind
-// their ends (see Timeline.Until), so that little of that is in none.
-func NewParts(src Source, o Options, most int64, across bool) *Parts {
-	return &Parts{src: src, o: o, most: most, across: across}
+// PartsOf returns the parts of a section, of which it takes the Reader. What begins in it may end in
+// the next one. If across is set the last timeline goes on behind the section's end (see
+// Timeline.Until), so that little of that is in none.
+func PartsOf(s *gotrace.Section, o Options, across bool) *Parts {
+	return &Parts{src: s.Reader(), o: o, begin: s.Begin(), end: s.End(), across: across}
 }
 
 // beyond is for which part of its length a part goes on behind its end, to the end of the
@@ -100,14 +99,14 @@ func (p *Parts) Next() (*Timeline, error) {
 			return nil, err
 		}
 		p.n++
-		if p.n == 1 || t.Duration() > 0 {
+		if t != nil && (p.n == 1 || t.Duration() > 0) {
 			return t, nil
 		}
 	}
 	return nil, io.EOF
 }
 
-// read builds the timeline of the next part.
+// read builds the timeline of the next part, which is nil if that is the next section's.
 func (p *Parts) read() (*Timeline, error) {
 	b := &builder{
 		t:       &Timeline{Stacks: p.src.Stacks(), Version: p.src.Version(), assists: map[GID][]Span{}, roots: []string{""}},
@@ -122,8 +121,7 @@ func (p *Parts) read() (*Timeline, error) {
 		threads: map[gotrace.ThreadID]*thread{},
 	}
 	b.id = func(g GID) gotrace.GoID { return b.at(g).ID }
-	split, _ := p.src.(splitter)
-	from, to := int64(0), int64(0)
+	from, to := p.begin, p.begin
 	if p.n > 0 {
 		from = -1 // it is not known yet
 	}
@@ -135,7 +133,7 @@ func (p *Parts) read() (*Timeline, error) {
 			if err == nil && p.across {
 				b.last = stop // nothing happened until then
 			}
-			split.Restart()
+			p.done = true
 			break
 		}
 		if err == io.EOF {
@@ -147,23 +145,30 @@ func (p *Parts) read() (*Timeline, error) {
 			if !errors.As(err, &lost) {
 				return nil, err
 			}
+			b.t.Lost = lost
+			to = min(lost.Good, p.end)
+			if lost.Good >= p.end { // the next section says so
+				p.done = true
+				break
+			}
 			if p.lost == nil {
 				p.lost = lost
 			}
-			b.t.Lost = lost
-			to = lost.Good
-			p.done = split == nil || !split.Resume()
+			resumes, _ := p.src.(resumer)
+			p.done = resumes == nil || !resumes.Resume()
 			break
 		}
-		if ev.Kind == gotrace.KindSync {
-			last := to
+		if ev.Kind == gotrace.KindSync && stop == never {
 			to = int64(ev.Value)
 			if from < 0 {
-				from, last = to, to
+				from = to
 			}
-			// Where the generation behind is as long as the one before, this is as near to most as
-			// it gets.
-			if size := to - last; split != nil && p.most > 0 && to-from+size/2 >= p.most && size > 0 && split.Hold() {
+			if from >= p.end {
+				p.done = true
+				return nil, nil
+			}
+			if to >= p.end {
+				to = p.end
 				// The clocks were read before the last events of the generation behind.
 				b.t.Until = max(ev.Time, b.last+1)
 				stop = b.t.Until

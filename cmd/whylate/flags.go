@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"time"
 
@@ -15,6 +16,7 @@ type analyseFlags struct {
 	slo  time.Duration
 	expr string
 	slow bool
+	jobs int
 	rec  recordFlags
 }
 
@@ -23,16 +25,23 @@ func (f *analyseFlags) register(fs *pflag.FlagSet, as string) {
 	fs.DurationVar(&f.slo, "slo", 0, "latency objective of the 99th percentile"+as)
 	fs.StringVar(&f.expr, "request", "", "what a request is"+as+": `func=REGEXP`, the intervals in which such a function is on the stack")
 	fs.BoolVar(&f.slow, "slow", false, "read the trace with the Go team's reader, golang.org/x/exp/trace: in case of doubt"+as)
+	fs.IntVar(&f.jobs, "jobs", 1, "how many windows of a long trace are analysed at the same time, each in memory of its own"+as)
 	f.rec.registerHost(fs)
 }
 
 // asForDiagnose is where they are explained, for other commands.
 const asForDiagnose = ", as for diagnose"
 
+// maxJobs is more than are of use.
+const maxJobs = 256
+
 // options are what the flags say. Errors are of usage.
 func (f *analyseFlags) options() (o diagnose.AnalyseOptions, err error) {
 	if f.slo < 0 {
 		return o, usageError{errors.New("--slo must not be negative")}
+	}
+	if f.jobs < 1 || f.jobs > maxJobs {
+		return o, usageError{fmt.Errorf("--jobs must be between 1 and %d", maxJobs)}
 	}
 	var request *regexp.Regexp
 	if f.expr != "" {
@@ -40,5 +49,5 @@ func (f *analyseFlags) options() (o diagnose.AnalyseOptions, err error) {
 			return o, usageError{err}
 		}
 	}
-	return diagnose.AnalyseOptions{SLO: f.slo, Request: request, NoHost: f.rec.noHost, NoKernel: f.rec.noKernel, Slow: f.slow}, nil
+	return diagnose.AnalyseOptions{SLO: f.slo, Request: request, NoHost: f.rec.noHost, NoKernel: f.rec.noKernel, Slow: f.slow, Jobs: f.jobs}, nil
 }

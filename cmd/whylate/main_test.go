@@ -97,6 +97,7 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"export --to xml " + healthyTrace,
 		"export --to csv " + url,
 		"export --to csv --slowest 0 " + healthyTrace,
+		"diagnose --jobs 0 " + healthyTrace,
 		"export --to csv --slo -1s " + healthyTrace,
 		"export --to csv --request main.f " + healthyTrace,
 		"redact",

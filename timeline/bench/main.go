@@ -30,16 +30,19 @@ func main() {
 const window = 32 << 20
 
 func timelines(in io.Reader) error {
-	r, err := gotrace.NewReader(in)
+	s, err := gotrace.Split(in, window)
 	if err != nil {
 		return err
 	}
-	parts := timeline.NewParts(r, timeline.Options{}, window, true)
 	for {
-		t, err := parts.Next()
+		section, err := s.Next()
 		if err == io.EOF {
 			return nil
 		}
+		if err != nil {
+			return err
+		}
+		t, err := timeline.PartsOf(section, timeline.Options{}, true).Next()
 		if err != nil {
 			return err
 		}

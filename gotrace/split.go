@@ -1,0 +1,254 @@
+package gotrace
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"math"
+)
+
+// Splitter divides a trace into sections, each of which is read by a Reader of its own: one after
+// the other, which bounds what has to be known at a time, or several at once. It is not safe for
+// concurrent use.
+type Splitter struct {
+	in   *batches
+	raw  recorder
+	most int64
+
+	end   int64 // of the section before
+	ahead int64 // of the generation behind it, which was read already
+	over  bool  // nothing is behind ahead
+	err   error // instead of the end
+	// broken: the generation that ends with ahead cannot be read there.
+	broken  bool
+	damages int
+	// first is the generation of a batch that was read already, 0 for none; last is the generation
+	// that was read last, and firm reports whether its end is certainly one.
+	first, last uint64
+	firm        bool
+	// good is the last generation without damage that follows one, before what it was at the end.
+	good, before past
+}
+
+// past is a generation and when it began, both 0 if they are not known.
+type past struct{ number, time uint64 }
+
+// Section is a part of a trace, of whole generations, with the generation behind it.
+type Section struct {
+	begin, end int64
+	header     [headerLen]byte
+	minor      int
+	raw        *recorded
+	before     past
+}
+
+// Split divides a trace into sections of about most bytes, which must be positive, and of a
+// generation at least; damage ends a section, too. Errors are those of [NewReader].
+func Split(r io.Reader, most int64) (*Splitter, error) {
+	s := &Splitter{most: most, ahead: headerLen}
+	s.raw.r = r
+	in, err := newBatches(&s.raw)
+	if err != nil {
+		return nil, err
+	}
+	s.in = in
+	return s, nil
+}
+
+// Version is that of [Reader.Version].
+func (s *Splitter) Version() string { return version(s.in.minor) }
+
+// Offset returns the number of bytes consumed: after the last section the length of the trace,
+// unless damage ends it.
+func (s *Splitter) Offset() int64 { return s.in.n }
+
+// Next returns the next section, and [io.EOF] behind the last one. Damage, and errors of the input,
+// are told by the section's Reader.
+func (s *Splitter) Next() (*Section, error) {
+	begin := s.end
+	if begin == 0 {
+		s.generation()
+	} else if s.over && s.ahead == s.end {
+		return nil, io.EOF
+	}
+	out := &Section{begin: begin, end: math.MaxInt64, header: s.in.header, minor: s.in.minor, before: s.before}
+	last := max(begin, headerLen)
+	for !s.over && !s.broken {
+		end, size := s.ahead, s.ahead-last
+		// Where the generation behind is as long as this one, that is as near to most as it gets.
+		full := s.firm && size > 0 && end-begin+size/2 >= s.most
+		last, s.before = end, s.good
+		s.generation()
+		if full && s.ahead > end {
+			s.end, out.end, out.raw = end, end, s.raw.cut(end, s.ahead)
+			return out, nil
+		}
+	}
+	out.raw = s.raw.cut(s.ahead, s.ahead)
+	if s.broken {
+		s.resume()
+		out.end = s.end
+	} else {
+		s.end, out.raw.err = s.ahead, s.err
+	}
+	return out, nil
+}
+
+// generation reads a generation, to its end or to damage in it.
+func (s *Splitter) generation() {
+	s.last, s.first, s.firm = s.first, 0, false
+	least := uint64(math.MaxUint64)
+	for {
+		b, err := s.in.next()
+		var lost *CorruptError
+		switch {
+		case errors.As(err, &lost):
+			s.broken, s.ahead = true, s.in.n
+			return
+		case err != nil || b.cut:
+			if err != io.EOF {
+				s.err = err
+			}
+			s.over, s.ahead = true, s.in.n
+			return
+		case b.kind == evEndOfGeneration && s.in.minor < 26: // its Reader says what that is
+			continue
+		case b.kind == evEndOfGeneration:
+			s.ahead, s.firm = s.in.n, true
+		case s.last == 0 || s.last == b.gen:
+			s.last, least = b.gen, min(least, b.time)
+			continue
+		default:
+			s.first, s.ahead, s.firm = b.gen, b.from, b.gen == s.last+1
+		}
+		if s.last != 0 && (s.good.number == 0 || s.last == s.good.number+1) {
+			s.good = past{s.last, least}
+		}
+		return
+	}
+}
+
+// resume goes on behind a generation that is broken. What it leaves out is not recorded.
+func (s *Splitter) resume() {
+	s.raw.loose = true
+	number := s.last
+	for adrift := true; ; {
+		if adrift {
+			if s.damages++; s.damages > maxDamages || !s.in.resume(s.good.number, s.good.time) {
+				s.over, s.end = true, s.in.n
+				break
+			}
+		}
+		b, err := s.in.next()
+		var lost *CorruptError
+		if adrift = errors.As(err, &lost); adrift {
+			continue
+		}
+		if err != nil || b.cut {
+			s.over, s.end = true, s.in.n
+			break
+		}
+		if b.kind == evEndOfGeneration {
+			s.end = s.in.n
+			break
+		}
+		if b.gen != number {
+			s.first, s.end = b.gen, b.from
+			break
+		}
+	}
+	s.raw.loose, s.broken, s.before = false, false, s.good
+	s.raw.cut(s.end, s.end)
+	if s.ahead = s.end; !s.over {
+		s.generation()
+	}
+}
+
+// Begin is where the section begins in the trace, in bytes. The first one begins with the header.
+func (s *Section) Begin() int64 { return s.begin }
+
+// End is where the next section begins, [math.MaxInt64] if there is none. What stands from there on
+// is in both.
+func (s *Section) End() int64 { return s.end }
+
+// Reader returns a Reader of the section and of the generation behind it. Its offsets are those of
+// the trace, its stacks are its own, and of all states it knows nothing at first, as at the
+// beginning of a trace. It takes the section's memory, bit by bit: it is the only one.
+func (s *Section) Reader() *Reader {
+	from := max(s.begin, headerLen)
+	r := newReader(&batches{r: bufio.NewReaderSize(s.raw, readSize), header: s.header, minor: s.minor, n: from})
+	r.load.number, r.load.time = s.before.number, s.before.time
+	return r
+}
+
+// recorder keeps what was read.
+type recorder struct {
+	r    io.Reader
+	from int64 // where in the trace what is kept begins
+	kept [][]byte
+	// loose: only what may have been read ahead is kept, with the batch before.
+	loose bool
+}
+
+// recordedBlock is how many bytes are kept in a piece: more than are read ahead, and a batch.
+const recordedBlock = 256 << 10
+
+func (r *recorder) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	for p := p[:n]; len(p) > 0; {
+		k := len(r.kept) - 1
+		if k < 0 || len(r.kept[k]) == cap(r.kept[k]) {
+			r.kept = append(r.kept, make([]byte, 0, recordedBlock))
+			k++
+		}
+		m := min(len(p), cap(r.kept[k])-len(r.kept[k]))
+		r.kept[k] = append(r.kept[k], p[:m]...)
+		p = p[m:]
+	}
+	for r.loose && len(r.kept) > 2 {
+		r.from += int64(len(r.kept[0]))
+		r.kept[0] = nil
+		r.kept = r.kept[1:]
+	}
+	return n, err
+}
+
+// cut returns what was kept of the trace up to an offset. From another one on it is kept further.
+func (r *recorder) cut(at, to int64) *recorded {
+	out := &recorded{}
+	var rest [][]byte
+	from, begin := r.from, max(r.from, headerLen)
+	for _, b := range r.kept {
+		end := from + int64(len(b))
+		if lo, hi := max(begin, from), min(to, end); hi > lo {
+			out.blocks = append(out.blocks, b[lo-from:hi-from:hi-from])
+		}
+		if end > at {
+			rest = append(rest, b[max(0, at-from):])
+		}
+		from = end
+	}
+	r.from, r.kept = max(at, r.from), rest
+	return out
+}
+
+// recorded reads what was kept, and lets go of it.
+type recorded struct {
+	blocks [][]byte
+	err    error // instead of the end
+}
+
+func (r *recorded) Read(p []byte) (int, error) {
+	if len(r.blocks) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		return 0, io.EOF
+	}
+	n := copy(p, r.blocks[0])
+	if r.blocks[0] = r.blocks[0][n:]; len(r.blocks[0]) == 0 {
+		r.blocks[0] = nil
+		r.blocks = r.blocks[1:]
+	}
+	return n, nil
+}
