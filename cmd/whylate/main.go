@@ -34,9 +34,9 @@ func main() {
 		os.Exit(demo.Victim(name, os.Args[1:]))
 	}
 	if os.Getenv("GOGC") == "" {
-		// Most of an analysis is one large timeline: it costs a hundredth more CPU and saves a fifth
-		// of the memory to collect twice as often.
-		debug.SetGCPercent(50)
+		// Most of an analysis is one large timeline, without pointers: to collect four times as often
+		// as is usual costs a sixteenth more CPU and saves more than a quarter of the memory.
+		debug.SetGCPercent(25)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
