@@ -113,7 +113,7 @@ func Files(files []string, o AnalyseOptions, done func(file string, d *report.Di
 		d, worst := g.worst, g.list[g.at].File
 		if n := len(g.list); n > 1 {
 			d.Windows = g.marked()
-			d.Sentence = fmt.Sprintf("In the worst of %d recordings (%s): %s", n, filepath.Base(worst), d.Sentence)
+			d.Sentence = fmt.Sprintf("In the worst of %d recordings (%s)%s: %s", n, filepath.Base(worst), g.others(), d.Sentence)
 		}
 		if len(names) > 1 && name != "" {
 			d.Service, d.Sentence = name, name+": "+d.Sentence

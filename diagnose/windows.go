@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/timeline"
@@ -44,6 +45,30 @@ func (w *windows) marked() []report.Window {
 	w.list[w.at].Worst = true
 	slices.SortStableFunc(w.list, func(a, b report.Window) int { return cmp.Compare(a.FromNS, b.FromNS) })
 	return w.list
+}
+
+// others says in how many windows, beside the worst one, the same cause is named first, "" if in none.
+// Each has an episode of its own, so many make a pattern of what is an incident in the worst one.
+func (w *windows) others() string {
+	if len(w.worst.Findings) == 0 {
+		return ""
+	}
+	f, n := &w.worst.Findings[0], -1
+	for i := range w.list {
+		if w.list[i].Cause == f.Cause {
+			n++
+		}
+	}
+	if n+1 >= cause.Pattern && f.Pattern == "one-incident" {
+		f.Pattern, f.Confidence = "repeated", "medium"
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return ", as in another one"
+	}
+	return fmt.Sprintf(", as in %d others", n)
 }
 
 // traceWindows are the windows of a trace.
@@ -97,6 +122,6 @@ func (w *traceWindows) overall() *report.Diagnosis {
 	}
 	d.Windows = w.marked()
 	d.DurationNS = d.Windows[n-1].ToNS
-	d.Sentence = fmt.Sprintf("In the worst of %d windows (%.1f to %.1f s of %.1f): %s", n, float64(worst.FromNS)/1e9, float64(worst.ToNS)/1e9, float64(d.DurationNS)/1e9, d.Sentence)
+	d.Sentence = fmt.Sprintf("In the worst of %d windows (%.1f to %.1f s of %.1f)%s: %s", n, float64(worst.FromNS)/1e9, float64(worst.ToNS)/1e9, float64(d.DurationNS)/1e9, w.others(), d.Sentence)
 	return d
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/report"
@@ -85,6 +86,41 @@ func TestALongTraceIsDiagnosedWindowByWindow(t *testing.T) {
 	// A request is in the window in which it begins.
 	if c := whole.Requests.Count; n > c || n < c-c/100 {
 		t.Errorf("%d requests in windows, %d as one", n, c)
+	}
+}
+
+// What is an incident in a window is a pattern if many have one.
+func TestWindowsThatAgreeArePattern(t *testing.T) {
+	for _, c := range []struct {
+		causes      []string // of windows, the worst first
+		pattern, is string
+		says        string
+	}{
+		{[]string{"a"}, "one-incident", "one-incident", ""},
+		{[]string{"a", "b", "", "b", "b", "b"}, "one-incident", "one-incident", ""},
+		{[]string{"a", "b", "a", "b", "b", "b"}, "one-incident", "one-incident", ", as in another one"},
+		{[]string{"a", "a", "a", "a"}, "one-incident", "one-incident", ", as in 3 others"},
+		{[]string{"a", "a", "b", "a", "a", "a"}, "one-incident", "repeated", ", as in 4 others"},
+		{[]string{"a", "a", "b", "a", "a", "a"}, "repeated", "repeated", ", as in 4 others"},
+		{[]string{"", "", "", "", "", ""}, "", "", ""},
+	} {
+		var all windows
+		for i, id := range c.causes {
+			d := &report.Diagnosis{}
+			if id != "" {
+				d.Findings = []cause.Finding{{Cause: id, Pattern: c.pattern, Confidence: "low"}}
+			}
+			d.Requests.Tail = report.Band{Count: 100 - i, MeanNS: 1e6}
+			all.add(d, "", int64(i), int64(i+1))
+		}
+		if says := all.others(); says != c.says {
+			t.Errorf("%q: %q, want %q", c.causes, says, c.says)
+		}
+		for _, f := range all.worst.Findings {
+			if f.Pattern != c.is || (f.Confidence == "medium") != (c.is != c.pattern) {
+				t.Errorf("%q: %s, %s, want %s", c.causes, f.Pattern, f.Confidence, c.is)
+			}
+		}
 	}
 }
 

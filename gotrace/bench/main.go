@@ -77,6 +77,7 @@ func main() {
 			log.Fatal(err)
 		}
 		runtime.GC()
+		jobs := strconv.Itoa(runtime.NumCPU())
 		rows := []struct {
 			name string
 			args []string
@@ -86,6 +87,7 @@ func main() {
 			{"gotrace, states and wake-ups", []string{self, "states", file}},
 			{"gotrace and timeline", []string{*timelines, file}},
 			{"whylate diagnose", []string{*whylate, "diagnose", file}},
+			{"the same with --jobs " + jobs, []string{*whylate, "diagnose", "--jobs", jobs, file}},
 			{"go tool trace -pprof=sched", []string{"go", "tool", "trace", "-pprof=sched", file}},
 		}
 		var base float64
