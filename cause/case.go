@@ -57,6 +57,7 @@ type Case struct {
 	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
 	procs   *Processors
 	passes  map[blame.SiteID]float64 // cache of passThrough
+	singles map[blame.SiteID]bool    // cache of single
 	// handoffs is the cache of Handoffs.
 	handoffs *Handoffs
 	switches *blame.Switches // cache of Switches
@@ -65,7 +66,7 @@ type Case struct {
 }
 
 func newCase(a *blame.Attribution, p *blame.Population, contrast string) *Case {
-	c := &Case{A: a, P: p, Contrast: contrast, taken: make([]bool, len(a.Keys)), passes: map[blame.SiteID]float64{}}
+	c := &Case{A: a, P: p, Contrast: contrast, taken: make([]bool, len(a.Keys)), passes: map[blame.SiteID]float64{}, singles: map[blame.SiteID]bool{}}
 	cols := make(blame.Columns, len(a.Keys))
 	for i := range cols {
 		cols[i] = i

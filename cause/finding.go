@@ -44,6 +44,8 @@ type Finding struct {
 	Examples []string `json:"examples,omitempty"`
 
 	keys []blame.KeyID // what it claims
+	// order sorts findings: the share, or that of the one before which it is named.
+	order float64
 }
 
 // Place is a line of the target's source.

@@ -521,7 +521,8 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			v.Consistent = append(v.Consistent, consistent(c, o, share))
 		}
 	}
-	sort.SliceStable(v.Findings, func(i, j int) bool { return v.Findings[i].Share > v.Findings[j].Share })
+	c.lead(v.Findings)
+	sort.SliceStable(v.Findings, func(i, j int) bool { return v.Findings[i].order > v.Findings[j].order })
 	sort.SliceStable(v.Consistent, func(i, j int) bool { return v.Consistent[i].Share > v.Consistent[j].Share })
 	if c.Contrast == LevelContrast {
 		v.Level.Excess, v.Level.Other = t.Excess, 1
@@ -785,7 +786,7 @@ func surely(s blame.Share, excess float64) float64 {
 func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 	f := Finding{
 		Cause: o.entry.ID, Contrast: c.Contrast, Share: s.Share, Pattern: "repeated",
-		ExcessNS: int64(s.NS), P99WithoutNS: s.P99Without,
+		ExcessNS: int64(s.NS), P99WithoutNS: s.P99Without, order: s.Share,
 		Where: o.j.Where, Fix: append(slices.Clone(o.j.Fix), o.entry.Fix...), Verify: o.entry.Verify, Via: o.j.Via,
 		Summary: summary(c, o, s), keys: o.j.Keys,
 	}

@@ -41,6 +41,9 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 			return at(k.Site)
 		}
 		s, h := c.Serial(k)
+		if kind == Lock && s == Pool && c.single(h.Site) {
+			s = Lock
+		}
 		return s == kind && at(h.Site) && (k.Kind != blame.Behind || w == Own || w == NoHolder)
 	})}
 	l.Site = c.QueueSite(l.Keys)
@@ -81,6 +84,20 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	h, _ := TopBy(c, there, hop)
 	l.Holder = c.placeOfRelease(h)
 	return l
+}
+
+// single reports whether what everybody gives back to the others at a site, in whatever way, is a
+// lock: by who lets in whom there is one holder at a time, in most of the waits. A pool has as many
+// as it has items while somebody waits; of one that leaked only one is left, too, and so pools are
+// asked for first.
+func (c *Case) single(site blame.SiteID) bool {
+	one, ok := c.singles[site]
+	if !ok {
+		t := c.A.Turns(site)
+		one = c.knownQueue(site) == NoQueue && t.Decided >= MinDoubt && 2*t.Decided >= t.Waits && t.Holders < ManyHolders
+		c.singles[site] = one
+	}
+	return one
 }
 
 // knownQueue is the queue that a site is by the library functions on its stack

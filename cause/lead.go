@@ -1,0 +1,114 @@
+package cause
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/whylate/whylate/blame"
+)
+
+// lead says which findings of the case's contrast are named before one with a larger share: a queue
+// before what its holders do, if all requests together lose more in the queue, and, where slow
+// requests' whole time was split, what has grown before what takes as long as always, if it is not
+// certain which of the two is larger.
+//
+// The tail is where requests are that do the slow thing themselves: they take all of it, while those
+// that queue come at any time, and wait for what is left of it.
+func (c *Case) lead(all []Finding) {
+	var first *Finding
+	for i := range all {
+		if f := &all[i]; f.Contrast == c.Contrast && (first == nil || f.Share > first.Share) {
+			first = f
+		}
+	}
+	if first == nil || c.Contrast != TailContrast {
+		return
+	}
+	for i := range all {
+		f := &all[i]
+		if f == first || f.Contrast != c.Contrast {
+			continue
+		}
+		why := ""
+		if all, theirs := c.lost(f.keys), c.lost(first.keys); c.standsBefore(f, first) && all > theirs {
+			why = fmt.Sprintf("all requests together lose %s in this queue, and %s in what its holders wait for (%s): the slowest ones are those that hold", Ms(all), Ms(theirs), first.Cause)
+		} else if grown := c.grown(f.keys); c.P.Whole && overlap(f, first) && grown > 0 && c.grown(first.keys) <= 0 {
+			why = fmt.Sprintf("slow requests spend %s more in it than typical ones do; %s takes them no longer", Ms(grown), first.Cause)
+		} else {
+			continue
+		}
+		f.order, f.Evidence = math.Nextafter(first.Share, math.Inf(1)), append(f.Evidence, why)
+		return
+	}
+}
+
+// standsBefore reports whether most of the time of a finding was spent in queues whose holders do
+// what those of another one do themselves.
+func (c *Case) standsBefore(queue, other *Finding) bool {
+	does := map[shareable]bool{}
+	for _, id := range other.keys {
+		if k := c.Key(id); Waits(k) {
+			if kind, _ := c.Serial(k); kind == NoQueue || kind == Reader {
+				does[c.doneIn(k)] = true
+			}
+		}
+	}
+	same, all := 0.0, 0.0
+	for _, id := range queue.keys {
+		k := c.Key(id)
+		if kind, _ := c.Serial(k); kind == Lock || kind == Pool {
+			if does[c.doneIn(k)] {
+				same += c.NS[id]
+			}
+		}
+		all += c.NS[id]
+	}
+	return same > 0.5*all
+}
+
+// doneIn is what a leaf is about, whoever does it: what is behind the queue in which it was spent.
+func (c *Case) doneIn(k blame.Key) shareable {
+	s := shareable{k.Kind, k.Site, k.Last.Site}
+	if kind, h := c.Serial(k); k.Last == h && kind != Reader {
+		s.caller = 0
+	}
+	return s
+}
+
+// lost is what all requests together spent under keys, in nanoseconds.
+func (c *Case) lost(keys []blame.KeyID) (ns float64) {
+	return c.spent(c.P.All(), keys)
+}
+
+// grown is by how much more a slow request spends under keys than a typical one, in nanoseconds.
+func (c *Case) grown(keys []blame.KeyID) float64 {
+	return c.spent(c.Tail, keys)/c.count(c.Tail) - c.spent(c.Typical, keys)/c.count(c.Typical)
+}
+
+func (c *Case) spent(requests []int, keys []blame.KeyID) (ns float64) {
+	in := make([]bool, len(c.A.Keys))
+	for _, id := range keys {
+		in[id] = true
+	}
+	for _, r := range requests {
+		for _, p := range c.A.Requests[r].Pieces {
+			if in[p.Key] {
+				ns += c.A.Weight[r] * float64(p.NS)
+			}
+		}
+	}
+	return ns
+}
+
+// count is how many requests attributed ones stand for.
+func (c *Case) count(requests []int) (n float64) {
+	for _, r := range requests {
+		n += c.A.Weight[r]
+	}
+	return max(n, 1)
+}
+
+// overlap reports whether the intervals of two shares overlap.
+func overlap(a, b *Finding) bool {
+	return a.ShareLow != nil && b.ShareLow != nil && *a.ShareLow <= *b.ShareHigh && *b.ShareLow <= *a.ShareHigh
+}

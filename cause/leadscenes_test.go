@@ -1,0 +1,89 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// settles holds what others take while it calls a peer, and every other call takes what calls takes
+// anyway. Three others come meanwhile; each gives to the next.
+func settles(reason string, at []string) func(p *play) {
+	return func(p *play) {
+		hold := p.vary(12 * ms)
+		p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.settle", "main.serve")
+		const n = 3
+		for g := other; g < other+n; g++ {
+			p.pass(ms / 5)
+			p.wakes(0, g)
+			p.runs(g, 1)
+			p.do(p.b.Task(g, "request"))
+			p.leaves(g, 1, reason, at...)
+		}
+		p.pass(hold - n*ms/5)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+		p.wakes(serving, other, gives...)
+		for g := other; g < other+n; g++ {
+			p.runs(g, 1)
+			p.pass(ms / 20)
+			if g+1 < other+n {
+				p.wakes(g, g+1, gives...)
+			}
+			p.do(p.b.Done(g))
+			p.leaves(g, 1, "network", home...)
+		}
+	}
+}
+
+func waitingOthers(p *play) {
+	for g := other; g < other+3; g++ {
+		p.waits(g, "", home...)
+	}
+}
+
+// permit is where a request waits for one of a semaphore's permits.
+var permit = []string{"runtime.selectgo", "golang.org/x/sync/semaphore.(*Weighted).Acquire", "main.take", "main.serve"}
+
+// permitted is a service whose peer always takes nine milliseconds, with two permits for it: every
+// tenth request finds them taken by others.
+func permitted(p *play, i int) {
+	call := func(g gotrace.GoID, on gotrace.ProcID) {
+		p.leaves(g, on, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.call", "main.serve")
+	}
+	if i%10 == 9 {
+		for g := other; g < other+2; g++ {
+			p.wakes(0, g)
+			p.runs(g, 1)
+			p.do(p.b.Task(g, "request"))
+			call(g, 1)
+		}
+		p.leaves(serving, 0, "select", permit...)
+		p.pass(p.vary(9 * ms))
+		for g := other; g < other+2; g++ {
+			p.wakes(0, g)
+			p.runs(g, 1)
+			if g == other {
+				p.wakes(g, serving, "golang.org/x/sync/semaphore.(*Weighted).Release", "main.give", "main.serve")
+			}
+			p.do(p.b.Done(g))
+			p.leaves(g, 1, "network", home...)
+		}
+		p.runs(serving, 0)
+	}
+	call(serving, 0)
+	p.pass(9 * ms)
+	p.wakes(0, serving)
+	p.runs(serving, 0)
+}
+
+var leadScenes = []told{
+	{name: "a lock is held across a call", scene: scene{procs: 2, cast: waitingOthers, in: every(10, settles("sync", mutex))},
+		finding: "lock-held-across-wait", where: "main.settle", second: "slow-dependency"},
+	{name: "a channel of one is a lock", scene: scene{procs: 2, cast: waitingOthers, in: every(10, settles("chan send", takes))},
+		finding: "lock-held-across-wait", where: "main.settle", second: "slow-dependency"},
+	{name: "permits in front of a peer that is as slow as always", scene: scene{procs: 2, cast: waitingOthers, in: permitted},
+		finding: "pool-exhausted", where: "main.take", second: "slow-dependency"},
+}
+
+func TestWhatMultipliesATimeIsNamedBeforeIt(t *testing.T) { tell(t, leadScenes) }
