@@ -94,6 +94,17 @@ var scenes = []struct {
 		verdict: "cause", finding: "single-worker", where: "main.flush",
 	},
 	{
+		name: "one goroutine serves everybody and sometimes computes",
+		scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+			do := func(p *play) { p.computes(helper, 1, 20*ms, "main.compact", "main.loop") }
+			if i%10 != 9 {
+				do = func(p *play) { p.pass(ms / 10) }
+			}
+			behindHelper("chan receive", receive, []string{"runtime.chansend1", "main.answer", "main.loop"}, do)(p)
+		}},
+		verdict: "cause", finding: "single-worker", where: "main.compact",
+	},
+	{
 		name: "a full channel in front of a slow consumer",
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("chan send", send, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, naps(20*ms, "main.consume", "main.loop")))},

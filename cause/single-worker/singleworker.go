@@ -34,13 +34,16 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	q := c.A.Queue(w.Site)
 	top, _ := cause.TopBy(c, w.Keys, func(k blame.Key) leaf { return leaf{k.Kind, k.Site} })
-	where := c.PlaceOf(top.site)
+	where, class := c.PlaceOf(top.site), c.A.ClassAt(q.Worker, c.A.Timeline().End)
+	if top.kind == blame.CPU {
+		where = c.ClassPlace(class)
+	}
 	if where == nil {
 		where = w.Holder
 	}
 	cpu := cause.Evidence{Text: fmt.Sprintf("meanwhile it was in: %s, %s", top.kind, cause.PlaceName(where)), Holds: cause.Yes}
 	if top.kind == blame.CPU {
-		cpu = c.RunnerCPU(c.A.ClassAt(q.Worker, c.A.Timeline().End))
+		cpu = c.RunnerCPU(class)
 	}
 	return &cause.Judgement{
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
