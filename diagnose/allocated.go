@@ -3,6 +3,7 @@ package diagnose
 import (
 	"compress/gzip"
 	"io"
+	"math"
 
 	"github.com/google/pprof/profile"
 
@@ -16,14 +17,18 @@ import (
 // a service with 10,000 allocating stacks has about 3 MB.
 const maxProfile = 32 << 20
 
-// allocated returns the site that allocated most between the two allocation
-// profiles of an incident, or nil.
+// allocated returns the function that allocated most between the two allocation
+// profiles of an incident, with the line that did in it, or nil.
 func allocated(in *evidence.Incident) *cause.Allocation {
 	before, after := readProfile(in, evidence.MemberAllocsBefore), readProfile(in, evidence.MemberAllocsAfter)
 	if before == nil || after == nil {
 		return nil
 	}
-	sites := map[string]*cause.Allocation{}
+	type site struct {
+		cause.Allocation
+		lines map[cause.Place]float64
+	}
+	sites := map[string]*site{}
 	var total float64
 	add := func(p *profile.Profile, sign float64) {
 		k := valueIndex(p, "alloc_space")
@@ -42,25 +47,33 @@ func allocated(in *evidence.Incident) *cause.Allocation {
 			}
 			a := sites[f.Func]
 			if a == nil {
-				a = &cause.Allocation{Place: cause.Place{Function: f.Func, File: f.File, Line: f.Line}}
+				a = &site{lines: map[cause.Place]float64{}}
 				sites[f.Func] = a
 			}
 			a.Share += x
+			a.lines[cause.Place{Function: f.Func, File: f.File, Line: f.Line}] += x
 		}
 	}
 	add(after, 1)
 	add(before, -1)
-	var best *cause.Allocation
-	for _, a := range sites {
-		if best == nil || a.Share > best.Share || a.Share == best.Share && a.Place.Function < best.Place.Function {
-			best = a
+	var best *site
+	var name string
+	for f, a := range sites {
+		if best == nil || a.Share > best.Share || a.Share == best.Share && f < name {
+			best, name = a, f
 		}
 	}
 	if best == nil || total <= 0 || best.Share <= 0 {
 		return nil
 	}
+	most := math.Inf(-1)
+	for at, x := range best.lines {
+		if x > most || x == most && (at.Line < best.Place.Line || at.Line == best.Place.Line && at.File < best.Place.File) {
+			most, best.Place = x, at
+		}
+	}
 	best.Share /= total
-	return best
+	return &best.Allocation
 }
 
 func readProfile(in *evidence.Incident, name string) *profile.Profile {

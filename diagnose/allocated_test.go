@@ -71,6 +71,25 @@ func allocProfile(t *testing.T, kind string, values map[string]int64) []byte {
 	return b.Bytes()
 }
 
+// The line is the one of the function that allocated most, in whatever order samples come.
+func TestTheLineThatAllocatedMost(t *testing.T) {
+	f := &profile.Function{ID: 1, Name: "main.serve", Filename: "main.go"}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "alloc_space", Unit: "bytes"}}, Function: []*profile.Function{f}}
+	for i, v := range []int64{10, 500, 90, 400} {
+		l := &profile.Location{ID: uint64(i + 1), Line: []profile.Line{{Function: f, Line: []int64{71, 66, 80, 71}[i]}}}
+		p.Location = append(p.Location, l)
+		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{l}, Value: []int64{v}})
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	a := allocated(incident(t, map[string][]byte{evidence.MemberAllocsBefore: allocProfile(t, "alloc_space", nil), evidence.MemberAllocsAfter: b.Bytes()}, nil))
+	if a == nil || a.Place.Line != 66 || a.Share != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
 func TestAllocated(t *testing.T) {
 	of := func(kind string, a, b, library int64) []byte {
 		return allocProfile(t, kind, map[string]int64{"main.a": a, "main.b": b, "strings.Repeat": library})
