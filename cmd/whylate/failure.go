@@ -233,6 +233,9 @@ func next(cmd *cobra.Command, d *report.Diagnosis) string {
 		if isFile {
 			return "whylate show " + pprofhttp.Shell(cmd.Flags().Arg(0))
 		}
+		if f := cmd.Flags().Lookup("save"); f != nil && f.Changed {
+			return "whylate show " + pprofhttp.Shell(f.Value.String())
+		}
 		return again(cmd, "", "--save FILE.whylate") + " && whylate show FILE.whylate"
 	case "level":
 		return again(cmd, "", "--slo 10ms")
