@@ -48,9 +48,12 @@ func (c *Case) SharedWork() *SharedWork {
 	}
 	what, _ := TopBy(c, w.Keys, func(k blame.Key) leaf { return leaf{c.leafOf(k), k.Class, k.Last} })
 	w.What, w.Class = what.kind, what.class
+	// Whoever waits for others does so in all of the wait, also in what of it others claimed
+	// or a thread wanted a CPU: none of that is a use of his own.
 	waited := make([]bool, len(c.A.Keys))
-	for _, id := range w.Keys {
-		waited[id] = true
+	for i, k := range c.A.Keys {
+		kind, _ := c.Serial(k)
+		waited[i] = kind == Shared
 	}
 	does := c.releasing(w.Keys)
 	var took []float64

@@ -213,3 +213,59 @@ func TestAHolderThatComputesInTheKernelIsNoWaitingOne(t *testing.T) {
 		}
 	}
 }
+
+// A thread that wants a CPU when an answer is in makes the end of each wait for it another leaf,
+// and one that is no part of what they wait for. Who waits for somebody else's call does not make
+// one of his own by that.
+func TestTheEndOfACallForAllIsNoCallOfWhoWaits(t *testing.T) {
+	keeps := func(ns int64) doing { // what it fetched
+		return func(p *play, g gotrace.GoID) {
+			fetches(ns)(p, g)
+			p.pass(ms / 10)
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		in      func(p *play, i int)
+		finding string
+	}{
+		{"it takes as long as ever", every(20, byChannel.forAll(3, keeps(20*ms))), "cache-stampede"},
+		{"each request needs it", either(20, byChannel.forAll(3, keeps(20*ms)), byChannel.forAll(3, keeps(ms/10))), "slow-dependency"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: 2, cast: asking, in: c.in})
+			v := cause.Judge(late(a, 1, ms/20, "main.fetch"), cause.Settings{})
+			if len(v.Findings) == 0 || v.Findings[0].Cause != c.finding || v.Findings[0].Where.Function != "main.fetch" {
+				t.Errorf("found %+v, want %q: %s %+v", v.Findings, c.finding, v.Sentence, v.RuledOut)
+			}
+		})
+	}
+}
+
+// late is a scene's attribution where the kernel told that a thread wanted a CPU for so long
+// before it saw the ends of waits in a function.
+func late(a *blame.Attribution, tid int, ns int64, function string) *blame.Attribution {
+	t := a.Timeline()
+	var ends []int64
+	for g := range t.Gs {
+		for _, s := range t.Gs[g].Waits() {
+			if slices.ContainsFunc(t.Stacks.Frames(s.Stack), func(f gotrace.Frame) bool { return f.Func == function }) {
+				ends = append(ends, int64(s.End))
+			}
+		}
+	}
+	slices.Sort(ends)
+	var out []events.Stretch
+	last := int64(t.Start)
+	s := events.Stretch{TID: tid}
+	for _, end := range append(ends, int64(t.End)) {
+		s.Out = end
+		if len(out) < len(ends) {
+			s.Out -= ns
+		}
+		s.OnNS = s.Out - last
+		out = append(out, s)
+		s, last = events.Stretch{TID: tid, OffNS: ns, QueueNS: ns, Flags: events.Preempted, NR: -1}, end
+	}
+	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(events.Header{CPUs: 2, Arch: "amd64"}, nil, out)})
+}
