@@ -16,8 +16,9 @@ type SharedWork struct {
 	What  blame.LeafKind
 	Where *Place
 	Class blame.ClassID
-	// Typical is the part of the typical requests that wait for it or do it.
-	Typical float64
+	// Typical is the part of the typical requests that wait for it or do it, Alone that of
+	// the slow ones of these that do it while nobody waits for it.
+	Typical, Alone float64
 	// Takes is how long it takes those who wait in the tail, Usual how long the median
 	// of all that do it, in nanoseconds; Usual is 0 if unknown.
 	Takes, Usual float64
@@ -56,6 +57,7 @@ func (c *Case) SharedWork() *SharedWork {
 		waited[i] = kind == Shared
 	}
 	does := c.releasing(w.Keys)
+	awaited := maps.Clone(does)
 	var took []float64
 	for _, r := range c.P.All() {
 		var ns float64
@@ -69,21 +71,35 @@ func (c *Case) SharedWork() *SharedWork {
 			took = append(took, ns)
 		}
 	}
-	n := 0
-	for _, r := range c.Typical {
-		if does[r] || slices.ContainsFunc(c.A.Requests[r].Pieces, func(p blame.Piece) bool { return waited[p.Key] }) {
-			n++
-		}
-	}
-	w.Typical = float64(n) / float64(max(1, len(c.Typical)))
-	w.Own = c.mostlyOf(does)
 	w.Where = c.doneAt(what.kind, what.site, what.last, what.class, does)
+	w.Typical, w.Alone = c.sharing(does, awaited, waited)
+	w.Own = c.mostlyOf(does)
 	w.Takes, w.Usual = c.MeanHold(w.Keys), float64(c.A.Holds(w.Site).Usual)
 	if len(took) > 0 {
 		slices.Sort(took)
 		w.Takes, w.Usual = c.meanUnder(w.Keys, what.shareable), took[len(took)/2]
 	}
 	return w
+}
+
+// sharing returns SharedWork.Typical and Alone of the requests that do it, of those of them
+// that others wait for, and of the keys of waits for it.
+func (c *Case) sharing(does, awaited map[int]bool, waited []bool) (typical, alone float64) {
+	count := func(rs []int) (share, alone float64) {
+		for _, r := range rs {
+			switch {
+			case awaited[r], slices.ContainsFunc(c.A.Requests[r].Pieces, func(p blame.Piece) bool { return waited[p.Key] }):
+				share++
+			case does[r]:
+				alone++
+			}
+		}
+		return share, alone
+	}
+	n, m := count(c.Typical)
+	typical = (n + m) / float64(max(1, len(c.Typical)))
+	n, m = count(c.Tail)
+	return typical, m / max(1, n+m)
 }
 
 // doneAt returns where a leaf of shared work lies, which some requests do themselves.

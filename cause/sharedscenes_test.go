@@ -157,6 +157,30 @@ func either(n int, nth, others func(p *play)) func(p *play, i int) {
 	}
 }
 
+// andAlone is one part for a slow request of so many, in the middle between them another one.
+func andAlone(n int, shared, alone func(p *play)) func(p *play, i int) {
+	return func(p *play, i int) {
+		switch i % n {
+		case n / 2:
+			alone(p)
+		case n - 1:
+			shared(p)
+		}
+	}
+}
+
+// twice is one part for two slow requests of sixteen, and another one for the others.
+func twice(shared, alone func(p *play)) func(p *play, i int) {
+	return func(p *play, i int) {
+		switch {
+		case i == 20 || i == 220:
+			shared(p)
+		case i%28 == 27:
+			alone(p)
+		}
+	}
+}
+
 var sharedScenes = []told{
 	{
 		name:    "a closed channel, and the one of them who does it waits for a peer",
@@ -177,6 +201,16 @@ var sharedScenes = []told{
 		name:    "half of the slowest do it",
 		scene:   scene{procs: 2, cast: asking, in: every(40, byChannel.byItself(4))},
 		finding: "cache-stampede", where: "main.fetch", share: 1,
+	},
+	{
+		name:    "some fetch it while nobody waits",
+		scene:   scene{procs: 2, cast: asking, in: andAlone(100, byLibrary.forAll(1, fetches(20*ms)), byLibrary.byItself(0))},
+		finding: "cache-stampede", where: "main.fetch",
+	},
+	{
+		name:    "most fetch it while nobody waits",
+		scene:   scene{procs: 2, cast: asking, in: twice(byLibrary.forAll(3, fetches(20*ms)), byLibrary.byItself(0))},
+		finding: "slow-dependency", where: "main.fetch", share: 1,
 	},
 	{
 		name: "a goroutine of its own does it now and then",

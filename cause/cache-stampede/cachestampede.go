@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "cache-stampede", Title: "cache stampede", Rank: 415, Layer: cause.Code,
 	What:       "Something that is kept for all, most often an entry of a cache, has to be made anew. Whoever needs it meanwhile waits for the one goroutine that makes it: many at once, and all are served at once.",
 	MustHold:   "waits that end many at a time, by one result for all (a closed channel, a WaitGroup, singleflight), now and then",
-	MustNot:    "typical requests wait there or do it themselves; it takes much longer than usual in the tail (then it is what takes longer); one goroutine serves everybody all the time",
+	MustNot:    "typical requests wait there or do it themselves; most slow ones do it while nobody waits; it takes much longer than usual in the tail (then it is what takes longer); one goroutine serves everybody all the time",
 	LookAlikes: []string{"single-worker", "lock-held-across-wait", "rwmutex-writer", "slow-dependency", "expensive-request", "cold-start"},
 	Fix: []string{
 		"serve the old value while the new one is made (stale-while-revalidate), or make it before the old one expires",
@@ -31,7 +31,8 @@ const longer = 3
 
 // judge claims the waits, and of the requests that do the work themselves what that
 // takes: the same entry is missing for both, and both are as late. Where each request
-// needs a call of its own, and shares it with others only by chance, it is the call.
+// needs a call of its own, or most slow ones do, and shares it with others only by
+// chance, it is the call.
 func judge(c *cause.Case) *cause.Judgement {
 	w := c.SharedWork()
 	if len(w.Keys) == 0 {
@@ -52,6 +53,11 @@ func judge(c *cause.Case) *cause.Judgement {
 				Text:    fmt.Sprintf("%s of the typical requests wait for it or do it themselves", cause.Pct(w.Typical)),
 				Holds:   cause.Of(w.Typical < 0.5),
 				Decides: true, Number: w.Typical,
+			},
+			{
+				Text:    fmt.Sprintf("of the slow requests that wait for it or do it themselves, %s do it while nobody waits", cause.Pct(w.Alone)),
+				Holds:   cause.Of(w.Alone <= 0.5),
+				Decides: true, Number: w.Alone,
 			},
 		},
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
