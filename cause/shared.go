@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
 )
 
 // SharedWork is what slow requests waited for that one does for many at a time.
@@ -72,6 +75,10 @@ func (c *Case) SharedWork() *SharedWork {
 		}
 	}
 	w.Where = c.doneAt(what.kind, what.site, what.last, what.class, does)
+	if what.kind == blame.CPU && len(does) > 0 && w.Where != nil {
+		// Who does it while nobody waits ends no wait: his CPU samples tell.
+		c.computing(does, w.Where.Function, c.A.Sites[w.Site].Func)
+	}
 	w.Typical, w.Alone = c.sharing(does, awaited, waited)
 	w.Own = c.mostlyOf(does)
 	w.Takes, w.Usual = c.MeanHold(w.Keys), float64(c.A.Holds(w.Site).Usual)
@@ -113,6 +120,31 @@ func (c *Case) doneAt(kind blame.LeafKind, site blame.SiteID, last blame.Hop, cl
 		}
 	}
 	return c.PlaceOfHolder(site, last)
+}
+
+// computing adds to does the requests that computed in a function on behalf of another one,
+// by their CPU samples.
+func (c *Case) computing(does map[int]bool, in, behalf string) {
+	t := c.A.Timeline()
+	sampled := map[timeline.GID][]timeline.Time{}
+	for _, s := range t.Samples {
+		frames := t.Stacks.Frames(s.Stack)
+		f, ok := request.AppFrame(frames)
+		if ok && f.Func == in && slices.ContainsFunc(frames, func(f gotrace.Frame) bool { return f.Func == behalf }) {
+			sampled[s.G] = append(sampled[s.G], s.Time)
+		}
+	}
+	for _, ts := range sampled {
+		slices.Sort(ts)
+	}
+	for _, r := range c.P.All() {
+		if slices.ContainsFunc(c.A.Found().Requests[c.A.Requests[r].Request].Parts, func(p request.Part) bool {
+			i, _ := slices.BinarySearch(sampled[p.G], p.Start)
+			return i < len(sampled[p.G]) && sampled[p.G][i] <= p.End
+		}) {
+			does[r] = true
+		}
+	}
 }
 
 // leafOf is what a piece is about, whoever spends it: of a piece in the queue for

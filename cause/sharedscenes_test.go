@@ -157,6 +157,11 @@ func either(n int, nth, others func(p *play)) func(p *play, i int) {
 	}
 }
 
+// computesFor is a request that computes for another function, or for the one where others wait.
+func computesFor(ns int64, function string) func(p *play) {
+	return func(p *play) { p.computes(serving, 0, ns, "main.review", function, "main.serve") }
+}
+
 // andAlone is one part for a slow request of so many, in the middle between them another one.
 func andAlone(n int, shared, alone func(p *play)) func(p *play, i int) {
 	return func(p *play, i int) {
@@ -208,9 +213,24 @@ var sharedScenes = []told{
 		finding: "cache-stampede", where: "main.fetch",
 	},
 	{
+		name:    "some compute it while nobody waits",
+		scene:   scene{procs: 2, cast: asking, in: andAlone(100, byLibrary.forAll(1, computesReview), computesFor(20*ms, "main.get"))},
+		finding: "cache-stampede", where: "main.review", share: 1,
+	},
+	{
+		name:    "some compute the same for something else",
+		scene:   scene{procs: 2, cast: asking, in: andAlone(100, byLibrary.forAll(1, computesReview), computesFor(110*ms, "main.list"))},
+		finding: "expensive-request", where: "main.review", second: "cache-stampede",
+	},
+	{
 		name:    "most fetch it while nobody waits",
 		scene:   scene{procs: 2, cast: asking, in: twice(byLibrary.forAll(3, fetches(20*ms)), byLibrary.byItself(0))},
 		finding: "slow-dependency", where: "main.fetch", share: 1,
+	},
+	{
+		name:    "most compute it while nobody waits",
+		scene:   scene{procs: 2, cast: asking, in: twice(byLibrary.forAll(3, computesReview), computesFor(40*ms, "main.get"))},
+		finding: "expensive-request", where: "main.review", share: 1,
 	},
 	{
 		name: "a goroutine of its own does it now and then",
