@@ -45,7 +45,8 @@ type AnalyseOptions struct {
 	// NoKernel ignores the kernel's events.
 	NoKernel bool
 	// Window is about how many bytes of trace are analysed at a time; 0 means 32 MiB. What is known
-	// of them in memory is about ten times as long, with all that a diagnosis needs 15 times.
+	// of them in memory is about ten times as long, with all that a diagnosis needs 15 times, for
+	// each of Jobs.
 	Window int64
 	// Jobs is how many windows are analysed at the same time, each in memory of its own; 0 means 1.
 	// It changes nothing in the diagnosis.

@@ -27,6 +27,8 @@ type generation struct {
 	stacks  stackTable
 	samples []sample
 	store   chunks
+	// tables: of events only the tables are kept to which they refer.
+	tables bool
 }
 
 // stream is what one thread wrote, in order of time.
@@ -283,6 +285,9 @@ func (g *generation) add(b *batch, minor int) error {
 			g.streams = append(g.streams, stream{})
 		}
 		g.streams[i].thread = ThreadID(b.thread)
+	}
+	if g.tables {
+		return nil
 	}
 	s := &g.streams[i]
 	s.batches = append(s.batches, span{data: g.store.keep(b.data), at: b.at, time: b.time})

@@ -56,8 +56,10 @@ type Reader struct {
 	behind error
 	good   int64
 	err    error
-	// tried counts the events that were looked at because an earlier one had to wait.
+	// tried counts the events that were looked at because an earlier one had to wait, in what begins
+	// at from.
 	tried   int64
+	from    int64
 	damages int
 }
 
@@ -81,7 +83,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 }
 
 func newReader(in *batches) *Reader {
-	t := &Reader{load: loader{in: in}, stacks: NewStacks(), good: in.n}
+	t := &Reader{load: loader{in: in}, stacks: NewStacks(), good: in.n, from: in.n}
 	t.gen.texts.names, t.gen.stacks.all = &t.names, t.stacks
 	t.order.texts = &t.gen.texts
 	t.order.forget()
@@ -186,7 +188,7 @@ func (r *Reader) pick() (int, error) {
 	if ok {
 		return 0, nil
 	}
-	if r.tried += int64(len(r.front)); r.tried > maxTried+triedPerByte*r.load.in.n {
+	if r.tried += int64(len(r.front)); r.tried > maxTried+triedPerByte*(r.load.in.n-r.from) {
 		return 0, r.front[0].corrupt("too often an event has to wait for those of %d threads: here is one of kind %d", len(r.front), r.front[0].kind)
 	}
 	r.front.sort()

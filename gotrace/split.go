@@ -11,26 +11,24 @@ import (
 // the other, which bounds what has to be known at a time, or several at once. It is not safe for
 // concurrent use.
 type Splitter struct {
-	in   *batches
+	load loader
 	raw  recorder
 	most int64
 
 	end   int64 // of the section before
 	ahead int64 // of the generation behind it, which was read already
-	over  bool  // nothing is behind ahead
-	err   error // instead of the end
-	// broken: the generation that ends with ahead cannot be read there.
-	broken  bool
-	damages int
-	// first is the generation of a batch that was read already, 0 for none; last is the generation
-	// that was read last, and firm reports whether its end is certainly one.
-	first, last uint64
-	firm        bool
-	// good is the last generation without damage that follows one, before what it was at the end.
-	good, before past
+	// broken: the trace cannot be read on behind ahead, or what ends there cannot be read itself;
+	// over: nothing is behind it.
+	broken, over bool
+	err          error // instead of the end
+	damages      int
+	// before is what was known at the end of the section before, now what is behind ahead.
+	before, now past
+	gen         generation
 }
 
-// past is a generation and when it began, both 0 if they are not known.
+// past is the number of the last good generation of what was read, and when it began, as a loader
+// knows it.
 type past struct{ number, time uint64 }
 
 // Section is a part of a trace, of whole generations, with the generation behind it.
@@ -43,7 +41,8 @@ type Section struct {
 }
 
 // Split divides a trace into sections of about most bytes, which must be positive, and of a
-// generation at least; damage ends a section, too. Errors are those of [NewReader].
+// generation at least; damage to what its events stand in ends a section, too. Errors are those of
+// [NewReader].
 func Split(r io.Reader, most int64) (*Splitter, error) {
 	s := &Splitter{most: most, ahead: headerLen}
 	s.raw.r = r
@@ -51,19 +50,20 @@ func Split(r io.Reader, most int64) (*Splitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.in = in
+	s.load.in, s.gen.tables = in, true
+	s.gen.texts.names, s.gen.stacks.all = &names{}, NewStacks()
 	return s, nil
 }
 
 // Version is that of [Reader.Version].
-func (s *Splitter) Version() string { return version(s.in.minor) }
+func (s *Splitter) Version() string { return version(s.load.in.minor) }
 
 // Offset returns the number of bytes consumed: after the last section the length of the trace,
 // unless damage ends it.
-func (s *Splitter) Offset() int64 { return s.in.n }
+func (s *Splitter) Offset() int64 { return s.load.in.n }
 
-// Next returns the next section, and [io.EOF] behind the last one. Damage, and errors of the input,
-// are told by the section's Reader.
+// Next returns the next section, and [io.EOF] behind the last one. Damage is told by the section's
+// Reader, and so are errors of the input, but for those behind damage, which end the trace.
 func (s *Splitter) Next() (*Section, error) {
 	begin := s.end
 	if begin == 0 {
@@ -71,20 +71,20 @@ func (s *Splitter) Next() (*Section, error) {
 	} else if s.over && s.ahead == s.end {
 		return nil, io.EOF
 	}
-	out := &Section{begin: begin, end: math.MaxInt64, header: s.in.header, minor: s.in.minor, before: s.before}
+	out := &Section{begin: begin, end: math.MaxInt64, header: s.load.in.header, minor: s.load.in.minor, before: s.before}
 	last := max(begin, headerLen)
 	for !s.over && !s.broken {
 		end, size := s.ahead, s.ahead-last
 		// Where the generation behind is as long as this one, that is as near to most as it gets.
-		full := s.firm && size > 0 && end-begin+size/2 >= s.most
-		last, s.before = end, s.good
+		full := size > 0 && end-begin+size/2 >= s.most
+		last, s.before = end, s.now
 		s.generation()
 		if full && s.ahead > end {
 			s.end, out.end, out.raw = end, end, s.raw.cut(end, s.ahead)
 			return out, nil
 		}
 	}
-	out.raw = s.raw.cut(s.ahead, s.ahead)
+	out.raw = s.raw.cut(s.behind(), s.ahead)
 	if s.broken {
 		s.resume()
 		out.end = s.end
@@ -94,81 +94,48 @@ func (s *Splitter) Next() (*Section, error) {
 	return out, nil
 }
 
-// generation reads a generation, to its end or to damage in it.
+// generation reads a generation as its Reader will, but for its events.
 func (s *Splitter) generation() {
-	s.last, s.first, s.firm = s.first, 0, false
-	least := uint64(math.MaxUint64)
-	for {
-		b, err := s.in.next()
-		var lost *CorruptError
-		switch {
-		case errors.As(err, &lost):
-			s.broken, s.ahead = true, s.in.n
-			return
-		case err != nil || b.cut:
-			if err != io.EOF {
-				s.err = err
-			}
-			s.over, s.ahead = true, s.in.n
-			return
-		case b.kind == evEndOfGeneration && s.in.minor < 26: // its Reader says what that is
-			continue
-		case b.kind == evEndOfGeneration:
-			s.ahead, s.firm = s.in.n, true
-		case s.last == 0 || s.last == b.gen:
-			s.last, least = b.gen, min(least, b.time)
-			continue
-		default:
-			s.first, s.ahead, s.firm = b.gen, b.from, b.gen == s.last+1
-		}
-		if s.last != 0 && (s.good.number == 0 || s.last == s.good.number+1) {
-			s.good = past{s.last, least}
-		}
-		return
+	good, err := s.load.next(&s.gen)
+	s.now = past{s.load.number, s.load.time}
+	var lost *CorruptError
+	switch s.ahead = s.load.in.n; {
+	case errors.As(err, &lost):
+		s.broken = true
+	case err != nil || !good:
+		s.over, s.err = true, err
+	default:
+		s.ahead = s.gen.end
 	}
 }
 
-// resume goes on behind a generation that is broken. What it leaves out is not recorded.
+// resume goes on behind damage. What it leaves out is not recorded.
 func (s *Splitter) resume() {
 	s.raw.loose = true
-	number := s.last
-	for adrift := true; ; {
-		if adrift {
-			if s.damages++; s.damages > maxDamages || !s.in.resume(s.good.number, s.good.time) {
-				s.over, s.end = true, s.in.n
-				break
-			}
-		}
-		b, err := s.in.next()
-		var lost *CorruptError
-		if adrift = errors.As(err, &lost); adrift {
-			continue
-		}
-		if err != nil || b.cut {
-			s.over, s.end = true, s.in.n
-			break
-		}
-		if b.kind == evEndOfGeneration {
-			s.end = s.in.n
-			break
-		}
-		if b.gen != number {
-			s.first, s.end = b.gen, b.from
-			break
-		}
-	}
-	s.raw.loose, s.broken, s.before = false, false, s.good
+	s.damages++
+	s.over = s.damages > maxDamages || !s.load.skip(&s.gen)
+	s.raw.loose, s.broken, s.before = false, false, past{s.load.number, s.load.time}
+	s.end = s.behind()
 	s.raw.cut(s.end, s.end)
 	if s.ahead = s.end; !s.over {
 		s.generation()
 	}
 }
 
+// behind is where what is read next begins.
+func (s *Splitter) behind() int64 {
+	if s.load.held != nil {
+		return s.load.held.from
+	}
+	return s.load.in.n
+}
+
 // Begin is where the section begins in the trace, in bytes. The first one begins with the header.
 func (s *Section) Begin() int64 { return s.begin }
 
-// End is where the next section begins, [math.MaxInt64] if there is none. What stands from there on
-// is in both.
+// End is where the next section begins, [math.MaxInt64] if there is none, where the trace ends for
+// one that ends with damage behind which there is nothing. What stands from there on is in both, but
+// behind damage.
 func (s *Section) End() int64 { return s.end }
 
 // Reader returns a Reader of the section and of the generation behind it. Its offsets are those of

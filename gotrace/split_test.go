@@ -3,10 +3,14 @@ package gotrace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -158,6 +162,77 @@ func TestDamageEndsASection(t *testing.T) {
 		}
 	}
 	if damaged < 10 {
+		t.Errorf("only %d traces were damaged", damaged)
+	}
+}
+
+// loaded tells which generations of a trace can be read but for their events, and what is damaged.
+func loaded(r *Reader, end int64, add func(string)) {
+	for damages := 0; ; damages++ {
+		good, err := r.load.next(&r.gen)
+		if good && r.gen.begin < end {
+			add(fmt.Sprintf("generation %d of %d to %d", r.gen.number, r.gen.begin, r.gen.end))
+		}
+		if err == nil && !good {
+			return
+		}
+		if err == nil {
+			continue
+		}
+		if at := r.gen.begin; at < end {
+			add(fmt.Sprintf("behind %d, good %t: %v", at, good, err))
+		}
+		if damages == maxDamages || !r.load.skip(&r.gen) {
+			return
+		}
+	}
+}
+
+// However a trace is damaged, sections reach what one Reader reaches, and find the same damage.
+func TestSectionsReachWhatOneReaderReaches(t *testing.T) {
+	damaged := 0
+	check := func(name string, data []byte) {
+		t.Helper()
+		whole, err := NewReader(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var want []string
+		loaded(whole, math.MaxInt64, func(what string) { want = append(want, what) })
+		for _, most := range []int64{1, int64(len(data) / 2)} {
+			var got []string
+			sections, _ := split(t, bytes.NewReader(data), most)
+			for _, x := range sections {
+				loaded(x.Reader(), x.End(), func(what string) { got = append(got, what) })
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s, sections of %d:\n%q\nwant\n%q", name, most, got, want)
+			}
+		}
+		if len(want) > 0 && strings.Contains(strings.Join(want, " "), "behind") {
+			damaged++
+		}
+	}
+	mutated(t, 300, check)
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, f := range fixtures(t) {
+		for range 60 {
+			data := bytes.Clone(f.data)
+			at := headerLen + rng.IntN(len(data)-8192)
+			switch rng.IntN(3) {
+			case 0:
+				data = slices.Delete(data, at, at+1+rng.IntN(5000))
+			case 1:
+				for i := range 512 {
+					data[at+i] = byte(rng.Uint32())
+				}
+			default:
+				clear(data[at:][:4096])
+			}
+			check(f.name, data)
+		}
+	}
+	if damaged < 500 {
 		t.Errorf("only %d traces were damaged", damaged)
 	}
 }

@@ -145,12 +145,12 @@ func (p *Parts) read() (*Timeline, error) {
 			if !errors.As(err, &lost) {
 				return nil, err
 			}
-			b.t.Lost = lost
 			to = min(lost.Good, p.end)
 			if lost.Good >= p.end { // the next section says so
 				p.done = true
 				break
 			}
+			b.t.Lost = lost
 			if p.lost == nil {
 				p.lost = lost
 			}
