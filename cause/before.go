@@ -56,12 +56,12 @@ func (v *Verdict) queued(c *Case, s Settings) {
 		return
 	}
 	f := Finding{
-		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: "repeated", Confidence: "medium",
+		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
 		ExcessNS: int64(q.Tail), Where: j.Where, Fix: append(j.Fix, e.Fix...), Verify: e.Verify,
 		Summary: summary, Evidence: texts,
 	}
 	if q.Runs < Pattern {
-		f.Pattern, f.Confidence = "one-incident", "low"
+		f.Pattern, f.Confidence = oneIncident, "low"
 	}
 	v.Verdict, v.Findings = "cause", append(v.Findings, f)
 }
@@ -89,7 +89,7 @@ func (v *Verdict) starved(c *Case, s Settings) {
 		return
 	}
 	f := Finding{
-		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: "repeated", Confidence: "medium",
+		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
 		ExcessNS: int64(delay), Fix: e.Fix, Verify: e.Verify,
 		Summary: fmt.Sprintf("Requests are late before the process sees them: %s.", j.Subject),
 	}

@@ -44,9 +44,21 @@ type Finding struct {
 	Examples []string `json:"examples,omitempty"`
 
 	keys []blame.KeyID // what it claims
+	// settled is the confidence but for the number of episodes.
+	settled string
 	// order sorts findings: the share, or that of the one before which it is named.
 	order float64
 }
+
+// Repeats says that the cause was seen elsewhere, too, so that it is no single incident.
+func (f *Finding) Repeats() {
+	if f.Pattern == oneIncident && f.settled != "" {
+		f.Pattern, f.Confidence = repeated, f.settled
+	}
+}
+
+// The values of Finding.Pattern.
+const repeated, oneIncident = "repeated", "one-incident"
 
 // Place is a line of the target's source.
 type Place struct {

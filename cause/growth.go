@@ -47,7 +47,8 @@ func (c *Case) Growing() []Growth {
 	before := map[string][]timeline.Time{} // deaths of goroutines older than the recording, by root
 	sole := c.companions()
 	quarter := func(at timeline.Time) int {
-		return int(min(quarters-1, quarters*(at-t.Start)/max(1, t.Duration())))
+		part := float64(at-t.Start) / float64(max(1, t.Duration())) // of damaged times quarters of it may overflow
+		return int(max(0, min(quarters-1, quarters*part)))
 	}
 	for g := range t.Gs {
 		me := &t.Gs[g]

@@ -785,7 +785,7 @@ func surely(s blame.Share, excess float64) float64 {
 // finding builds the report of an outcome that holds.
 func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 	f := Finding{
-		Cause: o.entry.ID, Contrast: c.Contrast, Share: s.Share, Pattern: "repeated",
+		Cause: o.entry.ID, Contrast: c.Contrast, Share: s.Share, Pattern: repeated,
 		ExcessNS: int64(s.NS), P99WithoutNS: s.P99Without, order: s.Share,
 		Where: o.j.Where, Fix: append(slices.Clone(o.j.Fix), o.entry.Fix...), Verify: o.entry.Verify, Via: o.j.Via,
 		Summary: summary(c, o, s), keys: o.j.Keys,
@@ -807,10 +807,10 @@ func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 	if unresolved := t.Columns[len(t.Columns)-1].Share; unresolved > UnresolvedShare/2 {
 		doubt++
 	}
-	if s.Episodes < Pattern {
-		f.Pattern, doubt = "one-incident", 2
+	f.settled = [...]string{"high", "medium", "low"}[min(doubt, 2)]
+	if f.Confidence = f.settled; s.Episodes < Pattern {
+		f.Pattern, f.Confidence = oneIncident, "low"
 	}
-	f.Confidence = [...]string{"high", "medium", "low"}[min(doubt, 2)]
 	f.Examples = c.examples(o.j.Keys)
 	return f
 }

@@ -14,11 +14,17 @@ import (
 // windows are the diagnoses of the parts of a trace, or of recordings. Of all but the worst only
 // the numbers are kept.
 type windows struct {
-	list  []report.Window
+	list  []window
 	worst *report.Diagnosis
 	at    int     // of the worst
 	most  float64 // the time that slow requests took together there
 	told  bool    // there were enough of them to say why
+}
+
+// window is one of them.
+type window struct {
+	report.Window
+	episodes int // of its tail
 }
 
 // add adds a diagnosis, of the time between two instants in nanoseconds.
@@ -28,7 +34,7 @@ func (w *windows) add(d *report.Diagnosis, file string, from, to int64) {
 	if len(d.Findings) > 0 {
 		x.Cause, x.Share = d.Findings[0].Cause, d.Findings[0].Share
 	}
-	w.list = append(w.list, x)
+	w.list = append(w.list, window{x, r.Tail.Episodes})
 	told := d.Reason != "few-requests" && d.Reason != "no-requests" && d.Reason != "no-trace"
 	w.better(&windows{worst: d, at: len(w.list) - 1, most: float64(r.Tail.Count) * float64(r.Tail.MeanNS), told: told})
 }
@@ -42,25 +48,35 @@ func (w *windows) better(o *windows) {
 
 // marked returns the windows in order of time.
 func (w *windows) marked() []report.Window {
-	w.list[w.at].Worst = true
-	slices.SortStableFunc(w.list, func(a, b report.Window) int { return cmp.Compare(a.FromNS, b.FromNS) })
-	return w.list
+	var out []report.Window
+	for i, x := range w.list {
+		x.Worst = i == w.at
+		out = append(out, x.Window)
+	}
+	slices.SortStableFunc(out, func(a, b report.Window) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	return out
 }
 
 // others says in how many windows, beside the worst one, the same cause is named first, "" if in none.
-// Each has an episode of its own, so many make a pattern of what is an incident in the worst one.
+// What is an incident in the worst one is a pattern if all of them have episodes enough, those of a
+// trace without one for each that follows another: an episode may go on there.
 func (w *windows) others() string {
 	if len(w.worst.Findings) == 0 {
 		return ""
 	}
-	f, n := &w.worst.Findings[0], -1
+	f, n, episodes := &w.worst.Findings[0], -1, 0
 	for i := range w.list {
-		if w.list[i].Cause == f.Cause {
-			n++
+		if w.list[i].Cause != f.Cause {
+			continue
+		}
+		n++
+		episodes += w.list[i].episodes
+		if i > 0 && w.list[i].File == "" && w.list[i-1].Cause == f.Cause {
+			episodes--
 		}
 	}
-	if n+1 >= cause.Pattern && f.Pattern == "one-incident" {
-		f.Pattern, f.Confidence = "repeated", "medium"
+	if n > 0 && episodes >= cause.Pattern {
+		f.Repeats()
 	}
 	switch n {
 	case 0:

@@ -89,38 +89,65 @@ func TestALongTraceIsDiagnosedWindowByWindow(t *testing.T) {
 	}
 }
 
-// What is an incident in a window is a pattern if many have one.
-func TestWindowsThatAgreeArePattern(t *testing.T) {
+// What is an incident in a window is a pattern if all have episodes enough; one that goes on in the
+// next window is one.
+func TestWindowsThatAgree(t *testing.T) {
 	for _, c := range []struct {
-		causes      []string // of windows, the worst first
-		pattern, is string
-		says        string
+		causes   []string // of windows, the worst first
+		episodes int      // of each
+		files    bool
+		says     string
 	}{
-		{[]string{"a"}, "one-incident", "one-incident", ""},
-		{[]string{"a", "b", "", "b", "b", "b"}, "one-incident", "one-incident", ""},
-		{[]string{"a", "b", "a", "b", "b", "b"}, "one-incident", "one-incident", ", as in another one"},
-		{[]string{"a", "a", "a", "a"}, "one-incident", "one-incident", ", as in 3 others"},
-		{[]string{"a", "a", "b", "a", "a", "a"}, "one-incident", "repeated", ", as in 4 others"},
-		{[]string{"a", "a", "b", "a", "a", "a"}, "repeated", "repeated", ", as in 4 others"},
-		{[]string{"", "", "", "", "", ""}, "", "", ""},
+		{[]string{"a"}, 9, false, ""},
+		{[]string{"a", "b", "", "b", "b", "b"}, 1, false, ""},
+		{[]string{"a", "b", "a", "b", "b", "b"}, 1, false, ", as in another one"},
+		{[]string{"a", "a", "a", "a"}, 1, false, ", as in 3 others"},
+		{[]string{"", "", ""}, 1, false, ""},
 	} {
 		var all windows
 		for i, id := range c.causes {
 			d := &report.Diagnosis{}
 			if id != "" {
-				d.Findings = []cause.Finding{{Cause: id, Pattern: c.pattern, Confidence: "low"}}
+				d.Findings = []cause.Finding{{Cause: id}}
 			}
-			d.Requests.Tail = report.Band{Count: 100 - i, MeanNS: 1e6}
+			d.Requests.Tail = report.Band{Count: 100 - i, MeanNS: 1e6, Episodes: c.episodes}
 			all.add(d, "", int64(i), int64(i+1))
 		}
 		if says := all.others(); says != c.says {
 			t.Errorf("%q: %q, want %q", c.causes, says, c.says)
 		}
-		for _, f := range all.worst.Findings {
-			if f.Pattern != c.is || (f.Confidence == "medium") != (c.is != c.pattern) {
-				t.Errorf("%q: %s, %s, want %s", c.causes, f.Pattern, f.Confidence, c.is)
-			}
+	}
+}
+
+// What is an incident in each window is a pattern of the trace if they have episodes enough together;
+// what may be one that goes on from window to window is not.
+func TestIncidentsOfWindowsMakeAPattern(t *testing.T) {
+	for file, want := range map[string]string{
+		"../cause/back-pressure/testdata/back-pressure.whylate":       "repeated",
+		"../cause/fan-in-straggler/testdata/fan-in-straggler.whylate": "repeated",
+		"../cause/lock-convoy/testdata/lock-convoy.whylate":           "one-incident",
+	} {
+		data := traceOf(t, file)
+		d, err := Analyse(bareTrace(t, data), AnalyseOptions{Window: int64(len(data) / 4)})
+		if err != nil {
+			t.Fatal(err)
 		}
+		if len(d.Windows) < 3 || len(d.Findings) == 0 || d.Requests.Tail.Episodes >= cause.Pattern || !strings.Contains(d.Sentence, ", as in ") {
+			t.Fatalf("%s: %d windows, %d episodes in the worst one: %s", file, len(d.Windows), d.Requests.Tail.Episodes, d.Sentence)
+		}
+		if f := d.Findings[0]; f.Pattern != want || want == "one-incident" && f.Confidence != "low" {
+			t.Errorf("%s: %s, %s, want %s", file, f.Pattern, f.Confidence, want)
+		}
+	}
+}
+
+// A damaged generation may hold a time that is years away from all others.
+func TestATimeYearsAway(t *testing.T) {
+	data := traceOf(t, "../cause/gc-workers/testdata/gc-workers.whylate")
+	data[260100] ^= 1
+	d, err := Analyse(bareTrace(t, data), AnalyseOptions{Check: true})
+	if err != nil || d.Requests.Count == 0 || d.Lost.Bytes == 0 || d.Check.WorstNS != 0 {
+		t.Errorf("%v: %s, lost %+v", err, d.Sentence, d.Lost)
 	}
 }
 
