@@ -17,6 +17,9 @@ type activation struct {
 	byNet bool // began with a wake-up by the network
 	open  bool // at the end of the trace
 	died  bool // ended with the goroutine
+	// answering: its handler waited at the end of the trace, after an answer: that was
+	// all, or it is a stream.
+	answering bool
 }
 
 // walk splits the life of g into activations. An activation begins when the
@@ -72,9 +75,11 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		return
 	}
 	a.died = gr.Died
-	if last := gr.Seg(gr.Len() - 1); !gr.Died && (!a.wrote || last.Kind != timeline.Running && d.c.of(last.Stack).op == opWrite) {
+	last := gr.Seg(gr.Len() - 1)
+	if !gr.Died && (!a.wrote || last.Kind != timeline.Running && d.c.of(last.Stack).op == opWrite) {
 		a.open, a.end = true, gr.End()
 	}
+	a.answering = !gr.Died && !a.open && last.Kind != timeline.Running && d.c.of(last.Stack).flags&inHandler != 0
 	finish(gr.End())
 }
 
@@ -138,6 +143,7 @@ func (d *finder) connection(g timeline.GID, role int, home int32, answer func(*s
 			}
 			return
 		}
+		e.cut = a.answering
 		d.add(role, Request{Parts: d.parts(Part{g, a.start, a.end}), InFlight: a.open, ByNetwork: a.byNet}, e)
 	})
 }

@@ -15,7 +15,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, carried: make([]bool, len(t.Gs)),
+		excluded: map[string]int{}, streamed: map[int32]int{}, carried: make([]bool, len(t.Gs)),
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -31,6 +31,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 		d.generic()
 		d.dropOverlapping(annotated)
 	}
+	d.dropStreams()
 	d.dropPolls()
 	return d.result()
 }
@@ -41,6 +42,7 @@ type candidate struct {
 	node     int32  // in the dispatch tree; 0 if nothing was seen of its handler
 	endpoint string // if not by node
 	poll     bool   // most of it was one long wait that nobody ended
+	cut      bool   // its handler was not done at the end of the trace
 	dropped  bool
 }
 
@@ -60,6 +62,7 @@ type finder struct {
 	role     []Role
 	roleHome []int32
 	excluded map[string]int
+	streamed map[int32]int // streams, by node
 	carried  []bool
 	slab     []Part
 	nodes    []nodeCount // scratch
@@ -105,7 +108,8 @@ func (d *finder) add(role int, r Request, e evidence) {
 		d.exclude(classObserver, r.Start())
 		return
 	}
-	if r.Duration() >= LongPoll && d.streams(r.Parts[len(r.Parts)-1]) {
+	if r.Duration() >= LongPoll && d.streams(r.Parts[len(r.Parts)-1], LongPoll) {
+		d.streamed[e.node]++
 		d.exclude(classPush, r.Start())
 		return
 	}
@@ -113,7 +117,7 @@ func (d *finder) add(role int, r Request, e evidence) {
 	if n := len(d.list); n == cap(d.list) { // append grows a long one by a quarter only
 		d.list = slices.Grow(d.list, n+64)
 	}
-	d.list = append(d.list, candidate{Request: r, node: e.node, poll: e.poll})
+	d.list = append(d.list, candidate{Request: r, node: e.node, poll: e.poll, cut: e.cut || r.InFlight})
 }
 
 // beyond reports whether what begins at an instant is the next part's.
@@ -133,6 +137,7 @@ type evidence struct {
 	flags   flags
 	node    int32
 	poll    bool
+	cut     bool // see candidate
 	foreign bool // its handler read a socket past net/http's server and every known client
 }
 

@@ -50,6 +50,7 @@ func serves(root string) bool {
 // http1 finds the requests of a connection of net/http's server.
 func (d *finder) http1(g timeline.GID) {
 	role := d.roleOf("net/http", Connection, rootHTTP, keyNone)
+	d.streamedBefore(g)
 	if d.h.home[g] == keyHTTP {
 		d.connection(g, role, keyHTTP, func(in *stackInfo) bool { return in.flags&answers != 0 })
 	}
@@ -90,6 +91,7 @@ func (d *finder) http2(g timeline.GID) {
 		if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&observer != 0 {
 			d.exclude(classObserver, gr.Start())
 		}
+		d.streamedBefore(g)
 		return
 	}
 	role := d.roleOf("net/http (HTTP/2)", PerRequest, d.h.of[g].name, keyNone)

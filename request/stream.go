@@ -1,16 +1,18 @@
 package request
 
 import (
+	"sort"
+
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
 // streams reports whether a part of a request sends its answer over time, as
 // server-sent events and watches do: the same place writes to the client again
-// LongPoll or more after its first write, and in between g reads nothing from
+// so long or longer after its first write, and in between g reads nothing from
 // the network, as one that makes calls would. Who waits most of that time until the
 // client takes what there is sends no slower than the client reads: that is one answer.
-func (d *finder) streams(p Part) bool {
+func (d *finder) streams(p Part, long timeline.Time) bool {
 	g := &d.t.Gs[p.G]
 	type sending struct{ since, waited timeline.Time }
 	first := map[gotrace.StackID]sending{}
@@ -31,10 +33,63 @@ func (d *finder) streams(p Part) bool {
 		case s.Kind == timeline.Syscall && in.op == opWrite && in.client == 0, in.flags&frameWritten != 0:
 			if at, ok := first[s.Stack]; !ok {
 				first[s.Stack] = sending{s.Start, full}
-			} else if d := s.Start - at.since; d >= LongPoll && 2*(full-at.waited) < d {
+			} else if d := s.Start - at.since; d >= long && 2*(full-at.waited) < d {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// streamedBefore learns from what g did before it waited for its first request, if that
+// began before the trace: it is none, but tells whether its handler streams.
+func (d *finder) streamedBefore(g timeline.GID) {
+	gr := &d.t.Gs[g]
+	if gr.Born {
+		return
+	}
+	end := gr.End()
+	for _, s := range gr.Blocked() {
+		if s.Stack != 0 && d.c.of(s.Stack).key == keyHTTP {
+			end = s.Start
+			break
+		}
+	}
+	if p := (Part{g, gr.Start(), end}); end-p.Start >= LongPoll && d.streams(p, LongPoll) {
+		d.streamed[d.examine(g, 0, p.Start, end).node]++
+	}
+}
+
+// dropStreams excludes the requests that would have been known as streams, had they, or
+// the trace, not ended too early: what the trace cut within LongPoll, and what sent its
+// answer for most of its time, if of its handler more streams are known than others that
+// took as long.
+func (d *finder) dropStreams() {
+	delete(d.streamed, 0) // whose handler is not known
+	if len(d.streamed) == 0 {
+		return
+	}
+	took := map[int32][]timeline.Time{}
+	for i := range d.list {
+		if r := &d.list[i]; !r.cut && !r.dropped && d.streamed[r.node] > 0 {
+			took[r.node] = append(took[r.node], r.Duration())
+		}
+	}
+	for _, ds := range took {
+		sort.Slice(ds, func(i, j int) bool { return ds[i] < ds[j] })
+	}
+	for i := range d.list {
+		r := &d.list[i]
+		n, ds, took := d.streamed[r.node], took[r.node], r.Duration()
+		if r.dropped || n == 0 || n <= len(ds)-sort.Search(len(ds), func(i int) bool { return ds[i] >= took }) {
+			continue
+		}
+		if sh := d.role[r.Role].Shape; sh == Annotated || sh == Function {
+			continue // the user says that it is a request
+		}
+		if r.cut && took < LongPoll || d.streams(r.Parts[len(r.Parts)-1], took/2) {
+			r.dropped = true
+			d.exclude(classPush, r.Start())
+		}
+	}
 }

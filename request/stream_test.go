@@ -1,0 +1,119 @@
+package request
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+	"github.com/whylate/whylate/timeline/timelinetest"
+)
+
+// stay is the time, in ms, that one goroutine of a connection is in the handler of
+// events, to which it sends something every 50 ms, or only an answer at its end if it
+// is quiet: it waits for a lock. One from -1 on began before the recording.
+type stay struct {
+	from, to int64
+	quiet    bool
+}
+
+func TestStreamsThatTheRecordingCutsAreStreams(t *testing.T) {
+	const end = 3000 // ms, of the recording; stays beyond it are cut
+	long := []stay{{from: 100, to: 1300}, {from: 200, to: 1400}, {from: 1400, to: 2600}}
+	for _, c := range []struct {
+		name              string
+		stays             []stay
+		streams, requests int
+	}{
+		{"streams that ended", long, 3, 0},
+		{"streams cut at the end", append([]stay{{from: 2500, to: 9000}, {from: 2990, to: 9000}, {from: 2800, to: 9000, quiet: true}}, long...), 6, 0},
+		{"a stream that ended early", append([]stay{{from: 500, to: 1100}}, long...), 4, 0},
+		{"known from one that began before the recording", []stay{{from: -1, to: 1400}, {from: 2500, to: 9000}}, 1, 0},
+		{"known from one that fills the recording", []stay{{from: -1, to: 9000}, {from: 2500, to: 9000}}, 1, 0},
+		{"no stream is known", []stay{{from: 2500, to: 9000}, {from: 200, to: 700}}, 0, 2},
+		{"one that hangs", append([]stay{{from: 1500, to: 9000, quiet: true}}, long...), 3, 1},
+		{"one that refuses", append([]stay{{from: 500, to: 501, quiet: true}}, long...), 3, 1},
+		{"most that take as long are none", append([]stay{
+			{from: 2500, to: 9000}, {from: 500, to: 1100, quiet: true}, {from: 500, to: 1200, quiet: true}, {from: 500, to: 1300, quiet: true},
+		}, long...), 3, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := Find(connections(t, c.stays, end), Options{})
+			if n := excluded(f, classPush); n != c.streams || len(f.Requests) != c.requests {
+				t.Errorf("%d streams and %d requests, want %d and %d", n, len(f.Requests), c.streams, c.requests)
+			}
+		})
+	}
+}
+
+// connections is a recording of a net/http server with a connection for each stay.
+func connections(t *testing.T, stays []stay, end int64) *timeline.Timeline {
+	loop := []string{"net/http.(*conn).serve"}
+	handler := append([]string{"main.events", "net/http.HandlerFunc.ServeHTTP", "net/http.serverHandler.ServeHTTP"}, loop...)
+	write := []string{"syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", "net/http.checkConnErrorWriter.Write", "bufio.(*Writer).Flush"}
+	b := timelinetest.NewBuilder()
+	b.Procs(1)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	send, finish := b.Stack(append(write, handler...)...), b.Stack(append(write, loop...)...)
+	next := b.Stack(append([]string{"runtime.selectgo"}, handler...)...)
+	idle := b.Stack(append([]string{"internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "bufio.(*Reader).Peek"}, loop...)...)
+
+	type step struct {
+		at    int64
+		g     gotrace.GoID
+		write gotrace.StackID // 0: none
+		waits gotrace.StackID
+		why   string
+	}
+	var steps []step
+	do(b.Busy(0))
+	for i, s := range stays {
+		g := gotrace.GoID(i + 1)
+		do(b.Runs(g, 0, idle))
+		if s.from < 0 {
+			do(b.Waits(g, "select", next))
+		} else {
+			do(b.Waits(g, "network", idle))
+		}
+		if s.quiet {
+			steps = append(steps, step{s.from, g, 0, next, "sync"})
+		}
+		for at := max(s.from, 0); at < s.to && !s.quiet; at += 50 {
+			steps = append(steps, step{at, g, send, next, "select"})
+		}
+		steps = append(steps, step{s.to, g, finish, idle, "network"})
+	}
+	do(b.Idle(0, gotrace.NoProc))
+	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Compare(x.at, y.at) })
+	now := int64(0) // a little after the step before
+	for _, s := range steps {
+		if s.at > end {
+			break
+		}
+		now = max(now+1e4, 1e6*(s.at+1))
+		do(b.At(now))
+		do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, s.g, 0))
+		do(b.Runs(s.g, 0, 0))
+		if s.write != 0 {
+			do(b.Calls(s.g, s.write))
+			now += 1e4
+			do(b.At(now))
+			do(b.Returns(s.g))
+		}
+		do(b.Waits(s.g, s.why, s.waits))
+		do(b.Idle(0, gotrace.NoProc))
+	}
+	do(b.At(1e6 * (end + 2)))
+	b.Sample(gotrace.NoGoroutine, 0)
+	tl, err := timeline.Read(b.Source(), timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl
+}
