@@ -63,6 +63,8 @@ type Attribution struct {
 	queues    map[SiteID]*Queue
 	jobsAt    map[SiteID]*jobs
 	holdsAt   map[SiteID]Holds
+	takesWork map[timeline.GID]bool
+	announced map[SiteID]bool
 	// finalizers is the cache of Finalizing, by root function.
 	finalizers map[string]bool
 	// samples are the instants of the goroutines' CPU samples, clocks of those that

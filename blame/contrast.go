@@ -116,7 +116,8 @@ const alwaysShown = 0.8
 // was seen because it was late, what is usual for it is unknown, and to compare its late
 // requests with the others of it would take what made them late for usual. What each of them
 // does is a wait at one place, for a peer, for time, for a child or for a reply, or to compute
-// for a good part of their time; a wait in a queue is none, for it depends on the others in it.
+// for a good part of their time; a wait in a queue is none, for it depends on the others in it,
+// unlike one for what is announced to all who are there.
 func (p *Population) dropConditional() {
 	type shown struct {
 		kind LeafKind
@@ -140,7 +141,8 @@ func (p *Population) dropConditional() {
 			switch {
 			case x.NS <= 0:
 			case k.First.Site != 0:
-				if k.First.Site != k.Queue.Site { // for its own children, or for a reply
+				// for its own children, for a reply, or for what is announced to all
+				if k.First.Site != k.Queue.Site || k.Kind == Timer && p.a.Announced(k.First.Site) {
 					mine[shown{leafKinds, k.First.Site}] = true
 				}
 			case k.Flags&Self == 0 || k.Kind == UnknownHolder:

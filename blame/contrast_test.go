@@ -415,6 +415,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{Kind: Timer, Site: 1, First: Hop{Site: 8}, Queue: Hop{Site: 7}}, // 6: a child in a queue
 		{Kind: UnknownHolder, Flags: Self, Site: 9},                      // 7: a lock that somebody has
 		{Kind: Behind}, // 8: ready to run
+		{Kind: Timer, Site: 1, First: Hop{Site: 4}, Queue: Hop{Site: 4}}, // 9: until it is told
 	}
 	type one struct {
 		key KeyID
@@ -444,10 +445,11 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{"all compute, and wait for a CPU", 1000, func(int) []one { return []one{{0, 15e6}, {8, 25e6}} }, true},
 		{"all wait for a CPU", 1000, func(int) []one { return []one{{0, 1e6}, {8, 35e6}} }, false},
 		{"all do what everybody does, and wait behind others", 1000, func(int) []one { return []one{{4, 1e6}, {2, 35e6}} }, false},
+		{"all wait for what is announced", 1000, func(int) []one { return []one{{9, 35e6}} }, true},
 		{"fewer were not seen than it has", 10, func(int) []one { return []one{{2, 35e6}} }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys}
+			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys, announced: map[SiteID]bool{4: true, 9: false}}
 			add := func(endpoint int, unseen bool, pieces []one) {
 				n := len(a.Requests)
 				r := Attributed{Request: n}
@@ -469,7 +471,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 				add(1, false, c.late(i))
 			}
 			p := a.Population(0)
-			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8}
+			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 			x := p.TailContrast(cols, len(cols))
 			if got := x.Mix.Share > 0.3; got != c.mix {
 				t.Errorf("the mix is %.2f of %.1f ms", x.Mix.Share, x.Excess/1e6)

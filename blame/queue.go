@@ -69,6 +69,114 @@ func (a *Attribution) Answers(g timeline.GID) bool {
 	return a.answered[g] > 0
 }
 
+// maxHands bounds over how many goroutines work is followed to the one that does it.
+const maxHands = 4
+
+// TakesWork reports whether a goroutine works for others, rather than does the same again
+// and again whoever waits for it: requests hand it something, directly or through others, in
+// that they end its waits for work or it ends theirs to send; or it does not only wait at
+// one place, for the time.
+func (a *Attribution) TakesWork(g timeline.GID) bool {
+	if is, ok := a.takesWork[g]; ok {
+		return is
+	}
+	if a.takesWork == nil {
+		a.takesWork = map[timeline.GID]bool{}
+	}
+	takes, at := a.reached(g, maxHands, map[timeline.GID]bool{}), SiteID(0)
+	for _, s := range a.t.Gs[g].Waits() {
+		switch s.Reason {
+		case timeline.ReasonNetwork:
+			takes = true
+		case timeline.ReasonSleep, timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
+			if site := a.siteOf(s.Stack); site != 0 {
+				takes = takes || at != 0 && at != site
+				at = site
+			}
+		}
+	}
+	a.takesWork[g] = takes
+	return takes
+}
+
+// reached reports whether what requests do gets to a goroutine through so many others.
+func (a *Attribution) reached(g timeline.GID, others int, seen map[timeline.GID]bool) bool {
+	seen[g] = true
+	from := func(h timeline.GID) bool {
+		switch {
+		case h < 0 || seen[h]:
+			return false
+		case a.f.Entry(h) || a.f.Entry(a.t.Gs[h].Creator):
+			return true
+		}
+		return others > 0 && a.reached(h, others-1, seen)
+	}
+	me := &a.t.Gs[g]
+	for _, s := range me.Waits() {
+		switch s.Reason {
+		case timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
+			if !a.cancelled(s) && from(s.Waker) {
+				return true
+			}
+		}
+	}
+	for _, w := range me.Wakes() {
+		who := &a.t.Gs[w.Whom()]
+		if k := who.SegmentAt(w.Time); k < who.Len() && !w.Birth() {
+			if s := who.Seg(k); s.Waker == g && s.Reason == timeline.ReasonChanSend && from(w.Whom()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Announced reports whether the waits at a site end with what one goroutine tells whoever
+// happens to be there: it takes no work, and they do not go one after the other, as those
+// do who wait for their turn. Such a wait does not depend on others that wait.
+func (a *Attribution) Announced(site SiteID) bool {
+	if is, ok := a.announced[site]; ok {
+		return is
+	}
+	if a.announced == nil {
+		a.announced = map[SiteID]bool{}
+	}
+	q := a.Queue(site)
+	a.announced[site] = q.Busiest > OneWorker && !a.TakesWork(q.Worker) && !a.inTurn(site, q.Worker)
+	return a.announced[site]
+}
+
+// inTurn reports whether a goroutine mostly leaves others at a site behind when it ends
+// waits there, and then hardly ever such as have waited for longer.
+func (a *Attribution) inTurn(site SiteID, by timeline.GID) bool {
+	type wait struct {
+		start, end timeline.Time
+		stint      int // of the goroutine that ended it
+	}
+	var ws []wait
+	for _, r := range a.releases[site] {
+		if r.waker == by {
+			ws = append(ws, wait{a.t.Gs[r.g].Seg(int(r.seg)).Start, r.at, a.t.Gs[by].SegmentAt(r.at)})
+		}
+	}
+	slices.SortFunc(ws, func(x, y wait) int { return cmp.Compare(x.end, y.end) })
+	left, passed := 0, 0
+	longest, next := a.t.End, a.t.End // the first start of all later stints, and with this one
+	for i := len(ws) - 1; i >= 0; i-- {
+		if i+1 < len(ws) && ws[i].stint != ws[i+1].stint {
+			longest = next
+		}
+		next = min(next, ws[i].start)
+		if longest < ws[i].end {
+			left++
+		}
+		if longest < ws[i].start {
+			passed++
+		}
+	}
+	return 2*left > len(ws) && float64(passed) < (1-OneWorker)*float64(left)
+}
+
 // Queue returns what is known of the waits at a site.
 func (a *Attribution) Queue(site SiteID) *Queue {
 	if q := a.queues[site]; q != nil {

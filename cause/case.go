@@ -97,6 +97,26 @@ func (c *Case) OtherEndpoint() []Evidence {
 	}}
 }
 
+// Announced is evidence against keys being waits that somebody wants: waits for what a
+// goroutine tells whoever happens to be there, as in a long poll, are as long as it takes
+// until there is news; none unless most of them are.
+func (c *Case) Announced(keys []blame.KeyID) []Evidence {
+	var told []blame.KeyID
+	for _, id := range keys {
+		if _, h := c.Serial(c.Key(id)); h.Site != 0 && c.A.Announced(h.Site) {
+			told = append(told, id)
+		}
+	}
+	part := c.Sum(told) / max(1, c.Sum(keys))
+	if part < 0.5 {
+		return nil
+	}
+	return []Evidence{{
+		Text:  fmt.Sprintf("%s of it is spent in %s until a goroutine that takes no work wakes whoever is there: they may wait for news on purpose, as a long poll does", Pct(part), c.SiteName(c.QueueSite(told))),
+		Holds: Unknown, Decides: true, Number: part, Record: RecordEndpoints,
+	}}
+}
+
 // RecordEndpoints is how to get the evidence which endpoint fast requests belong to.
 const RecordEndpoints = "longer, or with a runtime/trace task in the handlers"
 

@@ -173,7 +173,7 @@ const QueueRatio = 2
 
 // Workers sums up the waits for a goroutine that serves many, but for what the
 // worker waits for on behalf of the request: the network, and a device unless
-// the request queued for it.
+// the request queued for it; and for the sleep of one that takes no work.
 func (c *Case) Workers() *Locks {
 	l := c.queue(Worker, anywhere)
 	device := func(k blame.Key) bool {
@@ -191,6 +191,9 @@ func (c *Case) Workers() *Locks {
 	for _, id := range l.Keys {
 		k := c.Key(id)
 		if k.Kind == blame.Network && !isBlind(k) || device(k) && ahead <= QueueRatio*own {
+			continue
+		}
+		if _, h := c.Serial(k); k.Kind == blame.Timer && c.A.Queue(h.Site).Waits > 0 && !c.A.TakesWork(c.A.Queue(h.Site).Worker) {
 			continue
 		}
 		keep = append(keep, id)

@@ -122,3 +122,67 @@ func TestSleepsThatTheCollectorMakesLongerAreNotMeantToBe(t *testing.T) {
 		}
 	}
 }
+
+// A goroutine that only sleeps, and then wakes who waits for it, serves nobody. Who is let
+// go in turn waits on purpose; where all are told, or some who came later, they may wait for
+// news. One request in ten is slow; two others came to wait before it.
+func TestWhoTakesNoWorkIsNoWorker(t *testing.T) {
+	ticks := []string{"time.Sleep", "main.tick"}
+	cast := func(p *play) {
+		asking(p)
+		p.do(p.b.Runs(ticker, 1, 0))
+		p.waits(ticker, "sleep", ticks...)
+	}
+	first, second := crowd0+1, crowd0+2
+	for _, c := range []struct {
+		name    string
+		turns   [][]gotrace.GoID // whom it wakes when it has slept for another 8 ms
+		handed  bool             // the slow request wakes it, too
+		finding string
+		alike   []string
+	}{
+		{"one after the other", [][]gotrace.GoID{{first}, {second}, {serving}}, false, "timer-wait", nil},
+		{"all at once", [][]gotrace.GoID{nil, nil, {first, second, serving}}, false, "", []string{"timer-wait"}},
+		{"each his own news", [][]gotrace.GoID{{second}, {first}, {serving}}, false, "", []string{"timer-wait"}},
+		{"one after the other, and each hands it something", [][]gotrace.GoID{{first}, {second}, {serving}}, true, "single-worker", nil},
+	} {
+		tell(t, []told{{name: c.name, finding: c.finding, alike: c.alike, scene: scene{procs: 2, cast: cast, in: every(10, func(p *play) {
+			for g := first; g <= second; g++ {
+				p.wakes(0, g)
+				p.runs(g, 1)
+				p.do(p.b.Task(g, "request"))
+				p.leaves(g, 1, "chan receive", receive...)
+				p.pass(us)
+			}
+			if c.handed {
+				p.wakes(0, ticker)
+				p.runs(ticker, 1)
+				p.leaves(ticker, 1, "chan receive", "runtime.chanrecv1", "main.tick")
+				p.wakes(serving, ticker, "runtime.chansend1", "main.ask", "main.serve")
+				p.runs(ticker, 1)
+				p.leaves(ticker, 1, "sleep", ticks...)
+			}
+			p.leaves(serving, 0, "chan receive", receive...)
+			for _, whom := range c.turns {
+				p.pass(8 * ms)
+				p.wakes(0, ticker)
+				p.runs(ticker, 1)
+				for _, g := range whom {
+					p.wakes(ticker, g, "runtime.chansend1", "main.tick")
+				}
+				p.leaves(ticker, 1, "sleep", ticks...)
+				for _, g := range whom {
+					if g != serving {
+						p.runs(g, 1)
+						p.do(p.b.Done(g))
+						p.leaves(g, 1, "network", home...)
+					}
+				}
+			}
+			p.runs(serving, 0)
+		})}}})
+	}
+}
+
+// ticker is a goroutine that only sleeps and wakes.
+const ticker = gotrace.GoID(900)

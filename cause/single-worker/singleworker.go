@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes.",
 	MustHold:   "waits of many requests ended by one goroutine, whose own timer, system call or computation fills them",
-	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of the request",
+	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of the request; who ends them takes no work and only sleeps (a ticker, a broadcast)",
 	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency"},
 	Fix: []string{
 		"take the slow part (flush, fsync, sleep) out of the worker's loop: double buffering, an own goroutine",

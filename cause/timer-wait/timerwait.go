@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "timer-wait", Title: "timer wait", Rank: 610, Layer: cause.Code,
 	What:       "The request waits on purpose: a back-off between retries, a rate limiter, a poll interval, a sleep.",
 	MustHold:   "a wait that only a timer ends, at a place in the program, by the request itself or work that it started",
-	MustNot:    "a deadline on something else that is awaited (then it is what was awaited)",
+	MustNot:    "a deadline on something else that is awaited (then it is what was awaited); news that a goroutine tells whoever is there (a long poll)",
 	LookAlikes: []string{"late-timer", "slow-dependency", "retry-storm"},
 	Fix: []string{
 		"configure it: the named place decides how long to wait",
@@ -52,6 +52,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if e, doubt := c.Stolen(); doubt {
 		j.Evidence = append(j.Evidence, e)
 	}
+	j.Evidence = append(j.Evidence, c.Announced(keys)...)
 	j.Evidence = append(j.Evidence, c.LateTimers(site, ns)...)
 	return j
 }
