@@ -167,7 +167,7 @@ func (a *Attribution) findKept() {
 		k := &a.keptOf[i]
 		var sum [len(keptStates)]int64
 		for _, s := range p.Stints() {
-			if s.What.Free() || s.What == timeline.Gone || s.What == timeline.Stopped {
+			if s.What.Free() || s.What == timeline.Gone || s.What == timeline.Stopped || s.What == timeline.Suspending {
 				continue
 			}
 			m := a.t.ThreadOn(int16(p.ID), s.Start)

@@ -60,6 +60,28 @@ var growthScenes = []told{
 		})
 		p.runs(serving, 0)
 	})}, finding: "growth", where: "main.page"},
+	{name: "a reply is in, but one P grows a slice, and the GC worker of the other waits for that to stop", scene: scene{procs: 2, cast: func(p *play) {
+		crowdServes(p)
+		p.waits(helper, "", collector...)
+	}, in: every(10, func(p *play) {
+		p.wakes(0, crowd0)
+		p.runs(crowd0, 1)
+		p.do(p.b.Task(crowd0, "request"))
+		p.wakes(serving, helper)
+		p.waits(serving, "network", reply...)
+		p.runs(helper, 0)
+		p.do(p.b.Label(helper, "GC (idle)"))
+		p.pass(ms)
+		p.wakes(0, serving)
+		for range 4 {
+			p.pass(10 * ms)
+			p.b.Sample(crowd0, p.stack(with(appends, "main.page", "main.serve")...))
+		}
+		p.do(p.b.Done(crowd0))
+		p.leaves(crowd0, 1, "network", home...)
+		p.waits(helper, "system goroutine wait", collector...)
+		p.runs(serving, 0)
+	})}, finding: "growth", where: "main.page"},
 	{name: "a slice grows while its lock is held", scene: scene{procs: 2, cast: waitingHelper, in: every(10, behindHelper("sync", mutex, unlock, func(p *play) {
 		p.computes(helper, 1, 40*ms, with(appends, "main.refresh", "main.loop")...)
 	}))}, finding: "lock-held-across-work", where: "main.refresh"},

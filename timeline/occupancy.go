@@ -77,7 +77,7 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 	snap(t.Start)
 	at := t.Start
 	for p, s := range t.stints() {
-		k := ClassIdle
+		k := ClassIdle // also that which waits for what another P does
 		switch s.What {
 		case Scheduler:
 			k = ClassScheduler

@@ -31,6 +31,9 @@ const (
 	Assist
 	// GCWorker: a dedicated or fractional GC worker.
 	GCWorker
+	// Suspending: a GC worker that waits for a goroutine to stop which runs on another P.
+	// Who keeps this P, too, is that goroutine.
+	Suspending
 	// InSyscall: held by a goroutine in a system call, until somebody takes it.
 	InSyscall
 	// Stopped: no goroutine because the world is stopped.
@@ -332,6 +335,7 @@ func (b *builder) finish() {
 	if b.runnable > 0 {
 		t.queued[len(t.queued)-1].End = t.End
 	}
+	t.shared = b.shared.end(t.End)
 	b.heap.size = 0 // what a cycle that goes on finds alive is not known
 	for _, s := range b.open {
 		s.End = t.End
@@ -420,6 +424,7 @@ func (b *builder) finishProcs() {
 		}
 		t.Procs = append(t.Procs, p.proc)
 	}
+	t.findSuspending()
 	t.parked = union(t.parked)
 	t.GOMAXPROCS = max(t.GOMAXPROCS, len(t.Procs))
 }

@@ -143,7 +143,7 @@ func TestRunningIsTheSameSeenFromTheP(t *testing.T) {
 		for _, p := range tl.Procs {
 			for _, s := range p.Stints() {
 				switch s.What {
-				case timeline.Go, timeline.Assist, timeline.GCWorker, timeline.GCIdle:
+				case timeline.Go, timeline.Assist, timeline.GCWorker, timeline.GCIdle, timeline.Suspending:
 					ran[s.G] += s.End - s.Start
 				}
 			}

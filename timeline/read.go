@@ -220,6 +220,9 @@ type builder struct {
 	stopped  Time // when the last P became idle in one
 	running  int  // goroutines running now, without those in system calls
 	runnable int
+	// inShared is how many of these are in no P's own queue, shared when any is.
+	inShared int
+	shared   merged
 }
 
 // sight is a goroutine that was asked for.
@@ -415,7 +418,7 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 	}
 	b.note(g, ev.GoStack)
 	if c.exists && ev.From != gotrace.Undetermined && ev.From != gotrace.NotExist {
-		b.count(c.kind, -1, ev.Time)
+		b.count(c, -1, ev.Time)
 	}
 	if ev.From != gotrace.Undetermined && ev.From != gotrace.NotExist {
 		c.since = ev.Time
@@ -440,7 +443,7 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 		c.exists = false
 	}
 	if c.exists {
-		b.count(c.kind, +1, ev.Time)
+		b.count(c, +1, ev.Time)
 	}
 	b.occupy(g, c, ev, ready)
 	if me := b.at(g); ev.To == gotrace.NotExist && !me.Died {
@@ -596,12 +599,17 @@ func (b *builder) unwrap() {
 	}
 }
 
-// count keeps how many goroutines run and are runnable.
-func (b *builder) count(k Kind, d int, at Time) {
-	switch k {
+// count keeps how many goroutines run and are runnable, and of these how many are in no P's
+// own queue.
+func (b *builder) count(c *goState, d int, at Time) {
+	switch c.kind {
 	case Running:
 		b.running += d
 	case Runnable:
+		if c.p < 0 {
+			b.inShared += d
+			b.shared.set(at, b.inShared > 0)
+		}
 		was := b.runnable > 0
 		b.runnable += d
 		switch is := b.runnable > 0; {

@@ -212,7 +212,7 @@ func tell(s *timelinetest.Script, tl *timeline.Timeline, want string) string {
 		}
 	}
 	activity := map[timeline.Activity]string{timeline.Idle: "idle", timeline.GCIdle: "gc idle", timeline.Late: "late",
-		timeline.Scheduler: "scheduler", timeline.Assist: "assist", timeline.GCWorker: "gc worker",
+		timeline.Scheduler: "scheduler", timeline.Assist: "assist", timeline.GCWorker: "gc worker", timeline.Suspending: "suspending",
 		timeline.InSyscall: "in syscall", timeline.Stopped: "stopped", timeline.Gone: "gone"}
 	for i := range tl.Procs {
 		p := &tl.Procs[i]

@@ -72,7 +72,7 @@ func (s *stints) push(end Time, g GID, what Activity) {
 }
 
 // mark gives the parts of stints that lie in spans, and that takes accepts,
-// another activity.
+// another activity, of nobody but where a worker suspends.
 func (s *stints) mark(spans []Span, what Activity, takes func(Stint, *Span) bool) {
 	if len(spans) == 0 {
 		return
@@ -96,7 +96,11 @@ func (s *stints) mark(spans []Span, what Activity, takes func(Stint, *Span) bool
 			if a > x.Start {
 				s.push(a, x.G, x.What)
 			}
-			s.push(e, NoG, what)
+			g := NoG
+			if what == Suspending {
+				g = x.G
+			}
+			s.push(e, g, what)
 			x.Start = e
 		}
 		if x.End > x.Start {

@@ -384,6 +384,8 @@ type Timeline struct {
 	// somebody was runnable, marking those of the idle ones in which every idle P
 	// ran a GC worker; parked are those in which a P had no thread, for lack of work.
 	idle, queued, marking, parked []Interval
+	// shared are those in which somebody was runnable in the queue of no P.
+	shared []Interval
 }
 
 // SilenceMin is the shortest span without events that counts as a silence. The
