@@ -327,7 +327,7 @@ func (a *Attribution) findHomes() {
 		}
 		reads := false
 		for _, s := range me.Waits() {
-			if entry && s.Waker != timeline.NoG && carries(timeline.GID(g), s.End) {
+			if entry && s.Waker != timeline.NoG && s.Reason != timeline.ReasonGC && carries(timeline.GID(g), s.End) {
 				ended[s.Waker]++
 			}
 			if !a.f.Home(timeline.GID(g), s) {

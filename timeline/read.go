@@ -220,6 +220,8 @@ type builder struct {
 	stopped  Time // when the last P became idle in one
 	running  int  // goroutines running now, without those in system calls
 	runnable int
+	// semaphores are the stacks of waits at semaphores, and whether these are the collector's.
+	semaphores map[gotrace.StackID]bool
 	// inShared is how many of these are in no P's own queue, shared when any is.
 	inShared int
 	shared   merged
@@ -437,6 +439,9 @@ func (b *builder) goroutine(ev *gotrace.Event) {
 	case gotrace.Waiting:
 		c.kind = Waiting
 		b.reasonFromStack(c)
+		if c.reason == ReasonSync && b.collectorsOwn(c.stack) {
+			c.reason = ReasonGC
+		}
 	case gotrace.Syscall:
 		c.kind = Syscall
 	case gotrace.NotExist:
@@ -643,6 +648,28 @@ func (b *builder) reasonFromStack(c *goState) {
 		}
 	}
 	c.reason = ReasonOther
+}
+
+// collectorsOwn reports whether a semaphore is one of the garbage collector's that goroutines
+// meet which find that a cycle should begin, or that nothing is left to mark (source:
+// runtime.gcStart, runtime.gcMarkDone): a trace calls waiting there sync, as it does for a lock.
+func (b *builder) collectorsOwn(s gotrace.StackID) bool {
+	if s == 0 {
+		return false
+	}
+	own, known := b.semaphores[s]
+	if !known {
+		for _, f := range b.t.Stacks.Frames(s) {
+			if own = f.Func == "runtime.gcStart" || f.Func == "runtime.gcMarkDone"; own || !strings.HasPrefix(f.Func, "runtime.") {
+				break
+			}
+		}
+		if b.semaphores == nil {
+			b.semaphores = map[gotrace.StackID]bool{}
+		}
+		b.semaphores[s] = own
+	}
+	return own
 }
 
 // waitFrames tells a wait's reason by the first of these functions on its stack

@@ -56,7 +56,7 @@ const (
 	ReasonSleep
 	ReasonForever
 	ReasonGCAssist // waits for credit in the assist queue
-	ReasonGC       // waits until a GC cycle or phase ends
+	ReasonGC       // waits until a GC cycle or phase ends, or begins
 	ReasonSystem   // a runtime goroutine waits for its work
 	ReasonPreempted
 	ReasonYield
