@@ -291,6 +291,73 @@ func (a *Attribution) dials(root string) bool {
 	return false
 }
 
+// WorkedFor returns the requests, by index in request.Found.Requests, for which goroutines of
+// a class worked that carry none themselves: those in which they, or who gave birth to them,
+// were born, those that woke them and those in which they ended a wait. ok is false for
+// a class of which others carry requests, or read the replies to them: its work is theirs.
+func (a *Attribution) WorkedFor(class ClassID) (requests map[int]bool, ok bool) {
+	a.findHomes()
+	members := a.Members(class)
+	if a.networkHome[class] || slices.ContainsFunc(members, a.f.Entry) {
+		return nil, false
+	}
+	requests = map[int]bool{}
+	carried := func(g timeline.GID, at timeline.Time) bool {
+		if g == timeline.NoG || !a.f.Entry(g) {
+			return false
+		}
+		r := a.f.RequestAt(g, at)
+		if r >= 0 {
+			requests[r] = true
+		}
+		return r >= 0
+	}
+	for _, g := range members {
+		me := &a.t.Gs[g]
+		for by, n := me, 0; by.Born && by.Creator != timeline.NoG && n < maxBirths; by, n = &a.t.Gs[by.Creator], n+1 {
+			if carried(by.Creator, by.Start()) {
+				break
+			}
+		}
+		for _, s := range me.Waits() {
+			if s.Reason != timeline.ReasonGC {
+				carried(s.Waker, s.End)
+			}
+		}
+		for _, w := range me.Wakes() {
+			if !w.Birth() && !a.collected(w.Whom(), w.Time) {
+				carried(w.Whom(), w.Time)
+			}
+		}
+	}
+	return requests, true
+}
+
+// collected reports whether the wait of a goroutine that ended at an instant was for the
+// garbage collector: who ends that did nothing for it.
+func (a *Attribution) collected(g timeline.GID, end timeline.Time) bool {
+	me := &a.t.Gs[g]
+	i := me.SegmentAt(end)
+	return i < me.Len() && me.Seg(i).Reason == timeline.ReasonGC
+}
+
+// Use returns the part of the time of all Ps, over the recording, in which they were not idle.
+func (a *Attribution) Use() float64 {
+	var busy, all timeline.Time
+	for i := range a.t.Procs {
+		for _, s := range a.t.Procs[i].Stints() {
+			if s.What == timeline.Gone {
+				continue
+			}
+			all += s.End - s.Start
+			if !s.What.Free() {
+				busy += s.End - s.Start
+			}
+		}
+	}
+	return float64(busy) / float64(max(1, all))
+}
+
 // answeredRatio is how many waits of requests a class must end for each time that
 // a request started it: with less, it is work that requests leave behind. Of n
 // children of a fan-out only the last one ends a wait.

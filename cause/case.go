@@ -56,8 +56,9 @@ type Case struct {
 	usual   []float64         // of NS, what a baseline spends too; already subtracted
 	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
 	procs   *Processors
-	passes  map[blame.SiteID]float64 // cache of passThrough
-	singles map[blame.SiteID]bool    // cache of single
+	strange map[blame.ClassID]*Strange // cache of strangeTo
+	passes  map[blame.SiteID]float64   // cache of passThrough
+	singles map[blame.SiteID]bool      // cache of single
 	// handoffs is the cache of Handoffs.
 	handoffs *Handoffs
 	switches *blame.Switches // cache of Switches

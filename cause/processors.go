@@ -2,9 +2,11 @@ package cause
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -15,7 +17,7 @@ type Holder uint8
 const (
 	// NoHolder: nobody in particular.
 	NoHolder Holder = iota
-	// Hog: few goroutines with long bursts.
+	// Hog: few goroutines with long bursts; also such that work for few requests.
 	Hog
 	// Flood: many short bursts, or the scheduler and its timers.
 	Flood
@@ -202,6 +204,105 @@ func (c *Case) heavy(cl *blame.Class) bool {
 	return false
 }
 
+// MostlyIdle is the use of the Ps over the recording below which requests do not wait for
+// want of Ps: twice the load would find room, if it came evenly.
+const MostlyIdle = 0.5
+
+// Strange is work for requests that is none of those that wait for a P behind it.
+type Strange struct {
+	// For is how many requests it is done for, Each what it takes for one of them, Waits
+	// the median of what those that wait compute with all their children, in nanoseconds.
+	For         int
+	Each, Waits float64
+	// Use is the part of the time of all Ps over the recording in which they were not idle.
+	Use float64
+}
+
+// strangeTo says how the work of a class that is done for requests is none of those that
+// wait: most of the wait for a P behind it, but that of requests that wait behind their own,
+// is that of requests for which it does nothing; these compute much less themselves; and the Ps
+// are idle for most of the recording, so that it is not too much for them but comes all
+// at once. It is nil otherwise: then requests wait behind others like them.
+func (c *Case) strangeTo(class blame.ClassID) *Strange {
+	s, known := c.strange[class]
+	if !known {
+		if c.strange == nil {
+			c.strange = map[blame.ClassID]*Strange{}
+		}
+		s = c.findStrange(class)
+		c.strange[class] = s
+	}
+	return s
+}
+
+func (c *Case) findStrange(class blame.ClassID) *Strange {
+	cl, found := &c.A.Classes[class], c.A.Found()
+	mine := map[int]bool{}
+	if cl.Endpoint >= 0 {
+		for i := range found.Requests {
+			if r := &found.Requests[i]; r.Endpoint == cl.Endpoint {
+				mine[i] = true
+			}
+		}
+	} else if of, ok := c.A.WorkedFor(class); ok {
+		mine = of
+	}
+	var begins, ends []timeline.Time
+	for r := range mine {
+		begins, ends = append(begins, found.Requests[r].Start()), append(ends, found.Requests[r].End())
+	}
+	slices.Sort(begins)
+	slices.Sort(ends)
+	alone := func(r *request.Request) bool {
+		begun, _ := slices.BinarySearch(begins, r.End())
+		ended, _ := slices.BinarySearch(ends, r.Start()+1)
+		return begun-ended <= 1
+	}
+	var alike, others int64
+	var computes []float64
+	for _, i := range c.Tail {
+		var behind int64
+		var cpu float64
+		for _, p := range c.A.Requests[i].Pieces {
+			if k := c.Key(p.Key); k.Kind == blame.Behind && k.Class == class {
+				behind += p.NS
+			} else if c.OwnCode(k) {
+				cpu += float64(p.NS)
+			}
+		}
+		switch r := c.A.Requests[i].Request; {
+		case behind == 0:
+		case !mine[r]:
+			others += behind
+			computes = append(computes, cpu)
+		case !alone(&found.Requests[r]):
+			alike += behind
+		}
+	}
+	if len(mine) == 0 || others <= alike {
+		return nil
+	}
+	sort.Float64s(computes)
+	s := &Strange{For: len(mine), Each: float64(cl.Ran) / float64(len(mine)), Waits: computes[len(computes)/2], Use: c.A.Use()}
+	if s.Each <= HeavyBurst*s.Waits || s.Use >= MostlyIdle {
+		return nil
+	}
+	return s
+}
+
+// StrangeEvidence says so of the class that leads; none if it is not so.
+func (c *Case) StrangeEvidence(class blame.ClassID) []Evidence {
+	s := c.strange[class]
+	if s == nil {
+		return nil
+	}
+	return []Evidence{{
+		Text: fmt.Sprintf("it works for %d of %d requests, %s for each; those that wait behind it compute %s; the Ps are idle for %s of the recording",
+			s.For, len(c.A.Found().Requests), Ms(s.Each), Ms(s.Waits), Pct(1-s.Use)),
+		Holds: Yes, Number: s.Each / max(s.Waits, 1),
+	}}
+}
+
 func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 	switch class {
 	case timeline.ClassGCWorker, timeline.ClassGCAssist:
@@ -217,11 +318,9 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 	switch {
 	case cl.Endpoint >= 0 && c.heavy(cl):
 		return Heavy
-	case cl.Endpoint >= 0:
-		return Own
-	case cl.System, cl.Observer:
+	case cl.Endpoint < 0 && (cl.System || cl.Observer):
 		return NoHolder
-	case c.A.Serves(class):
+	case (cl.Endpoint >= 0 || c.A.Serves(class)) && c.strangeTo(class) == nil:
 		return Own
 	case c.bursts(class, ns) >= FloodBursts && cl.Members > c.A.Timeline().GOMAXPROCS:
 		return Flood
