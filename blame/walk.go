@@ -478,6 +478,10 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		w.timedOut(at, g, s, k, from, to)
 		return
 	case s.Waker != timeline.NoG:
+		if dial := a.dialOf(g, s); dial != timeline.NoG {
+			w.dialled(at, dial, s, from, to)
+			return
+		}
 		from = w.sending(at, g, s, from, to, k)
 		if r, ok := a.stitched.replies[waitID{g, s.End}]; ok && at.depth <= maxStitch {
 			w.called(at, s, r, from, to, k)

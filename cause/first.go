@@ -34,9 +34,16 @@ const Redials = 2
 // FirstUses reports whether there are no more dials than connections needed.
 func (d *Dials) FirstUses() bool { return d.Requests <= float64(Redials*d.Peak) }
 
-// MostDial is the part of the requests, of all or of those that wait for the same, that
-// must connect for connections not to be used again.
-const MostDial = 0.5
+// MostDial is the part of all requests that must connect for connections not to be used
+// again, OftenDial the part of those that wait for the same if they connect more often than
+// first uses do: then connections are given up that are missed, and so many that without
+// that a part of the requests would be faster that is worth a name.
+const MostDial, OftenDial = 0.5, NamedShare
+
+// Often reports whether connections are not used again, or not often.
+func (d *Dials) Often() bool {
+	return d.Share > MostDial || d.There > OftenDial && !d.FirstUses()
+}
 
 // Dials sums up connecting: waits for it and the handshake's own work, but not what
 // a lost segment takes. Where connections are not used again, requests also wait for a P behind
@@ -60,21 +67,17 @@ func (c *Case) Dials() *Dials {
 	if 2*used >= d.Requests {
 		d.There = d.Requests / max(1, there)
 	}
-	if d.Share > MostDial || d.There > MostDial {
-		behind := c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind && c.A.Connects(k.Class) })
-		if p := c.Processors(); p.Winner == Hog && c.A.Connects(p.Class) {
-			behind = append(behind, without(c.stillFree(p.Claim), behind)...)
-		}
-		d.Queueing = c.Sum(behind)
-		d.Keys = append(d.Keys, without(behind, d.Keys)...)
-		d.NS = c.Sum(d.Keys)
+	if d.Peak = c.peak(); !d.Often() {
+		return d
 	}
-	d.Peak = c.peak()
-	if d.Share > MostDial || d.There > MostDial && !d.FirstUses() {
-		d.Queues = without(c.queuesOfDials(connects), d.Keys)
-		d.Queueing += c.Sum(d.Queues)
-		d.NS += c.Sum(d.Queues)
+	behind := c.Free(func(k blame.Key) bool { return k.Kind == blame.Behind && c.A.Connects(k.Class) })
+	if p := c.Processors(); p.Winner == Hog && c.A.Connects(p.Class) {
+		behind = append(behind, without(c.stillFree(p.Claim), behind)...)
 	}
+	d.Keys = append(d.Keys, without(behind, d.Keys)...)
+	d.Queues = without(c.queuesOfDials(connects), d.Keys)
+	d.Queueing = c.Sum(behind) + c.Sum(d.Queues)
+	d.NS = c.Sum(d.Keys) + c.Sum(d.Queues)
 	return d
 }
 

@@ -107,6 +107,28 @@ func sleeps(longer func(i int) int64, n int) func(p *play, i int) {
 	}
 }
 
+// reconnects makes a request connect, on a goroutine of its own, until after a while it gets
+// a connection that another request gives back.
+func reconnects(p *play, i int) {
+	get := []string{"net/http.(*Transport).getConn", "net/http.(*Client).Do", "main.call", "main.serve"}
+	root := "net/http.(*Transport).startDialConnForLocked.func1"
+	dial := gotrace.GoID(1000 + i)
+	p.do(p.b.Starts(serving, gotrace.NoProc, dial, p.stack(with([]string{"net/http.(*Transport).startDialConnForLocked", "net/http.(*Transport).queueForDial"}, get...)...), p.stack(root)))
+	p.runs(dial, 1)
+	p.leaves(dial, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*Transport).dialConn", root)
+	p.leaves(serving, 0, "select", with([]string{"runtime.selectgo"}, get...)...)
+	p.pass(20 * ms)
+	p.wakes(0, helper)
+	p.runs(helper, 1)
+	p.wakes(helper, serving, "runtime.chansend1", "net/http.(*wantConn).tryDeliver", "net/http.(*Transport).tryPutIdleConn", "net/http.(*persistConn).readLoop")
+	p.leaves(helper, 1, "select", idle...)
+	p.runs(serving, 0)
+	p.wakes(0, dial)
+	p.runs(dial, 1)
+	p.do(p.b.Ends(dial))
+	p.do(p.b.Idle(1, gotrace.NoProc))
+}
+
 // anyTime is a length that differs from request to request.
 func anyTime(i int) int64 { return int64(10+i%30) * ms }
 
@@ -540,6 +562,27 @@ var specific = []struct {
 			}
 		}},
 		alike: []string{"dial-per-request", "slow-dependency"}, not: []string{"cold-start"},
+	},
+	{
+		name: "every third request that calls connects",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			if i%3 == 0 {
+				netwaits(20*ms, connect...)(p)
+			} else {
+				netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
+			}
+		}},
+		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
+	},
+	{
+		name: "every third request connects, but first gets a connection that another gives back",
+		scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+			if i%3 == 0 {
+				reconnects(p, i)
+			}
+			netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
+		}},
+		finding: "dial-per-request", where: "main.call", not: []string{"pool-exhausted", "single-worker", "slow-dependency"},
 	},
 	{
 		name: "every tenth request calls, and connects",

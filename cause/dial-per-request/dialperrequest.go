@@ -11,8 +11,8 @@ import (
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
 	ID: "dial-per-request", Title: "dial per request", Rank: 302, Layer: cause.Client,
-	What:       "Connections to a peer are not used again: most requests that call there connect anew, with TCP's and TLS's round trips and the handshake's computation.",
-	MustHold:   "waits that connecting or a handshake fills or ends, in more than half of all requests, or of those that wait for answers in the same function; then also waits for a P behind the handshakes of others, and for a CPU while connecting, if most of what the process computes is handshakes and a quarter of the machine is idle over the recording",
+	What:       "Connections to a peer are not used again: requests that call there connect anew, most of them or again and again, with TCP's and TLS's round trips and the handshake's computation.",
+	MustHold:   "waits that connecting or a handshake fills or ends, or for a pool meanwhile, in more than half of all requests, or in more than a fifth of those that wait for answers in the same function, and more often than first uses are; then also waits for a P behind the handshakes of others, and for a CPU while connecting, if most of what the process computes is handshakes and a quarter of the machine is idle over the recording",
 	MustNot:    "only first uses of connections; name lookups",
 	LookAlikes: []string{"slow-dependency", "slow-dns", "cold-start", "pool-exhausted", "host-contention"},
 	Fix: []string{
@@ -38,13 +38,14 @@ func judge(c *cause.Case) *cause.Judgement {
 		Decides: true, Number: d.There,
 		Alike: []string{"slow-dependency"}, Record: "whether connections were used again: httptrace.GotConnInfo, or the pool's own statistics",
 	}
+	if d.There > 0 {
+		e.Record = "who closes connections, and when: packets, or the peer's limits on idle time and on requests for each"
+	}
 	switch {
-	case d.Share > cause.MostDial:
+	case d.Often():
 		e.Holds = cause.Yes
 	case d.FirstUses():
 		e.Holds = cause.No
-	case d.There > cause.MostDial:
-		e.Holds = cause.Yes
 	}
 	punctual := c.Punctual("connecting", d.Keys)
 	punctual.Decides = false // that they connect is certain; late threads only add to it
