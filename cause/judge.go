@@ -940,7 +940,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		return // the sentence stands
 	case len(tailFindings) > 0 && explained+suspects >= ExplainedShare && (explained >= ExplainedShare || explained >= max(suspects-backed, backed/2)):
 		f := tailFindings[0]
-		v.Verdict = "cause"
+		v.Verdict, v.Findings = "cause", slices.Concat(tailFindings, levelFindings) // the first is the answer
 		v.Sentence = fmt.Sprintf("p99 is %s: %s", Ms(float64(p99)), lowerFirst(f.Summary))
 		switch {
 		case v.OtherEndpoint > 0:

@@ -708,6 +708,23 @@ func TestLevel(t *testing.T) {
 	}
 }
 
+// What the sentence says is the first finding, also where the median request spends a larger
+// part of its time in something else: shares of the tail and of the level are of different
+// times.
+func TestTheFirstFindingIsTheOneThatIsStated(t *testing.T) {
+	a := attributed(t, scene{procs: 2, in: then(
+		everyTime(netwaits(20*ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call", "main.serve")),
+		every(10, func(p *play) { slow(25*ms).in(p, 0) }),
+	)})
+	v := cause.Judge(a, cause.Settings{})
+	if v.Verdict != "cause" || len(v.Findings) < 2 || v.Findings[len(v.Findings)-1].Contrast != cause.LevelContrast {
+		t.Fatalf("%s: %s %+v", v.Verdict, v.Sentence, v.Findings)
+	}
+	if f := v.Findings[0]; f.Contrast != cause.TailContrast || !strings.HasSuffix(strings.ToLower(v.Sentence), strings.ToLower(f.Summary)) {
+		t.Errorf("%s is first, and %s", f.Cause, v.Sentence)
+	}
+}
+
 // Nobody may call a service healthy of which a request does not come back, and a
 // few finished requests are no reason to keep silent about it.
 func TestHangingRequestsAreNotHealthy(t *testing.T) {
