@@ -216,6 +216,44 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	return q
 }
 
+// Connections returns how many connections those who wait at a client library's pool wait
+// for: the mean number, at the ends of the waits there, of the goroutines that end them, if
+// all of these read connections. Such a one gives its connection back for the request that
+// has used it, so that each is in use as long as somebody waits. 0 if others end waits, too.
+func (a *Attribution) Connections(site SiteID) float64 {
+	if a.Sites[site].Kind != SitePool {
+		return 0
+	}
+	readers := map[timeline.GID]bool{}
+	for _, r := range a.releases[site] {
+		if _, seen := readers[r.waker]; !seen {
+			readers[r.waker] = true
+			if !a.reads(r.waker) {
+				return 0
+			}
+		}
+	}
+	rs := a.releases[site] // in order of time
+	until := func(at timeline.Time) int { return sort.Search(len(rs), func(i int) bool { return rs[i].at > at }) }
+	sum := 0
+	for g := range readers {
+		sum += until(a.t.Gs[g].End()) - until(a.t.Gs[g].Start()-1)
+	}
+	return float64(sum) / float64(max(1, len(rs)))
+}
+
+// reads reports whether g carries no requests, and waits for the network for most of the time
+// in which it waits.
+func (a *Attribution) reads(g timeline.GID) bool {
+	var network, all timeline.Time
+	for _, s := range a.t.Gs[g].Waits() {
+		if all += s.End - s.Start; s.Reason == timeline.ReasonNetwork {
+			network += s.End - s.Start
+		}
+	}
+	return 2*network > all && !a.f.Entry(g)
+}
+
 // Releasers returns the requests, as indexes into request.Found.Requests, in which
 // waits at a site were ended.
 func (a *Attribution) Releasers(site SiteID) []int {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 )
 
 // The stacks of a pool of the service's own.
@@ -113,5 +114,39 @@ func TestARequestThatIsStillAtWorkMayHoldWhatOthersWaitFor(t *testing.T) {
 		return r.Cause == "pool-leak" && strings.HasPrefix(r.Because, "1 requests are under way")
 	}) {
 		t.Errorf("%s: %+v %+v", v.Sentence, v.RuledOut, v.Findings)
+	}
+}
+
+// The goroutines that read a pool's connections give these back for the requests that have
+// used them. Each is a connection.
+func TestConnectionsAreGivenBackByWhoReadsThem(t *testing.T) {
+	read := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net/http.(*persistConn).Read", "net/http.(*persistConn).readLoop"}
+	v := cause.Judge(attributed(t, scene{procs: 2,
+		cast: func(p *play) {
+			p.waits(helper, "", read...)
+			p.waits(helper+1, "", read...)
+		},
+		in: func(p *play, i int) {
+			if i%10 != 9 {
+				return
+			}
+			reader := helper + gotrace.GoID(i/10%2)
+			p.leaves(serving, 0, "select", "runtime.selectgo", "net/http.(*Transport).getConn", "main.call", "main.serve")
+			p.pass(15 * ms)
+			p.wakes(0, reader)
+			p.runs(reader, 1)
+			p.wakes(reader, serving, "runtime.chansend1", "net/http.(*wantConn).tryDeliver", "net/http.(*Transport).tryPutIdleConn", "net/http.(*persistConn).readLoop")
+			p.leaves(reader, 1, "network", read...)
+			p.runs(serving, 0)
+		},
+	}), cause.Settings{})
+	if len(v.Findings) == 0 || v.Findings[0].Cause != "pool-exhausted" {
+		t.Fatalf("%s %+v", v.Sentence, v.Findings)
+	}
+	told := strings.Join(v.Findings[0].Evidence, "\n")
+	for _, want := range []string{"40 waits there, each ended by the goroutine that reads the connection, 2 different ones", "2.0 connections at a time"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("no %q in %s", want, told)
+		}
 	}
 }

@@ -70,16 +70,21 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 	h, kind := c.A.Holds(l.Site), c.A.Sites[l.Site].Kind
 	known := kind == blame.SitePool || kind == blame.SitePermit
 	who := fmt.Sprintf("requests wait in %s until another request gives back: %s of %d waits there, by %d different goroutines", c.SiteName(l.Site), cause.Pct(q.Peers), q.Waits, q.Wakers)
-	if !known && q.Peers <= cause.PeerRatio {
+	number, connections := q.Peers, c.A.Connections(l.Site)
+	switch {
+	case connections > 0:
+		number = 1
+		who = fmt.Sprintf("requests wait in %s until another request gives back a connection: %d waits there, each ended by the goroutine that reads the connection, %d different ones", c.SiteName(l.Site), q.Waits, q.Wakers)
+	case !known && q.Peers <= cause.PeerRatio:
 		who = fmt.Sprintf("%d goroutines do what requests wait for in %s, %d times in all", q.Wakers, c.SiteName(l.Site), q.Waits)
 	}
 	return []cause.Evidence{
 		{
 			Text:    who,
 			Holds:   cause.Of(known || q.Peers > cause.PeerRatio || q.Wakers > 1),
-			Decides: true, Number: q.Peers,
+			Decides: true, Number: number,
 		},
-		several(c, l, h, known),
+		several(c, l, h, known, connections),
 		holds(c, l, float64(h.Usual)),
 	}
 }
@@ -91,8 +96,15 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 const leastTurns = 0.25
 
 // several says whether several hold at a time: by the mean number of holds that are known,
-// or more, by who lets in whom. Both are too few where holds begin or end unseen.
-func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool) cause.Evidence {
+// or more, by who lets in whom. Both are too few where holds begin or end unseen. Connections
+// are counted by those who read them.
+func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool, connections float64) cause.Evidence {
+	if connections > 0 {
+		return cause.Evidence{
+			Text:  fmt.Sprintf("%.1f connections at a time are given back there: so many are in use while somebody waits", connections),
+			Holds: cause.Yes, Number: connections,
+		}
+	}
 	text, n, decides := fmt.Sprintf("%.1f holders at a time", h.Holders), h.Holders, h.Holders > 0
 	if t := c.A.Turns(l.Site); t.Holders > n && t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits) {
 		n, decides = t.Holders, true
