@@ -185,6 +185,17 @@ var loggers = []string{
 // internal/poll, Go 1.22 to 1.26.
 const pollRead = "internal/poll.(*FD).Read"
 
+// window is the function of grpc-go that waits until a stream's data may be sent, below
+// windowServer in a server; the stream's connection has a writer that waits in windowIdle if
+// it has nothing that it may send: then what the stream has is more than its peer has taken.
+// The writer makes room as it writes.
+// Source: google.golang.org/grpc/internal/transport, flowcontrol.go and controlbuf.go (1.11 to 1.85).
+const (
+	window       = "google.golang.org/grpc/internal/transport.(*writeQuota).get"
+	windowServer = "google.golang.org/grpc/internal/transport.(*http2Server)."
+	windowIdle   = "google.golang.org/grpc/internal/transport.(*controlBuffer).get"
+)
+
 // releasesToAll are prefixes of functions that wake everybody who waits for one
 // thing, where others wake one of them.
 // Source: as of sites.
@@ -242,6 +253,9 @@ type Site struct {
 	Path bool
 	// Write is set on stacks of socket writes.
 	Write bool
+	// Window is set on stacks that wait until more may be sent on a stream, as the other
+	// end takes what was sent.
+	Window bool
 	// Client is set on stacks of libraries that call others.
 	Client bool
 	// Stack is one of the stacks of this site.
@@ -298,6 +312,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		if site.reads == "" && strings.HasPrefix(f.Func, pollRead) {
 			site.reads = f.Func
 		}
+		site.Window = site.Window || inside && f.Func == window
 		site.Once = site.Once || f.Func == "sync.(*Once).doSlow"
 		for _, row := range sites {
 			if !inside || !strings.HasPrefix(f.Func, row.prefix) {
@@ -317,6 +332,12 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 	}
 	if site.Write = socketWrite(frames); site.Write && answers && !site.Client {
 		site.Kind = SiteInbound
+	}
+	if site.Window {
+		site.Kind = SiteCall
+		if slices.ContainsFunc(frames, func(f gotrace.Frame) bool { return strings.HasPrefix(f.Func, windowServer) }) {
+			site.Kind = SiteInbound
+		}
 	}
 	site.Dial = site.Dial && site.Kind != SiteInbound
 	if site.Path = PathCall(site.Call); site.Path && site.Kind == SiteOther {

@@ -43,10 +43,12 @@ func TestSitesAreKnownByTheirStacks(t *testing.T) {
 		{"an answer of fasthttp", []string{"internal/poll.(*FD).Write", "net.(*conn).Write", "bufio.(*Writer).Flush", "github.com/valyala/fasthttp.(*Server).serveConn"}, Site{Kind: SiteInbound, Func: "internal/poll.(*FD).Write"}},
 		{"a one-time initialisation", []string{"time.Sleep", "main.load", "main.(*tables).open.func1", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}, Site{Once: true, Func: "main.load"}},
 		{"waiting for one", []string{"sync.(*Mutex).Lock", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}, Site{Kind: SiteOnce, Once: true, Func: "main.serve"}},
+		{"a stream that its client has not taken", []string{"runtime.selectgo", "google.golang.org/grpc/internal/transport.(*writeQuota).get", "google.golang.org/grpc/internal/transport.(*http2Server).write", "google.golang.org/grpc.(*serverStream).SendMsg", "main.export"}, Site{Kind: SiteInbound, Window: true, Func: "main.export"}},
+		{"a stream that its server has not taken", []string{"runtime.selectgo", "google.golang.org/grpc/internal/transport.(*writeQuota).get", "google.golang.org/grpc/internal/transport.(*http2Client).write", "google.golang.org/grpc.(*clientStream).SendMsg", "main.upload"}, Site{Kind: SiteCall, Window: true, Func: "main.upload"}},
 	} {
 		b := timelinetest.NewBuilder()
 		got := newSite(1, b.Stacks.Frames(b.Stack(c.stack...)))
-		got = Site{Kind: got.Kind, Func: got.Func, C: got.C, Dial: got.Dial, Log: got.Log, Once: got.Once}
+		got = Site{Kind: got.Kind, Func: got.Func, C: got.C, Dial: got.Dial, Log: got.Log, Once: got.Once, Window: got.Window}
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}

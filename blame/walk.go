@@ -482,6 +482,10 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 			w.dialled(at, dial, s, from, to)
 			return
 		}
+		if a.Sites[k.Site].Window {
+			w.window(at, g, s, k, from, to)
+			return
+		}
 		from = w.sending(at, g, s, from, to, k)
 		if r, ok := a.stitched.replies[waitID{g, s.End}]; ok && at.depth <= maxStitch {
 			w.called(at, s, r, from, to, k)
@@ -635,7 +639,11 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s timeline.Segment, f
 	if w.inbound(at, k.Site, s) {
 		k.Flags |= Inbound
 	}
-	to = w.unseen(at, g, s, k, from, to)
+	w.polled(at, g, k, s, from, w.unseen(at, g, s, k, from, to))
+}
+
+// polled is network for a wait k that threads with a CPU would have seen end at to.
+func (w *walker) polled(at *where, g timeline.GID, k Key, s timeline.Segment, from, to timeline.Time) {
 	polled := to
 	if !w.a.guards.NoIdlePoll {
 		polled = min(to, max(from, w.a.t.LastPoll(from, min(to, s.End))))
@@ -657,6 +665,32 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s timeline.Segment, f
 	}
 	k = Key{Flags: k.Flags&^(Inbound|TimedOut|Expired) | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)
+}
+
+// window replaces a wait of g for the window of a stream by what its connection's writer did,
+// which ended it: where that had nothing that it may send, it is for the peer to take what it
+// has got.
+func (w *walker) window(at *where, g timeline.GID, s timeline.Segment, k Key, from, to timeline.Time) {
+	a := w.a
+	k.Kind = Network
+	if w.inbound(at, k.Site, s) {
+		k.Flags |= Inbound
+	}
+	next := at.through(Hop{Site: k.Site, WakerSite: a.siteOf(s.WakerStack), Waker: a.classAt(s.Waker, s.End), Reason: s.Reason})
+	next.depth++
+	writer := &a.t.Gs[s.Waker]
+	for i := writer.SegmentAt(from + 1); i < writer.Len() && from < to && w.steps <= maxSteps; i++ {
+		w.steps++
+		x := writer.Seg(i)
+		if x.Kind != timeline.Waiting || x.Reason == timeline.ReasonSync || !a.on(x.Stack, windowIdle) {
+			continue
+		}
+		begun := max(from, min(to, x.Start))
+		w.walk(&next, s.Waker, from, begun)
+		from = max(begun, min(to, x.End))
+		w.polled(at, g, k, x, begun, from)
+	}
+	w.walk(&next, s.Waker, from, to)
 }
 
 // inbound reports whether a wait s for the network is, or may be, for the request's own

@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "slow-client", Title: "slow client", Rank: 598, Layer: cause.Load,
 	What: "The request waits for whoever sent it: the client, or the way to it, takes its time to send the rest of the request, or to take the answer. " +
 		"A client or load generator that is late before it sends anything is not seen here: only its own times show that, from the intended sending on.",
-	MustHold:   "waits on the request's own connection, in which its body is read or its answer written, that ended while a P was idle or the network had been polled; threads run when they should",
+	MustHold:   "waits on the request's own connection, in which its body is read or its answer written, or for the window of its stream, that ended while a P was idle or the network had been polled; threads run when they should",
 	MustNot:    "waits on connections that the service opened; all Ps busy at the end of the wait; threads kept from the CPU",
 	LookAlikes: []string{"slow-dependency", "accept-queue", "netpoll-starvation", "host-contention"},
 	Fix: []string{
@@ -42,7 +42,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		if site.Kind == blame.SiteInbound {
 			own += c.NS[id]
 		}
-		if site.Write {
+		if site.Write || site.Window {
 			answering += c.NS[id]
 		}
 	}
