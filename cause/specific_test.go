@@ -129,6 +129,24 @@ func reconnects(p *play, i int) {
 	p.do(p.b.Idle(1, gotrace.NoProc))
 }
 
+// idlesUntil makes a request wait until one that works for all has got something from a
+// goroutine that carries requests itself, and did not have any until then.
+func idlesUntil(p *play) {
+	p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.ask", "main.serve")
+	p.pass(20 * ms)
+	p.wakes(0, other)
+	p.runs(other, 1)
+	p.do(p.b.Task(other, "request"))
+	p.pass(ms / 10)
+	p.wakes(other, helper, "runtime.chansend1", "main.offer", "main.serve")
+	p.do(p.b.Done(other))
+	p.leaves(other, 1, "network", home...)
+	p.runs(helper, 1)
+	p.wakes(helper, serving, "runtime.chansend1", "main.grant", "main.loop")
+	p.leaves(helper, 1, "select", idle...)
+	p.runs(serving, 0)
+}
+
 // anyTime is a length that differs from request to request.
 func anyTime(i int) int64 { return int64(10+i%30) * ms }
 
@@ -562,6 +580,14 @@ var specific = []struct {
 			}
 		}},
 		alike: []string{"dial-per-request", "slow-dependency"}, not: []string{"cold-start"},
+	},
+	{
+		name: "one goroutine ends all waits, and nobody knows what it waited for",
+		scene: scene{procs: 2, cast: func(p *play) {
+			p.waits(helper, "", idle...)
+			p.waits(other, "", home...)
+		}, in: every(10, idlesUntil)},
+		alike: []string{"single-worker", "slow-dependency", "slow-client", "back-pressure"},
 	},
 	{
 		name: "every third request that calls connects",

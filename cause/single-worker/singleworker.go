@@ -13,8 +13,8 @@ var Entry = &cause.Entry{
 	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes.",
 	MustHold:   "waits of many requests ended by one goroutine, whose own timer, system call or computation fills them",
-	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of the request; who ends them takes no work and only sleeps (a ticker, a broadcast)",
-	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency"},
+	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of the request, or nobody knows for what; who ends them takes no work and only sleeps (a ticker, a broadcast)",
+	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency", "slow-client"},
 	Fix: []string{
 		"take the slow part (flush, fsync, sleep) out of the worker's loop: double buffering, an own goroutine",
 		"run several workers, sharded by key",
@@ -42,7 +42,12 @@ func judge(c *cause.Case) *cause.Judgement {
 		where = w.Holder
 	}
 	cpu := cause.Evidence{Text: fmt.Sprintf("meanwhile it was in: %s, %s", top.kind, cause.PlaceName(where)), Holds: cause.Yes}
-	if top.kind == blame.CPU {
+	switch top.kind {
+	case blame.UnknownHolder, blame.Unresolved:
+		cpu.Text = "meanwhile it waited itself, and it is not known for what: that it was busy is not seen"
+		cpu.Holds, cpu.Decides = cause.Unknown, true
+		cpu.Alike, cpu.Record = []string{"slow-dependency", "slow-client", "back-pressure"}, "runtime/trace regions around what the goroutine does for each of them"
+	case blame.CPU:
 		cpu = c.RunnerCPU(class)
 	}
 	return &cause.Judgement{
