@@ -204,10 +204,10 @@ func hostCommand(err error, pid int) string {
 	switch {
 	case errors.Is(err, errNotAsked):
 		return ""
+	case errors.Is(err, errNoCommandLine): // first: it wraps why the socket does not tell
+		return `mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)`
 	case errors.Is(err, host.ErrUnsupported), errors.Is(err, host.ErrNotLocal), errors.Is(err, errRemote):
 		return "run whylate on the machine of the process: whylate diagnose PID"
-	case errors.Is(err, errNoCommandLine):
-		return `mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)`
 	case errors.Is(err, host.ErrOtherProcess):
 		return "whylate diagnose PID    # where the process itself runs"
 	case errors.Is(err, os.ErrPermission) && pid > 0 && os.Geteuid() != 0:
@@ -238,46 +238,89 @@ const (
 )
 
 // endpoint returns the URL of a local process's net/http/pprof, "" if it has
-// none: each of its listeners is asked for its command line, once. A process that
-// is no Go program and has none is an error.
+// none: each of its listeners is asked for its command line, once. One that does not serve
+// it is asked for the rest. A process that is no Go program and has none is an error.
 func endpoint(ctx context.Context, pid int) (string, error) {
 	d, err := host.Describe(pid)
 	if err != nil {
 		return "", err
 	}
-	client := &http.Client{Timeout: tryTimeout, Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}}
 	addrs, err := host.Listeners(pid)
 	if errors.Is(err, os.ErrPermission) {
 		return "", fmt.Errorf("on what process %d listens is not to be seen: run whylate as its user or as root, or give the URL of its net/http/pprof: %w", pid, os.ErrPermission)
 	}
+	var without []string
 	for _, addr := range addrs[:min(maxTries, len(addrs))] {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/debug/pprof/cmdline", nil)
-		if err != nil {
-			return "", err
-		}
-		resp, err := client.Do(req)
-		if ctx.Err() != nil {
+		status, cmdline, err := askCmdline(ctx, addr)
+		switch {
+		case ctx.Err() != nil:
 			return "", ctx.Err()
-		}
-		if err != nil {
-			continue
-		}
-		cmdline, err := io.ReadAll(io.LimitReader(resp.Body, maxCmdline))
-		resp.Body.Close()
-		if err == nil && resp.StatusCode == http.StatusOK && host.Same(pid, string(cmdline), nil) == nil {
+		case err != nil:
+		case status == http.StatusOK && host.Same(pid, cmdline, nil) == nil:
 			return "http://" + addr, nil
+		case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+			without = append(without, addr)
 		}
 	}
 	if d.NotGo {
 		return "", fmt.Errorf("process %d (%s): %w, and does not serve net/http/pprof", pid, d.Target.Program, ErrNotGo)
 	}
+	for _, addr := range without {
+		ok, err := traces(ctx, pid, addr)
+		if ok || err != nil {
+			return "http://" + addr, err
+		}
+	}
 	return "", nil
+}
+
+// askCmdline asks a listener for the command line behind it. A redirect is not followed: what it
+// leads to need not be the process's.
+func askCmdline(ctx context.Context, addr string) (status int, cmdline string, err error) {
+	client := &http.Client{
+		Timeout:       tryTimeout,
+		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: nil},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/debug/pprof/cmdline", nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxCmdline))
+	return resp.StatusCode, string(body), err
+}
+
+// traces tells whether an address at which a process listens serves traces that this process
+// wrote. It is asked only if no other process holds the socket: a trace is no small thing to ask of
+// somebody who was not named. The error is that of ctx, or that another trace is running.
+func traces(ctx context.Context, pid int, addr string) (bool, error) {
+	if only, err := host.OnlyListenerPID(addr); err != nil || only != pid {
+		return false, nil
+	}
+	c, err := pprofhttp.Connect(ctx, pprofhttp.Target{URL: "http://" + addr}, pprofhttp.Options{Timeout: tryTimeout})
+	if err == nil {
+		defer c.Close()
+		err = wrote(ctx, pid, c)
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if errors.Is(err, pprofhttp.ErrTracing) {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 // ErrNotGo reports a target that is a process and no Go program.
 var ErrNotGo = errors.New("is no Go program, or one without build information")
 
-// errNoCommandLine: a mux of its own need not have all of net/http/pprof.
+// errNoCommandLine: a mux of its own need not have all of net/http/pprof, and its traces do not
+// say who wrote them.
 var errNoCommandLine = errors.New("the endpoint does not serve its command line: whether the local process that listens there is the target is unknown")
 
 var errRemote = errors.New("where the target runs is not known")
@@ -308,7 +351,7 @@ func localPID(ctx context.Context, c *pprofhttp.Client) (int, error) {
 			return 0, err
 		}
 		if len(c.Cmdline) == 0 {
-			return 0, errNoCommandLine
+			return localWriter(ctx, c, net.JoinHostPort(ip.String(), port))
 		}
 		return pid, host.Same(pid, strings.Join(c.Cmdline, "\x00"), nil)
 	}

@@ -35,13 +35,15 @@ func Same(pid int, cmdline string, threads []int) error {
 	if own == "" || strings.TrimRight(own, "\x00") != strings.TrimRight(cmdline, "\x00") {
 		return fmt.Errorf("process %d, which listens there, has another command line than the target (it forwards the port?): %w", pid, ErrOtherProcess)
 	}
-	return sameTasks(pid, threads)
-}
-
-func sameTasks(pid int, threads []int) error {
 	if len(threads) == 0 {
 		return nil
 	}
+	return SameThreads(pid, threads)
+}
+
+// SameThreads checks that threads, as the process itself counts them, are those of a process: the
+// half of Same that needs no command line. The error wraps ErrOtherProcess, also of no threads.
+func SameThreads(pid int, threads []int) error {
 	wanted := make(map[int]bool, len(threads))
 	for _, id := range threads {
 		wanted[id] = true
@@ -70,11 +72,11 @@ func sameTasks(pid int, threads []int) error {
 		if wanted[id] {
 			found++
 		}
-		if found >= need {
+		if found >= need && need > 0 {
 			return nil
 		}
 	}
-	return fmt.Errorf("process %d has %d of the target's %d threads: %w", pid, found, len(wanted), ErrOtherProcess)
+	return fmt.Errorf("process %d, which listens there, has %d of the target's %d threads (it forwards the port?): %w", pid, found, len(wanted), ErrOtherProcess)
 }
 
 // innerID is the id that a thread has in its own pid namespace.
@@ -96,30 +98,52 @@ func innerID(pid, tid int) (int, error) {
 // and the service that it handed the socket to, it is the youngest. Check with Same. The
 // error wraps ErrNotLocal, or os.ErrPermission if it may be a process of another user.
 func ListenerPID(addr string) (int, error) {
-	candidates, err := localAddrs(addr)
+	all, err := listenersOn(addr)
 	if err != nil {
 		return 0, err
 	}
+	youngest := slices.MaxFunc(all, func(a, b holder) int { return int(min(max(a.started-b.started, -1), 1)) })
+	return youngest.pid, nil
+}
+
+// OnlyListenerPID is ListenerPID where nobody else is seen to hold the socket: each of several may
+// accept the next connection, whoever accepted the last one. The error wraps ErrShared then.
+func OnlyListenerPID(addr string) (int, error) {
+	all, err := listenersOn(addr)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(all) > 1:
+		return 0, fmt.Errorf("%d processes hold the socket of %s: %w", len(all), addr, ErrShared)
+	}
+	return all[0].pid, nil
+}
+
+// listenersOn returns the processes that hold the socket of an address, at least one.
+func listenersOn(addr string) ([]holder, error) {
+	candidates, err := localAddrs(addr)
+	if err != nil {
+		return nil, err
+	}
 	wanted, err := listeningInodes(candidates)
 	if err != nil {
-		return 0, fmt.Errorf("find the listener on %s: %w", addr, err)
+		return nil, fmt.Errorf("find the listener on %s: %w", addr, err)
 	}
 	if len(wanted) == 0 {
-		return 0, fmt.Errorf("nothing listens on %s in this network namespace: %w", addr, ErrNotLocal)
+		return nil, fmt.Errorf("nothing listens on %s in this network namespace: %w", addr, ErrNotLocal)
 	}
 	holders, denied, err := holders(wanted)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("find the listener on %s: %w", addr, err)
+		return nil, fmt.Errorf("find the listener on %s: %w", addr, err)
 	case len(holders) == 0 && denied > 0:
-		return 0, fmt.Errorf("%s belongs to one of %d processes of other users: %w", addr, denied, os.ErrPermission)
+		return nil, fmt.Errorf("%s belongs to one of %d processes of other users: %w", addr, denied, os.ErrPermission)
 	case len(holders) == 0:
-		return 0, fmt.Errorf("no process is seen that holds the socket of %s: %w", addr, ErrNotLocal)
+		return nil, fmt.Errorf("no process is seen that holds the socket of %s: %w", addr, ErrNotLocal)
 	case len(wanted) > 1 && !oneHolds(holders, wanted):
-		return 0, fmt.Errorf("several processes listen on %s (SO_REUSEPORT), give the id of one: %w", addr, ErrNotLocal)
+		return nil, fmt.Errorf("several processes listen on %s (SO_REUSEPORT), give the id of one: %w", addr, ErrNotLocal)
 	}
-	youngest := slices.MaxFunc(holders, func(a, b holder) int { return int(min(max(a.started-b.started, -1), 1)) })
-	return youngest.pid, nil
+	return holders, nil
 }
 
 // localAddrs resolves an address and refuses it unless it is one of this machine.

@@ -37,10 +37,19 @@ func TestSameTellsAProcessFromAnother(t *testing.T) {
 		{"more than one thread in ten is strange", cmdline(c), mixed(17), ErrOtherProcess},
 	} {
 		t.Run(x.name, func(t *testing.T) {
+			if err := SameThreads(c.pid, x.threads); x.cmdline == cmdline(c) && len(x.threads) > 0 && !errors.Is(err, x.want) {
+				t.Errorf("threads alone: %v, want %v", err, x.want)
+			}
 			if err := Same(c.pid, x.cmdline, x.threads); !errors.Is(err, x.want) {
 				t.Errorf("got %v, want %v", err, x.want)
 			}
 		})
+	}
+}
+
+func TestNoThreadsAreNobodys(t *testing.T) {
+	if err := SameThreads(os.Getpid(), nil); !errors.Is(err, ErrOtherProcess) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -129,8 +138,14 @@ func TestAnInheritedSocketBelongsToTheYoungerProcess(t *testing.T) {
 	if pid, err := ListenerPID(addr); pid != os.Getpid() || err != nil {
 		t.Errorf("before: %d, %v", pid, err)
 	}
+	if pid, err := OnlyListenerPID(addr); pid != os.Getpid() || err != nil {
+		t.Errorf("before, nobody else: %d, %v", pid, err)
+	}
 	c := start(t, "sleep 1", func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{f} })
 	c.line()
+	if pid, err := OnlyListenerPID(addr); pid != 0 || !errors.Is(err, ErrShared) {
+		t.Errorf("two have it, and process %d is said to be the only one: %v", pid, err)
+	}
 	if pid, err := ListenerPID(addr); pid != c.pid || err != nil {
 		t.Errorf("process %d, %v; want the child %d, not us, %d", pid, err, c.pid, os.Getpid())
 	}

@@ -22,5 +22,11 @@ func Same(int, string, []int) error { return ErrUnsupported }
 // ListenerPID fails with ErrUnsupported.
 func ListenerPID(string) (int, error) { return 0, ErrUnsupported }
 
+// SameThreads fails with ErrUnsupported.
+func SameThreads(int, []int) error { return ErrUnsupported }
+
+// OnlyListenerPID fails with ErrUnsupported.
+func OnlyListenerPID(string) (int, error) { return 0, ErrUnsupported }
+
 // Listeners fails with ErrUnsupported.
 func Listeners(int) ([]string, error) { return nil, ErrUnsupported }

@@ -16,6 +16,8 @@ var (
 	ErrNoProcess = errors.New("no such process")
 	// ErrOtherProcess: the process is not the one that was recorded.
 	ErrOtherProcess = errors.New("not the recorded process")
+	// ErrShared: several processes hold a socket.
+	ErrShared = errors.New("which of them answers is not known")
 	// ErrNotLocal: nothing on this machine listens there, or nothing is seen to.
 	ErrNotLocal = errors.New("no local process is known to listen there")
 )

@@ -85,6 +85,10 @@ const (
 	maxProfile = 64 << 20
 	// maxPage bounds the index page and the command line.
 	maxPage = 1 << 20
+	// glimpse is the shortest trace that is asked for; maxGlimpse bounds it: of each goroutine it
+	// says the state and the stack, in some 20 bytes.
+	glimpse    = time.Millisecond
+	maxGlimpse = 16 << 20
 )
 
 func (o Options) withDefaults() Options {
@@ -188,11 +192,21 @@ func (c *Client) check(ctx context.Context) error {
 	if indexErr == nil && goroutineCount(page) >= 0 {
 		return nil
 	}
-	trace, traceErr := c.fetch(ctx, "trace", url.Values{"seconds": {"0.001"}}, maxProfile, c.stall())
+	trace, traceErr := c.fetch(ctx, "trace", seconds(glimpse), maxProfile, c.stall())
 	if traceErr != nil {
 		return traceErr
 	}
 	return c.checkTrace(trace)
+}
+
+// Glimpse returns the shortest trace that there is: a millisecond of which little can be learned
+// but who wrote it.
+func (c *Client) Glimpse(ctx context.Context) (trace []byte, err error) {
+	_, err = c.fitTrace(ctx, glimpse, func(d time.Duration) (t transfer, err error) {
+		trace, err = c.fetch(ctx, "trace", seconds(d), maxGlimpse, c.stall())
+		return t, err
+	})
+	return trace, err
 }
 
 // checkTrace explains why data does not begin a trace that can be read.

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -217,6 +218,25 @@ func (s scene) forwarded(to *url.URL) string {
 	return "http://" + addr
 }
 
+// share gives a socket to another process, too.
+func (s scene) share(l net.Listener) {
+	s.Helper()
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	cmd := exec.Command("sleep", "60")
+	cmd.Stdin = f // as inetd does
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if err := syscall.SetNonblock(int(f.Fd()), true); err != nil { // to hand it over made accept block
+		s.Fatal(err)
+	}
+}
+
 // other is the id of a process that is no Go program.
 func (s scene) other() string {
 	s.Helper()
@@ -390,10 +410,11 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 			return []string{"diagnose", s.forwarded(u), short}
 		}, exitInconclusive, "(it forwards the port?)", "whylate diagnose PID"},
 
-		{"a mux without the command line", func(s scene) []string {
+		{"a mux without the command line, on a socket that another process has too", func(s scene) []string {
 			mux := http.NewServeMux()
 			mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 			live := s.serve(httptest.NewServer(mux))
+			s.share(live.Listener)
 			return []string{"record", live.URL, short, "--save=" + s.dir + "/a.whylate"}
 		}, exitOK, "host evidence: the endpoint does not serve its command line", `mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)`},
 
