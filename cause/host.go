@@ -217,8 +217,13 @@ func (h *HostView) CPUs() int {
 type Throttling struct {
 	Group host.Group
 	// Quota is in CPUs, Use the mean CPU use of the group, as a part of it, in the
-	// seconds around its stops; without any over the recording.
+	// seconds around its stops; without any over the recording. If it is not Accounted for
+	// groups, Use is that of the process alone.
 	Quota, Use float64
+	Accounted  bool
+	// Own is at most what the process itself used of the quota in the periods in which it was
+	// stopped, as a part of what the quota grants in them; 1 if it was never stopped.
+	Own float64
 	// Periods is how many there were, Throttled in how many of them the group
 	// was stopped.
 	Periods, Throttled float64
@@ -242,7 +247,9 @@ func (c *Case) Throttling() (worst *Throttling) {
 			Group: g, Quota: float64(g.QuotaUS) / float64(g.PeriodUS),
 			Periods: whole.Periods, Throttled: whole.Throttled,
 			Tail: stopped(&c.Host.Tail, i, g, c.Host.CPUs()), Rest: stopped(&c.Host.Rest, i, g, c.Host.CPUs()),
+			Accounted: whole.UsageNS > 0,
 		}
+		t.Own = c.Host.ownInStops(i, g, t.Quota)
 		used := whole.UsageNS
 		if used == 0 { // CPU accounting is in another hierarchy: the process's own use, a lower bound
 			used = c.Host.Whole.RunNS
@@ -290,6 +297,53 @@ func (h *HostView) nearStops(i int) host.Usage {
 		spans = append(spans, s)
 	}
 	return h.Over(spans)
+}
+
+// ownInStops returns Throttling.Own of group i. The kernel counts a period in which it was stopped
+// at its end, so the period lies before the later of two samples, and for no longer than itself
+// before the earlier.
+func (h *HostView) ownInStops(i int, g host.Group, quota float64) float64 {
+	period := g.PeriodUS * 1e3
+	var spans []host.Span
+	periods := int64(0)
+	for k := 1; k < len(h.Samples); k++ {
+		a, b := &h.Samples[k-1], &h.Samples[k]
+		if i >= len(a.Groups) || i >= len(b.Groups) || b.Groups[i].Throttled <= a.Groups[i].Throttled {
+			continue
+		}
+		periods += b.Groups[i].Throttled - a.Groups[i].Throttled
+		s := host.Span{From: a.MonoNS - period, To: b.MonoNS}
+		if n := len(spans); n > 0 && s.From <= spans[n-1].To {
+			spans[n-1].To = s.To
+			continue
+		}
+		spans = append(spans, s)
+	}
+	u := h.Over(spans)
+	granted := quota * min(u.WallNS, float64(periods*period))
+	if granted <= 0 {
+		return 1
+	}
+	return min(1, u.RunNS/granted)
+}
+
+// ByOthers reports whether others in the group used most of the quota when it was used up: a sidecar,
+// another container of the pod, a child process.
+func (t *Throttling) ByOthers() bool { return t.Own < 0.5 }
+
+// UseEvidence says who used the quota, as far as it is known.
+func (t *Throttling) UseEvidence() Evidence {
+	e := Evidence{Holds: Yes, Decides: true, Number: t.Use}
+	switch {
+	case t.ByOthers():
+		e.Number = t.Own
+		e.Text = fmt.Sprintf("the process itself used %s of the quota of %s in the periods in which it was stopped: others in that group used the rest", Pct(t.Own), t.Group.Path)
+	case t.Accounted:
+		e.Text = fmt.Sprintf("the group used %s of its quota on average", Pct(t.Use))
+	default:
+		e.Text = fmt.Sprintf("the process used %s of the quota on average", Pct(t.Use))
+	}
+	return e
 }
 
 // Ps is how many Ps a Go program has by itself under the quota: at least two.

@@ -144,6 +144,8 @@ func TestTheHostDecides(t *testing.T) {
 		{"a quota that bursts on many Ps use up", 8, silent, with(func(m *machine) { m.quota, m.use, m.stopped = 1, 0.4, 0.8 }), "gomaxprocs-over-quota", nil},
 		{"a quota that is used up on many Ps", 8, silent, with(func(m *machine) { m.quota, m.use, m.stopped = 1, 0.95, 0.8 }), "quota-too-low", nil},
 		{"a quota nearly used up on many Ps", 8, silent, with(func(m *machine) { m.quota, m.use, m.stopped = 1, 0.85, 0.8 }), "", []string{"gomaxprocs-over-quota", "quota-too-low"}},
+		{"a quota that others in the group use up, on many Ps", 8, silent, with(func(m *machine) { m.quota, m.stopped, m.own = 1, 0.8, 0.05 }), "quota-too-low", nil},
+		{"a quota that bursts on many Ps use up, where groups are not accounted for", 8, silent, with(func(m *machine) { m.quota, m.stopped, m.own = 1, 0.8, 0.3 }), "gomaxprocs-over-quota", nil},
 		{"stopped by a quota while it computes", 2, computes, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.95, 0.8 }), "quota-too-low", nil},
 		{"a neighbour has the CPUs", 2, silent, with(func(m *machine) { m.delayed, m.own = 0.8, 0.2 }), "host-contention", nil},
 		{"a neighbour has the CPUs, beside a quota that is never reached", 2, silent, with(func(m *machine) { m.delayed, m.own, m.quota, m.use = 0.8, 0.2, 2, 0.1 }), "host-contention", nil},
@@ -195,6 +197,35 @@ func TestTheHostDecides(t *testing.T) {
 			}
 			if c.alike != nil && (len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes[:min(len(c.alike), len(v.Consistent[0].Causes))], c.alike)) {
 				t.Errorf("consistent with %+v, want %v: %s", v.Consistent, c.alike, v.Sentence)
+			}
+		})
+	}
+}
+
+// Where the kernel does not account for groups, what the process used says nothing of the group.
+func TestWhoUsedTheQuotaIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		use, own  float64
+		says, fix string
+	}{
+		{"the group is accounted for, and is the process", 0.97, 0.9, "the group used 97 % of its quota on average; 2 Ps", "raise the CPU limit"},
+		{"the group is accounted for, and is others", 0.97, 0.05, "the process itself used 20 % of the quota of /svc in the periods in which it was stopped: others in that group used the rest", "see who else is in cgroup /svc"},
+		{"no group is accounted for, and it is the process", 0, 0.22, "the process used 88 % of the quota on average; 2 Ps", "raise the CPU limit"},
+		{"no group is accounted for, and it is others", 0, 0.05, "the process itself used 20 % of the quota of /svc in the periods in which it was stopped: others in that group used the rest", "see who else is in cgroup /svc"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: 2, in: silent})
+			v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, idle: 0.01, quota: 0.5, use: c.use, own: c.own, stopped: 0.8})})
+			if len(v.Findings) == 0 || v.Findings[0].Cause != "quota-too-low" {
+				t.Fatalf("found %+v: %s", v.Findings, v.Sentence)
+			}
+			f := v.Findings[0]
+			if !slices.ContainsFunc(f.Evidence, func(s string) bool { return strings.HasPrefix(s, c.says) }) || !strings.HasPrefix(f.Fix[0], c.fix) {
+				t.Errorf("it says %q and advises %q; want %q and %q", f.Evidence, f.Fix, c.says, c.fix)
+			}
+			if others := strings.Contains(v.Sentence, "mostly by others"); others != strings.Contains(c.name, "others") {
+				t.Errorf("the sentence: %s", v.Sentence)
 			}
 		})
 	}

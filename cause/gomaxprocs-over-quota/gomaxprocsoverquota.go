@@ -48,13 +48,15 @@ func judge(c *cause.Case) *cause.Judgement {
 	j.Subject = fmt.Sprintf("bursts on %d Ps used up the quota of %.2g CPUs (cgroup %s), and the kernel stopped the process", c.GOMAXPROCS(), t.Quota, t.Group.Path)
 	j.Alike = []string{"quota-too-low"}
 	j.Record = "longer: the load's mean decides whether the quota or its use in bursts is to blame"
-	use := cause.Evidence{
-		Text:    fmt.Sprintf("on average the group used %s of its quota: the bursts used it up", cause.Pct(t.Use)),
-		Holds:   cause.Of(t.Use < cause.BurstyUse),
-		Decides: true, Number: t.Use,
-	}
-	if use.Holds == cause.No && t.Use < cause.FullUse {
+	use := t.UseEvidence()
+	switch {
+	case t.ByOthers(), t.Use >= cause.FullUse:
+		use.Holds = cause.No
+	case t.Use >= cause.BurstyUse:
 		use.Holds = cause.Unknown
+	}
+	if use.Holds == cause.Yes {
+		use.Text += ": the bursts used it up"
 	}
 	return j.With(
 		cause.Evidence{

@@ -41,10 +41,13 @@ func judge(c *cause.Case) *cause.Judgement {
 	j.Subject = fmt.Sprintf("the quota of %.2g CPUs (cgroup %s) was used up, and the kernel stopped the process", t.Quota, t.Group.Path)
 	j.Alike = []string{"gomaxprocs-over-quota"}
 	j.Record = "longer: the load's mean decides whether the quota or its use in bursts is to blame"
-	e := cause.Evidence{
-		Text:    fmt.Sprintf("the group used %s of its quota on average; %d Ps, %d are needed to use it", cause.Pct(t.Use), c.GOMAXPROCS(), t.Ps()),
-		Decides: true, Number: t.Use, Holds: cause.Yes,
+	e := t.UseEvidence()
+	if t.ByOthers() {
+		j.Subject = fmt.Sprintf("the quota of %.2g CPUs (cgroup %s) was used up, mostly by others in that cgroup, and the kernel stopped the process", t.Quota, t.Group.Path)
+		j.Fix = []string{fmt.Sprintf("see who else is in cgroup %s: systemd-cgtop, or cgroup.procs of it and of those below it. A sidecar or a child process that uses the quota wants a limit of its own, or a place outside", t.Group.Path)}
+		return j.With(e)
 	}
+	e.Text += fmt.Sprintf("; %d Ps, %d are needed to use it", c.GOMAXPROCS(), t.Ps())
 	if c.GOMAXPROCS() > t.Ps() {
 		switch {
 		case t.Use < cause.BurstyUse:
