@@ -3,6 +3,7 @@ package cause
 import (
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -180,6 +183,8 @@ type Verdict struct {
 	// whether it has a name or not; many is set if that is why it is healthy.
 	most float64
 	many bool
+	// place says where most of the excess went of which no cause speaks, and to what.
+	place string
 }
 
 // LevelVerdict says how slow the median request is outside its own CPU.
@@ -540,6 +545,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	}
 	v.RuledOut = c.acquitted(ruledOut)
 	v.Unresolved = t.Columns[len(outcomes)].Share
+	v.place = c.mostAt(names, t.Columns, len(outcomes)+1)
 	for i := len(outcomes) + 1; i < len(names); i++ {
 		v.addUnnamed(c, Unnamed{Share: t.Columns[i].Share, Leaf: names[i].text, Where: names[i].where})
 	}
@@ -624,6 +630,142 @@ func number(j *Judgement) float64 {
 type leafName struct {
 	text  string
 	where *Place
+	key   blame.Key
+}
+
+// mostAt says where more than half of the excess went of which no cause of the catalogue
+// speaks, and to what: "" if there is no such place. names are of columns, the leaves from the
+// first on; those of the place get its line.
+func (c *Case) mostAt(names []leafName, columns []blame.Share, first int) string {
+	type place struct {
+		kind blame.LeafKind
+		site blame.SiteID
+	}
+	at := func(k blame.Key) place { return place{k.Kind, k.Site} }
+	sums := map[place]float64{}
+	most := first
+	for i := first; i < len(names); i++ {
+		k := names[i].key
+		if k.Site == 0 || wants(k) {
+			continue
+		}
+		sums[at(k)] += columns[i].Share
+		if p := at(names[most].key); p.site == 0 || sums[at(k)] > sums[p] {
+			most = i
+		}
+	}
+	if most >= len(names) || sums[at(names[most].key)] <= ExplainedShare {
+		return ""
+	}
+	p := at(names[most].key)
+	for i := first; i < len(names); i++ { // its largest part says whose it is
+		if k := names[i].key; at(k) == p && !wants(k) && columns[i].Share > columns[most].Share {
+			most = i
+		}
+	}
+	who, where := c.leafPhrase(names[most].key)
+	for i := first; i < len(names); i++ {
+		if at(names[i].key) == p && where != nil {
+			names[i].where = where
+		}
+	}
+	of := "what slow requests take longer"
+	if c.P.Whole {
+		of = "the time of slow requests"
+	}
+	return fmt.Sprintf("%s of %s is %s", Pct(sums[p]), of, who)
+}
+
+// leafPhrases say what somebody does in a leaf at a place.
+var leafPhrases = map[blame.LeafKind]string{
+	blame.Syscall: "in a system call", blame.Cgo: "in C code", blame.Network: "waiting for the network", blame.Timer: "waiting for a timer",
+	blame.GCWait: "waiting for the garbage collector", blame.Awaited: "in a wait that a deadline or a cancellation ended",
+	blame.Open: "in a wait that had not ended when the recording did",
+}
+
+// leafPhrase describes a leaf at a place for a sentence: who, what, by which call and where.
+func (c *Case) leafPhrase(k blame.Key) (phrase string, where *Place) {
+	who := c.ClassName(k.Class)
+	if k.Flags&blame.Self != 0 {
+		who = "the request itself"
+	}
+	doing := leafPhrases[k.Kind]
+	if doing == "" {
+		doing = "in " + k.Kind.String()
+	}
+	frames := c.A.Timeline().Stacks.Frames(c.longestAt(k))
+	call := ""
+	switch {
+	case k.Kind == blame.Cgo:
+		call = c.A.Sites[k.Site].C
+	case k.Kind == blame.Syscall:
+		call = systemCall(frames)
+	}
+	if call != "" {
+		doing += ", " + shortName(call) + ","
+	}
+	at := shortName(c.A.Sites[k.Site].Func)
+	if f, ok := request.AppFrame(frames); ok {
+		where = &Place{Function: f.Func, File: f.File, Line: f.Line}
+		at = fmt.Sprintf("%s (%s:%d)", shortName(f.Func), path.Base(f.File), f.Line)
+	}
+	return fmt.Sprintf("%s %s in %s", who, doing, at), where
+}
+
+// longestAt is the stack on which slow requests, or all goroutines meanwhile if a key is of
+// others, stood longest at a key's site: its lines of the program are taken together.
+func (c *Case) longestAt(k blame.Key) gotrace.StackID {
+	t, site := c.A.Timeline(), c.A.Sites[k.Site].Stack
+	ns := map[gotrace.StackID]timeline.Time{}
+	add := func(g int32, from, to timeline.Time) {
+		me := &t.Gs[g]
+		for _, s := range me.SegsFrom(me.SegmentNear(from, 0)) {
+			if s.Start >= to {
+				break
+			}
+			if s.Stack != 0 && c.A.SiteOf(s.Stack).Stack == site {
+				ns[s.Stack] += max(0, min(s.End, to)-max(s.Start, from))
+			}
+		}
+	}
+	for _, i := range c.Tail {
+		r := &c.A.Found().Requests[c.A.Requests[i].Request]
+		for _, p := range r.Parts {
+			if k.Flags&blame.Self != 0 {
+				add(int32(p.G), p.Start, p.End)
+				continue
+			}
+			for g := range t.Gs {
+				if t.Gs[g].Len() > 1 { // else it never did anything
+					add(int32(g), p.Start, p.End)
+				}
+			}
+		}
+	}
+	longest := site
+	for s, d := range ns {
+		if d > ns[longest] || d == ns[longest] && s < longest {
+			longest = s
+		}
+	}
+	return longest
+}
+
+// systemCall is the function by which a stack makes its system call: the outermost of the packages
+// that have one for each of them, "" if none of those is on the stack.
+func systemCall(frames []gotrace.Frame) (call string) {
+	own, _ := request.AppFrame(frames)
+	for _, f := range frames {
+		if f == own {
+			break
+		}
+		for _, of := range []string{"syscall.", "golang.org/x/sys/unix.", "internal/syscall/unix."} {
+			if strings.HasPrefix(f.Func, of) {
+				call = f.Func
+			}
+		}
+	}
+	return call
 }
 
 // Claimed returns what the findings of a contrast, and the sets of causes that fit, claim:
@@ -680,7 +822,7 @@ func (c *Case) columns(outcomes []outcome) (blame.Columns, []leafName) {
 		if !ok {
 			n = len(names)
 			byName[key] = n
-			names = append(names, leafName{c.leafText(k), c.PlaceOf(k.Site)})
+			names = append(names, leafName{c.leafText(k), c.PlaceOf(k.Site), k})
 		}
 		cols[i] = n
 	}
@@ -991,6 +1133,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	case v.Unresolved > UnresolvedShare:
 		v.Reason = "unresolved"
 		v.Sentence = fmt.Sprintf("p99 is %s, and %s of what slow requests take longer cannot be resolved.", Ms(float64(p99)), Pct(v.Unresolved))
+	case v.place != "":
+		v.Reason = "unexplained"
+		v.Sentence = fmt.Sprintf("p99 is %s, and no cause of the catalogue explains it: %s.", Ms(float64(p99)), v.place)
 	default:
 		v.Reason = "unexplained"
 		v.Sentence = fmt.Sprintf("p99 is %s, and no cause of the catalogue explains half of what slow requests take longer.", Ms(float64(p99)))

@@ -217,6 +217,22 @@ var reasons = map[string]string{
 	"unresolved":   "too much of the excess could not be followed to anyone; look at the slowest requests (whylate show)",
 }
 
+// why says what an inconclusive verdict means: of most of an excess at one place, that too.
+func why(d *Diagnosis) string {
+	if d.Reason == "unexplained" && d.Level == nil {
+		at := map[cause.Place]float64{}
+		for _, u := range d.Unnamed {
+			if u.Where == nil || u.Where.Function == "" {
+				continue
+			}
+			if at[*u.Where] += u.Share; at[*u.Where] > cause.ExplainedShare {
+				return fmt.Sprintf("what %s does there fits no cause of the catalogue; look at its code for what it waits for, and at the slowest requests (whylate show)", quote(u.Where.Function[strings.LastIndex(u.Where.Function, "/")+1:], maxName))
+			}
+		}
+	}
+	return reasons[d.Reason]
+}
+
 // recording says what was recorded, how requests were found and how long they took.
 func (p *page) recording(d *Diagnosis) {
 	p.line("")
@@ -226,7 +242,7 @@ func (p *page) recording(d *Diagnosis) {
 	}
 	if d.Reason != "" {
 		verdict += " (" + quote(d.Reason, maxName) + ")"
-		if why := reasons[d.Reason]; why != "" {
+		if why := why(d); why != "" {
 			verdict += ": " + why
 		}
 	}

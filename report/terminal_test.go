@@ -389,3 +389,26 @@ func TestWhatAskingADependencyCostIsPrinted(t *testing.T) {
 		t.Errorf("%s\nwant %s", text, want)
 	}
 }
+
+// Advice fits what the sentence says: of most of an excess at one place, to look there.
+func TestWhatFitsNoCauseSendsToItsPlace(t *testing.T) {
+	const there, anywhere = "what main.withFileLock does there fits no cause of the catalogue; look at its code", "the causes that hold explain too little of the excess"
+	at := func(line int) *cause.Place {
+		return &cause.Place{Function: "example.com/flags/main.withFileLock", File: "main.go", Line: line}
+	}
+	for _, c := range []struct {
+		name    string
+		unnamed []cause.Unnamed
+		says    string
+	}{
+		{"two leaves at one place", []cause.Unnamed{{Share: 0.4, Leaf: "a", Where: at(22)}, {Share: 0.2, Leaf: "b", Where: at(22)}}, there},
+		{"two places", []cause.Unnamed{{Share: 0.4, Leaf: "a", Where: at(22)}, {Share: 0.4, Leaf: "b", Where: at(30)}}, anywhere},
+		{"no place", []cause.Unnamed{{Share: 0.9, Leaf: "a"}}, anywhere},
+	} {
+		d := base()
+		d.Verdict, d.Reason, d.Unnamed = VerdictInconclusive, "unexplained", c.unnamed
+		if got := strings.Join(strings.Fields(render(t, d, TerminalOptions{})), " "); !strings.Contains(got, c.says) {
+			t.Errorf("%s: no %q in\n%s", c.name, c.says, got)
+		}
+	}
+}
