@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -717,27 +718,42 @@ func (c *Case) leafPhrase(k blame.Key) (phrase string, where *Place) {
 func (c *Case) longestAt(k blame.Key) gotrace.StackID {
 	t, site := c.A.Timeline(), c.A.Sites[k.Site].Stack
 	ns := map[gotrace.StackID]timeline.Time{}
-	add := func(g int32, from, to timeline.Time) {
-		me := &t.Gs[g]
-		for _, s := range me.SegsFrom(me.SegmentNear(from, 0)) {
-			if s.Start >= to {
-				break
-			}
-			if s.Stack != 0 && c.A.SiteOf(s.Stack).Stack == site {
-				ns[s.Stack] += max(0, min(s.End, to)-max(s.Start, from))
-			}
+	here := func(s timeline.Segment) bool { return s.Stack != 0 && c.A.SiteOf(s.Stack).Stack == site }
+	var parts []timeline.Span
+	for _, i := range c.Tail {
+		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
+			parts = append(parts, timeline.Span{Start: p.Start, End: p.End, G: p.G})
 		}
 	}
-	for _, i := range c.Tail {
-		r := &c.A.Found().Requests[c.A.Requests[i].Request]
-		for _, p := range r.Parts {
-			if k.Flags&blame.Self != 0 {
-				add(int32(p.G), p.Start, p.End)
+	if k.Flags&blame.Self != 0 {
+		for _, p := range parts {
+			me := &t.Gs[p.G]
+			for _, s := range me.SegsFrom(me.SegmentNear(p.Start, 0)) {
+				if s.Start >= p.End {
+					break
+				}
+				if here(s) {
+					ns[s.Stack] += max(0, min(s.End, p.End)-max(s.Start, p.Start))
+				}
+			}
+		}
+	} else {
+		slices.SortFunc(parts, func(x, y timeline.Span) int { return cmp.Compare(x.Start, y.Start) })
+		meanwhile := parts[:0]
+		for _, p := range parts {
+			if n := len(meanwhile); n > 0 && p.Start <= meanwhile[n-1].End {
+				meanwhile[n-1].End = max(meanwhile[n-1].End, p.End)
+			} else {
+				meanwhile = append(meanwhile, p)
+			}
+		}
+		for g := range t.Gs {
+			if t.Gs[g].Len() < 2 { // it never did anything
 				continue
 			}
-			for g := range t.Gs {
-				if t.Gs[g].Len() > 1 { // else it never did anything
-					add(int32(g), p.Start, p.End)
+			for _, s := range t.Gs[g].Blocked() {
+				if here(s) {
+					ns[s.Stack] += timeline.Overlap(meanwhile, s.Start, s.End)
 				}
 			}
 		}
