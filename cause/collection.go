@@ -70,6 +70,18 @@ func (c *Case) collection(of func(timeline.Starter) bool) *Collection {
 	return g
 }
 
+// CollectedOffCPU is the evidence that the whole process hardly got a CPU, none if that is not
+// so: then the collector's stops take long, and so do waits for those who mark for it.
+func (c *Case) CollectedOffCPU() []Evidence {
+	f := c.OnCPUAll()
+	if !f.Known || f.Value >= OnCPUMin {
+		return nil
+	}
+	e := c.SampledCPU("the process", f)
+	e.Alike, e.Record = OffCPUCauses, RecordHost
+	return []Evidence{e}
+}
+
 // marks reports whether a class of P time is the garbage collector's.
 func marks(class blame.ClassID) bool {
 	return class == timeline.ClassGCWorker || class == timeline.ClassGCAssist

@@ -12,7 +12,7 @@ var Entry = &cause.Entry{
 	ID: "gc-assist", Title: "GC assist", Rank: 210, Layer: cause.GC,
 	What:       "Requests that allocate while the garbage collector marks must mark themselves before they may go on, or wait until somebody has.",
 	MustHold:   "assists, or waits for assist credit, inside the slow requests or those they wait for",
-	MustNot:    "assists outside the slow requests only; GC workers taking more than the assists",
+	MustNot:    "assists outside the slow requests only; GC workers taking more than the assists; the process kept from the CPUs, where waits for those who mark take long as well",
 	LookAlikes: []string{"gc-workers", "expensive-request", "memory-limit-thrash"},
 	Fix: []string{
 		"allocate less on the request path: the named site first",
@@ -30,7 +30,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	alloc, where := c.AllocationEvidence()
-	return &cause.Judgement{
+	j := &cause.Judgement{
 		Keys: all, Where: where,
 		Subject: "requests pay for the garbage collector by marking (assists), or wait for those who do",
 		Evidence: []cause.Evidence{
@@ -43,4 +43,5 @@ func judge(c *cause.Case) *cause.Judgement {
 			c.MarkEvidence(), alloc,
 		},
 	}
+	return j.With(c.CollectedOffCPU()...)
 }

@@ -44,12 +44,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if e, doubt := c.Lengthened(collects); doubt {
 		j.Evidence = append(j.Evidence, e)
 	}
-	if f := c.OnCPUAll(); f.Known && f.Value < cause.OnCPUMin { // then stops take long as well
-		e := c.SampledCPU("the process", f)
-		e.Alike, e.Record = cause.OffCPUCauses, cause.RecordHost
-		j.Evidence = append(j.Evidence, e)
-	}
-	return j
+	return j.With(c.CollectedOffCPU()...)
 }
 
 // collects reports whether a stop is the garbage collector's.
