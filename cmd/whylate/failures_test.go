@@ -19,7 +19,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -216,25 +215,6 @@ func (s scene) forwarded(to *url.URL) string {
 		s.Fatal(err)
 	}
 	return "http://" + addr
-}
-
-// share gives a socket to another process, too.
-func (s scene) share(l net.Listener) {
-	s.Helper()
-	f, err := l.(*net.TCPListener).File()
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer f.Close()
-	cmd := exec.Command("sleep", "60")
-	cmd.Stdin = f // as inetd does
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if err := syscall.SetNonblock(int(f.Fd()), true); err != nil { // to hand it over made accept block
-		s.Fatal(err)
-	}
 }
 
 // other is the id of a process that is no Go program.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"net"
+	"os/exec"
 
 	"golang.org/x/sys/unix"
 
@@ -18,4 +20,23 @@ func full(s scene) string {
 	need.Feature(s, "disk", err)
 	s.Cleanup(func() { unix.Unmount(s.dir, unix.MNT_DETACH) })
 	return s.dir
+}
+
+// share gives a socket to another process, too.
+func (s scene) share(l net.Listener) {
+	s.Helper()
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	cmd := exec.Command("sleep", "60")
+	cmd.Stdin = f // as inetd does
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if err := unix.SetNonblock(int(f.Fd()), true); err != nil { // to hand it over made accept block
+		s.Fatal(err)
+	}
 }
