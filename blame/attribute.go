@@ -63,6 +63,8 @@ type Attribution struct {
 	queues    map[SiteID]*Queue
 	jobsAt    map[SiteID]*jobs
 	holdsAt   map[SiteID]Holds
+	turnsAt   map[SiteID]Turns
+	busy      float64 // 0 before anybody asks
 	takesWork map[timeline.GID]bool
 	announced map[SiteID]bool
 	// finalizers is the cache of Finalizing, by root function.

@@ -343,6 +343,9 @@ func (a *Attribution) collected(g timeline.GID, end timeline.Time) bool {
 
 // Use returns the part of the time of all Ps, over the recording, in which they were not idle.
 func (a *Attribution) Use() float64 {
+	if a.busy > 0 {
+		return a.busy
+	}
 	var busy, all timeline.Time
 	for i := range a.t.Procs {
 		for _, s := range a.t.Procs[i].Stints() {
@@ -355,7 +358,8 @@ func (a *Attribution) Use() float64 {
 			}
 		}
 	}
-	return float64(busy) / float64(max(1, all))
+	a.busy = float64(busy) / float64(max(1, all))
+	return a.busy
 }
 
 // answeredRatio is how many waits of requests a class must end for each time that

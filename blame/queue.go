@@ -2,6 +2,7 @@ package blame
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 
@@ -380,7 +381,7 @@ func (a *Attribution) Holds(site SiteID) (h Holds) {
 // Turns say how many hold at a time what is waited for at a site.
 type Turns struct {
 	// Waits are those there, and wherever else it is waited for the same, that a
-	// goroutine ended. Decided are those among them whose ends say who holds then:
+	// goroutine ended; of very many the first ones. Decided are those among them whose ends say who holds then:
 	// somebody who was let in, and lets in another one later. As long as there is always
 	// somebody who waits, nobody gives anything back unseen.
 	Waits, Decided int
@@ -390,23 +391,31 @@ type Turns struct {
 }
 
 // Turns returns how many hold at a time what is waited for at a site. It goes through
-// all waits of its kind.
-func (a *Attribution) Turns(site SiteID) (t Turns) {
-	places := a.sameQueue(site)
-	var rs []release
-	for s := range places {
-		rs = append(rs, a.releases[s]...)
+// the waits of its kind, once.
+func (a *Attribution) Turns(site SiteID) Turns {
+	t, ok := a.turnsAt[site]
+	if !ok {
+		t = a.turns(a.sameQueue(site))
+		if a.turnsAt == nil {
+			a.turnsAt = map[SiteID]Turns{}
+		}
+		a.turnsAt[site] = t
 	}
-	slices.SortFunc(rs, func(x, y release) int {
-		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.g, y.g), cmp.Compare(x.seg, y.seg))
-	})
+	return t
+}
+
+// turns is [Attribution.Turns] for all sites of a queue.
+func (a *Attribution) turns(places map[SiteID]bool) (t Turns) {
+	rs := a.releasesAt(places, maxTurns)
 	t.Waits = len(rs)
 	change := make([]int, len(rs))  // of how many hold, from the end of each wait on
 	letIn := map[timeline.GID]int{} // and has not been seen to give back, by index
 	for i, r := range rs {
 		s := a.t.Gs[r.g].Seg(int(r.seg))
 		if i == 0 || s.Start >= rs[i-1].at { // nobody waited for a while
-			clear(letIn)
+			if len(letIn) > 0 {
+				clear(letIn)
+			}
 		} else if a.waitsAt(rs[i-1], places, r.at) {
 			delete(letIn, rs[i-1].g)
 		}
@@ -426,6 +435,50 @@ func (a *Attribution) Turns(site SiteID) (t Turns) {
 	}
 	t.Holders = float64(sum) / float64(max(1, t.Decided))
 	return t
+}
+
+// maxTurns is about how many waits say how many hold at a time what they were for: of more
+// the first ones are asked.
+const maxTurns = 1 << 17
+
+// releasesAt returns what was released first at some sites, about so many at most, in order of
+// time, goroutine and segment. It belongs to a.
+func (a *Attribution) releasesAt(places map[SiteID]bool, most int) (rs []release) {
+	n := 0
+	var longest []release
+	for s := range places {
+		n += len(a.releases[s])
+		if there := a.releases[s]; len(there) > len(longest) {
+			longest = there
+		}
+	}
+	if len(longest) == n {
+		return longest[:min(n, most)]
+	}
+	before := func(s SiteID, end timeline.Time) []release {
+		rs := a.releases[s]
+		return rs[:sort.Search(len(rs), func(i int) bool { return rs[i].at >= end })]
+	}
+	end := timeline.Time(math.MaxInt64)
+	if n > most {
+		end = longest[sort.Search(len(longest)-1, func(i int) bool {
+			n := 0
+			for s := range places {
+				n += len(before(s, longest[i+1].at))
+			}
+			return n > most
+		})].at
+	}
+	for s := range places {
+		rs = append(rs, before(s, end)...)
+	}
+	rs = inOrder(rs, func(r *release) timeline.Time { return r.at })
+	for i, j := 0, 0; i < len(rs); i = j { // those of one instant
+		for j = i + 1; j < len(rs) && rs[j].at == rs[i].at; j++ {
+		}
+		slices.SortFunc(rs[i:j], func(x, y release) int { return cmp.Or(cmp.Compare(x.g, y.g), cmp.Compare(x.seg, y.seg)) })
+	}
+	return rs
 }
 
 // waitsAt reports whether who was released waits again at one of some places before an

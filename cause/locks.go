@@ -93,8 +93,10 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 func (c *Case) single(site blame.SiteID) bool {
 	one, ok := c.singles[site]
 	if !ok {
-		t := c.A.Turns(site)
-		one = c.knownQueue(site) == NoQueue && t.Decided >= MinDoubt && 2*t.Decided >= t.Waits && t.Holders < ManyHolders
+		if c.knownQueue(site) == NoQueue {
+			t := c.A.Turns(site)
+			one = t.Decided >= MinDoubt && 2*t.Decided >= t.Waits && t.Holders < ManyHolders
+		}
 		c.singles[site] = one
 	}
 	return one

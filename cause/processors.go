@@ -236,6 +236,10 @@ func (c *Case) strangeTo(class blame.ClassID) *Strange {
 }
 
 func (c *Case) findStrange(class blame.ClassID) *Strange {
+	use := c.A.Use()
+	if use >= MostlyIdle {
+		return nil
+	}
 	cl, found := &c.A.Classes[class], c.A.Found()
 	mine := map[int]bool{}
 	if cl.Endpoint >= 0 {
@@ -262,18 +266,21 @@ func (c *Case) findStrange(class blame.ClassID) *Strange {
 	var computes []float64
 	for _, i := range c.Tail {
 		var behind int64
-		var cpu float64
 		for _, p := range c.A.Requests[i].Pieces {
 			if k := c.Key(p.Key); k.Kind == blame.Behind && k.Class == class {
 				behind += p.NS
-			} else if c.OwnCode(k) {
-				cpu += float64(p.NS)
 			}
 		}
 		switch r := c.A.Requests[i].Request; {
 		case behind == 0:
 		case !mine[r]:
 			others += behind
+			var cpu float64
+			for _, p := range c.A.Requests[i].Pieces {
+				if c.OwnCode(c.Key(p.Key)) {
+					cpu += float64(p.NS)
+				}
+			}
 			computes = append(computes, cpu)
 		case !alone(&found.Requests[r]):
 			alike += behind
@@ -283,8 +290,8 @@ func (c *Case) findStrange(class blame.ClassID) *Strange {
 		return nil
 	}
 	sort.Float64s(computes)
-	s := &Strange{For: len(mine), Each: float64(cl.Ran) / float64(len(mine)), Waits: computes[len(computes)/2], Use: c.A.Use()}
-	if s.Each <= HeavyBurst*s.Waits || s.Use >= MostlyIdle {
+	s := &Strange{For: len(mine), Each: float64(cl.Ran) / float64(len(mine)), Waits: computes[len(computes)/2], Use: use}
+	if s.Each <= HeavyBurst*s.Waits {
 		return nil
 	}
 	return s
