@@ -13,7 +13,8 @@ import (
 // who use what there is.
 
 // maxBegun bounds among how many goroutines that were woken or born last before a wait the
-// one is looked for that connects: between the two are a few unlocks.
+// one is looked for that connects: between the two are a few unlocks. As many of its first waits
+// may be for what it needs to connect.
 const maxBegun = 8
 
 // dialOf returns the goroutine that g started to connect just before it began to wait at a
@@ -46,16 +47,20 @@ func (w *walker) dialled(at *where, dial timeline.GID, s timeline.Segment, from,
 }
 
 // connectsAt returns a site that says that a goroutine connects: where it was born, or, with
-// libraries that tell only there, where it waits first.
+// libraries that tell only there, one of the first at which it waits.
 func (a *Attribution) connectsAt(dial timeline.GID) SiteID {
 	me := &a.t.Gs[dial]
 	born := a.siteOf(me.CreatorStack)
 	if a.Sites[born].Dial {
 		return born
 	}
+	waits := 0
 	for _, s := range me.Blocked() {
 		if at := a.siteOf(s.Stack); a.Sites[at].Dial {
 			return at
+		}
+		if waits++; waits == maxBegun {
+			break
 		}
 	}
 	return born

@@ -478,7 +478,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		w.timedOut(at, g, s, k, from, to)
 		return
 	case s.Waker != timeline.NoG:
-		if dial := a.dialOf(g, s); dial != timeline.NoG {
+		if dial := a.dialOf(g, s); dial != timeline.NoG && at.depth <= maxStitch {
 			w.dialled(at, dial, s, from, to)
 			return
 		}
@@ -628,7 +628,7 @@ func (w *walker) sending(at *where, g timeline.GID, s timeline.Segment, from, to
 	return until
 }
 
-// maxStitch bounds how deep in-process connections are followed: unlike wake-ups
+// maxStitch bounds how deep in-process connections and dials are followed: unlike wake-ups
 // they do not order goroutines in time, so a wrong pair could go round in circles.
 const maxStitch = 64
 
