@@ -1109,6 +1109,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	case v.Level != nil && (levelShare >= ExplainedShare || len(levelSuspects) > 0 && suspects < ExplainedShare):
 		v.Reason = "level"
 		if len(levelFindings) > 0 {
+			v.Findings = slices.Concat(levelFindings, tailFindings)
 			v.Sentence = levelFindings[0].Summary
 			if levelShare >= ExplainedShare && (s.Baseline != nil || s.SLO > 0) {
 				v.Verdict, v.Reason = "cause", ""

@@ -708,20 +708,35 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// What the sentence says is the first finding, also where the median request spends a larger
-// part of its time in something else: shares of the tail and of the level are of different
-// times.
+// What the sentence says is the first finding, also where another one has a larger share: shares
+// of the tail and of the level are of different times.
 func TestTheFirstFindingIsTheOneThatIsStated(t *testing.T) {
-	a := attributed(t, scene{procs: 2, in: then(
-		everyTime(netwaits(20*ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call", "main.serve")),
-		every(10, func(p *play) { slow(25*ms).in(p, 0) }),
-	)})
-	v := cause.Judge(a, cause.Settings{})
-	if v.Verdict != "cause" || len(v.Findings) < 2 || v.Findings[len(v.Findings)-1].Contrast != cause.LevelContrast {
-		t.Fatalf("%s: %s %+v", v.Verdict, v.Sentence, v.Findings)
-	}
-	if f := v.Findings[0]; f.Contrast != cause.TailContrast || !strings.HasSuffix(strings.ToLower(v.Sentence), strings.ToLower(f.Summary)) {
-		t.Errorf("%s is first, and %s", f.Cause, v.Sentence)
+	asks := everyTime(netwaits(20*ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call", "main.serve"))
+	locks := calls(serving, 14*ms, "syscall.Syscall", "golang.org/x/sys/unix.Flock", "main.withFileLock", "main.serve")
+	for _, c := range []struct {
+		name, verdict, first string
+		in                   func(p *play, i int)
+	}{
+		{"the median request spends a larger part of its time in something else", "cause", cause.TailContrast,
+			then(asks, every(10, func(p *play) { slow(25*ms).in(p, 0) }))},
+		{"the slow ones spend a larger part of theirs, and most of it is not explained", "inconclusive", cause.LevelContrast,
+			then(asks, everyTime(func(p *play) { slow(22*ms).in(p, 0) }), everyTime(locks), every(10, func(p *play) {
+				p.computes(serving, 0, 50*ms, "main.review", "main.serve")
+				for range 4 {
+					locks(p)
+				}
+			}))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, scene{procs: 2, in: c.in}), cause.Settings{})
+			if len(v.Findings) < 2 {
+				t.Fatalf("%s: %s %+v", v.Verdict, v.Sentence, v.Findings)
+			}
+			f, last := v.Findings[0], v.Findings[len(v.Findings)-1]
+			if v.Verdict != c.verdict || f.Contrast != c.first || last.Contrast == c.first || !strings.HasSuffix(strings.ToLower(v.Sentence), strings.ToLower(f.Summary)) {
+				t.Errorf("%s: %s (%s, %.2f) is first, %s (%s, %.2f) last, and %s", v.Verdict, f.Cause, f.Contrast, f.Share, last.Cause, last.Contrast, last.Share, v.Sentence)
+			}
+		})
 	}
 }
 
