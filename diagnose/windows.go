@@ -57,8 +57,8 @@ func (w *windows) marked() []report.Window {
 	return out
 }
 
-// others says in how many windows, beside the worst one, the same cause is named first, "" if in none.
-// What is an incident in the worst one is a pattern if all of them have episodes enough, those of a
+// others says in how many windows, beside the worst one, the cause that its sentence states is named
+// first, "" if in none or if it states none. What is an incident in the worst one is a pattern if all of them have episodes enough, those of a
 // trace without one for each that follows another: an episode may go on there.
 func (w *windows) others() string {
 	if len(w.worst.Findings) == 0 {
@@ -78,10 +78,11 @@ func (w *windows) others() string {
 	if n > 0 && episodes >= cause.Pattern {
 		f.Repeats()
 	}
-	switch n {
-	case 0:
+	stated := w.worst.Verdict == report.VerdictCause || w.worst.Reason == "level" && f.Contrast == cause.LevelContrast
+	switch {
+	case n == 0, !stated:
 		return ""
-	case 1:
+	case n == 1:
 		return ", as in another one"
 	}
 	return fmt.Sprintf(", as in %d others", n)

@@ -89,32 +89,34 @@ func TestALongTraceIsDiagnosedWindowByWindow(t *testing.T) {
 	}
 }
 
-// What is an incident in a window is a pattern if all have episodes enough; one that goes on in the
-// next window is one.
+// It is said how many windows agree with what the sentence states: a finding beside that is none.
 func TestWindowsThatAgree(t *testing.T) {
 	for _, c := range []struct {
-		causes   []string // of windows, the worst first
-		episodes int      // of each
-		files    bool
-		says     string
+		causes          []string // of windows, the worst first
+		verdict, reason string   // of the worst one
+		contrast        string   // of its finding
+		says            string
 	}{
-		{[]string{"a"}, 9, false, ""},
-		{[]string{"a", "b", "", "b", "b", "b"}, 1, false, ""},
-		{[]string{"a", "b", "a", "b", "b", "b"}, 1, false, ", as in another one"},
-		{[]string{"a", "a", "a", "a"}, 1, false, ", as in 3 others"},
-		{[]string{"", "", ""}, 1, false, ""},
+		{[]string{"a"}, report.VerdictCause, "", cause.TailContrast, ""},
+		{[]string{"a", "b", "", "b", "b", "b"}, report.VerdictCause, "", cause.TailContrast, ""},
+		{[]string{"a", "b", "a", "b", "b", "b"}, report.VerdictCause, "", cause.TailContrast, ", as in another one"},
+		{[]string{"a", "a", "a", "a"}, report.VerdictCause, "", cause.TailContrast, ", as in 3 others"},
+		{[]string{"a", "a", "a", "a"}, report.VerdictInconclusive, "level", cause.LevelContrast, ", as in 3 others"},
+		{[]string{"a", "a", "a", "a"}, report.VerdictInconclusive, "level", cause.TailContrast, ""},
+		{[]string{"a", "a", "a", "a"}, report.VerdictInconclusive, "unexplained", cause.TailContrast, ""},
+		{[]string{"", "", ""}, report.VerdictInconclusive, "unexplained", "", ""},
 	} {
 		var all windows
 		for i, id := range c.causes {
-			d := &report.Diagnosis{}
+			d := &report.Diagnosis{Verdict: c.verdict, Reason: c.reason}
 			if id != "" {
-				d.Findings = []cause.Finding{{Cause: id}}
+				d.Findings = []cause.Finding{{Cause: id, Contrast: c.contrast}}
 			}
-			d.Requests.Tail = report.Band{Count: 100 - i, MeanNS: 1e6, Episodes: c.episodes}
+			d.Requests.Tail = report.Band{Count: 100 - i, MeanNS: 1e6, Episodes: 1}
 			all.add(d, "", int64(i), int64(i+1))
 		}
 		if says := all.others(); says != c.says {
-			t.Errorf("%q: %q, want %q", c.causes, says, c.says)
+			t.Errorf("%q, %s (%s): %q, want %q", c.causes, c.verdict, c.reason, says, c.says)
 		}
 	}
 }
