@@ -14,24 +14,24 @@ import (
 //
 // The tail is where requests are that do the slow thing themselves: they take all of it, while those
 // that queue come at any time, and wait for what is left of it.
-func (c *Case) lead(all []Finding) {
+func (c *Case) lead(fs []Finding) {
 	var first *Finding
-	for i := range all {
-		if f := &all[i]; f.Contrast == c.Contrast && (first == nil || f.Share > first.Share) {
+	for i := range fs {
+		if f := &fs[i]; f.Contrast == c.Contrast && (first == nil || f.Share > first.Share) {
 			first = f
 		}
 	}
 	if first == nil || c.Contrast != TailContrast {
 		return
 	}
-	for i := range all {
-		f := &all[i]
+	for i := range fs {
+		f := &fs[i]
 		if f == first || f.Contrast != c.Contrast {
 			continue
 		}
 		why := ""
-		if all, theirs := c.lost(f.keys), c.lost(first.keys); c.standsBefore(f, first) && all > theirs {
-			why = fmt.Sprintf("all requests together lose %s in this queue, and %s in what its holders wait for (%s): the slowest ones are those that hold", Ms(all), Ms(theirs), first.Cause)
+		if queued, held := c.lost(f.keys), c.lost(first.keys); c.standsBefore(f, first) && queued > held {
+			why = fmt.Sprintf("all requests together lose %s in this queue, and %s in what its holders wait for (%s): the slowest ones are those that hold", Ms(queued), Ms(held), first.Cause)
 		} else if grown := c.grown(f.keys); c.P.Whole && overlap(f, first) && grown > 0 && c.grown(first.keys) <= 0 {
 			why = fmt.Sprintf("slow requests spend %s more in it than typical ones do; %s takes them no longer", Ms(grown), first.Cause)
 		} else {
