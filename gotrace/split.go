@@ -51,7 +51,6 @@ func Split(r io.Reader, most int64) (*Splitter, error) {
 		return nil, err
 	}
 	s.load.in, s.gen.tables = in, true
-	s.gen.texts.names, s.gen.stacks.all = &names{}, NewStacks()
 	return s, nil
 }
 
