@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/whylate/whylate/capture/host"
@@ -98,11 +99,9 @@ func inPlace(b *symbols.Binary, bias uint64, stacks *gotrace.Stacks) (n, of int)
 			seen[f.PC] = true
 			of++
 			fn, ok := b.At(f.PC - bias)
-			for _, outer := range frames[i:] {
-				if ok && generic(outer.Func) == generic(fn.Name) {
-					n++
-					break
-				}
+			name := generic(fn.Name)
+			if ok && slices.ContainsFunc(frames[i:], func(outer gotrace.Frame) bool { return generic(outer.Func) == name }) {
+				n++
 			}
 		}
 	}
