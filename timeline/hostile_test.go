@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
@@ -151,6 +152,60 @@ func TestSnapshotsAreBoundedByThePsAndByTime(t *testing.T) {
 			t.Errorf("%d ns apart: %d ns of %d, ran for %d, not %d", gap, all, procs*tl.Duration(), out[mine], want)
 		}
 	}
+}
+
+// Who stopped when a GC worker went on is not asked of each of many Ps for each of many workers.
+func TestSuspensionsAreNotLookedForOnEachP(t *testing.T) {
+	const times = 1 << 15
+	var took [2]time.Duration
+	for i, procs := range []uint64{3, 32767} {
+		list := suspensions(times, procs)
+		begun := time.Now()
+		tl, err := readEvents(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took[i] = time.Since(begun)
+		n := 0
+		for _, s := range tl.Procs[0].Stints() {
+			if s.What == timeline.Suspending {
+				n++
+			}
+		}
+		if n != times {
+			t.Errorf("%d Ps: %d times the worker waits for another P's goroutine to stop, not %d", procs, n, times)
+		}
+	}
+	if took[1] > 10*took[0]+time.Second {
+		t.Errorf("it took %v with three Ps, and %v with many", took[0], took[1])
+	}
+}
+
+// suspensions is a trace of a GC worker that so many times waits for a goroutine of another P to stop.
+func suspensions(times int, procs uint64) []gotrace.Event {
+	const step = 200e3
+	list := []gotrace.Event{{Kind: gotrace.KindMetric, Time: 1, Name: "/sched/gomaxprocs:threads", Value: procs, G: 1, P: 0, M: 1}}
+	turn := func(at gotrace.Time, g gotrace.GoID, from, to gotrace.State, p gotrace.ProcID) {
+		list = append(list, gotrace.Event{Kind: gotrace.KindGo, Time: at, Go: g, G: gotrace.NoGoroutine, P: p, M: 1, Proc: gotrace.NoProc, From: from, To: to})
+	}
+	ready, runs, waits := gotrace.Runnable, gotrace.Running, gotrace.Waiting
+	for p, g := range []gotrace.GoID{7, 8, 9} {
+		turn(2, g, gotrace.NotExist, waits, gotrace.ProcID(p))
+	}
+	for i := range gotrace.Time(times) {
+		at := 4 + step*i
+		turn(at, 8, waits, ready, 1)
+		turn(at, 8, ready, runs, 1)
+		turn(at, 7, waits, ready, 0)
+		turn(at, 7, ready, runs, 0)
+		list = append(list, gotrace.Event{Kind: gotrace.KindLabel, Time: at, Name: "GC (idle)", Go: 7, G: 7, P: 0, M: 1, Proc: gotrace.NoProc})
+		turn(at+10, 9, waits, ready, gotrace.NoProc)
+		turn(at+step-20, 8, runs, waits, 1)
+		turn(at+step-10, 7, runs, waits, 0)
+		turn(at+step-9, 9, ready, runs, 2)
+		turn(at+step-8, 9, runs, waits, 2)
+	}
+	return list
 }
 
 // What happens in a generation may be stamped later than the next one's KindSync, since go1.25 by

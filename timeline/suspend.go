@@ -24,44 +24,73 @@ func (t *Timeline) findSuspending() {
 		return
 	}
 	samples := t.workerSamples()
+	var all []suspension
 	for k := range t.Procs {
-		var spans []Span
 		for _, s := range t.Procs[k].Stints() {
 			if s.What != GCIdle && s.What != GCWorker || s.End-s.Start <= LateMin {
 				continue
 			}
-			from := min(samples.since(s), t.leftSince(s))
-			if from == never {
-				continue
-			}
-			if from = max(from, t.stopsLast(k, s.End)); s.End-from > LateMin {
-				spans = append(spans, Span{Start: from, End: s.End, G: s.G})
+			if from := min(samples.since(s), t.leftSince(s)); from != never {
+				all = append(all, suspension{k, Span{Start: from, End: s.End, G: s.G}})
 			}
 		}
-		t.Procs[k].stints.mark(spans, Suspending, func(s Stint, by *Span) bool { return s.G == by.G })
+	}
+	slices.SortFunc(all, func(a, b suspension) int { return cmp.Compare(a.End, b.End) })
+	spans := map[int][]Span{}
+	for i, from := range t.stopped(all) {
+		if s := &all[i]; from != never {
+			if s.Start = max(s.Start, from); s.End-s.Start > LateMin {
+				spans[s.proc] = append(spans[s.proc], s.Span)
+			}
+		}
+	}
+	for k, ss := range spans {
+		t.Procs[k].stints.mark(ss, Suspending, func(s Stint, by *Span) bool { return s.G == by.G })
 	}
 }
 
-// stopsLast returns since when the goroutine ran that stopped at an instant, or within
-// LateMin before it, on another P than k; never if none did.
-func (t *Timeline) stopsLast(k int, at Time) Time {
-	from := never
+// suspension is when a worker may have waited for a goroutine to stop, and on which P.
+type suspension struct {
+	proc int
+	Span
+}
+
+// stopped returns since when the goroutine ran that stopped at the end of each suspension, or
+// within LateMin before it; never if none did. They are in order of their ends. On its own P only
+// the worker ran meanwhile. There may be thousands of Ps: none is gone through for each suspension.
+func (t *Timeline) stopped(all []suspension) []Time {
+	if len(all) == 0 {
+		return nil
+	}
+	var stops []Stint
 	for p := range t.Procs {
-		if p == k {
-			continue
-		}
-		ss := &t.Procs[p].stints
-		for i := ss.ending(at - LateMin); i < ss.n; i++ {
-			s := ss.at(i)
-			if s.End > at {
-				break
+		for _, s := range t.Procs[p].Stints() {
+			if s.What != Go {
+				continue
 			}
-			if s.What == Go {
-				from = min(from, s.Start)
+			if i := sort.Search(len(all), func(i int) bool { return all[i].End >= s.End }); i < len(all) && all[i].End-s.End < LateMin {
+				stops = append(stops, s)
 			}
 		}
 	}
-	return from
+	slices.SortFunc(stops, func(a, b Stint) int { return cmp.Compare(a.End, b.End) })
+	out := make([]Time, len(all))
+	var last []Stint // within LateMin, but for those before which another one begins that ends later
+	for i := range all {
+		for len(stops) > 0 && stops[0].End <= all[i].End {
+			for n := len(last); n > 0 && last[n-1].Start >= stops[0].Start; n-- {
+				last = last[:n-1]
+			}
+			last, stops = append(last, stops[0]), stops[1:]
+		}
+		for len(last) > 0 && last[0].End <= all[i].End-LateMin {
+			last = last[1:]
+		}
+		if out[i] = never; len(last) > 0 {
+			out[i] = last[0].Start
+		}
+	}
+	return out
 }
 
 // leftSince returns since when the idle-priority worker of a stint left somebody in the queue
