@@ -1,7 +1,7 @@
 package request
 
 import (
-	"sort"
+	"slices"
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
@@ -69,19 +69,20 @@ func (d *finder) dropStreams() {
 	if len(d.streamed) == 0 {
 		return
 	}
-	took := map[int32][]timeline.Time{}
+	durations := map[int32][]timeline.Time{} // of requests that ended, by node
 	for i := range d.list {
 		if r := &d.list[i]; !r.cut && !r.dropped && d.streamed[r.node] > 0 {
-			took[r.node] = append(took[r.node], r.Duration())
+			durations[r.node] = append(durations[r.node], r.Duration())
 		}
 	}
-	for _, ds := range took {
-		sort.Slice(ds, func(i, j int) bool { return ds[i] < ds[j] })
+	for _, ds := range durations {
+		slices.Sort(ds)
 	}
 	for i := range d.list {
 		r := &d.list[i]
-		n, ds, took := d.streamed[r.node], took[r.node], r.Duration()
-		if r.dropped || n == 0 || n <= len(ds)-sort.Search(len(ds), func(i int) bool { return ds[i] >= took }) {
+		took, ds := r.Duration(), durations[r.node]
+		shorter, _ := slices.BinarySearch(ds, took)
+		if r.dropped || d.streamed[r.node] <= len(ds)-shorter {
 			continue
 		}
 		if sh := d.role[r.Role].Shape; sh == Annotated || sh == Function {
