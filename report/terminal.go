@@ -217,16 +217,18 @@ var reasons = map[string]string{
 	"unresolved":   "too much of the excess could not be followed to anyone; look at the slowest requests (whylate show)",
 }
 
-// why says what an inconclusive verdict means: of most of an excess at one place, that too.
+// why says what an inconclusive verdict means: of most of an excess at one place, that too, but for
+// what a cause claims that is not certain to matter.
 func why(d *Diagnosis) string {
 	if d.Reason == "unexplained" && d.Level == nil {
 		at := map[cause.Place]float64{}
 		for _, u := range d.Unnamed {
-			if u.Where == nil || u.Where.Function == "" {
+			claimed := slices.ContainsFunc(cause.Entries(), func(e *cause.Entry) bool { return e.Title == u.Leaf })
+			if u.Where == nil || u.Where.Function == "" || claimed {
 				continue
 			}
 			if at[*u.Where] += u.Share; at[*u.Where] > cause.ExplainedShare {
-				return fmt.Sprintf("what %s does there fits no cause of the catalogue; look at its code for what it waits for, and at the slowest requests (whylate show)", quote(u.Where.Function[strings.LastIndex(u.Where.Function, "/")+1:], maxName))
+				return fmt.Sprintf("what %s does fits no cause of the catalogue; look at its code for what it waits for, and at the slowest requests (whylate show)", quote(u.Where.Function[strings.LastIndex(u.Where.Function, "/")+1:], maxName))
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/whylate/whylate/cause"
+	_ "github.com/whylate/whylate/cause/all" // the catalogue
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -392,7 +393,7 @@ func TestWhatAskingADependencyCostIsPrinted(t *testing.T) {
 
 // Advice fits what the sentence says: of most of an excess at one place, to look there.
 func TestWhatFitsNoCauseSendsToItsPlace(t *testing.T) {
-	const there, anywhere = "what main.withFileLock does there fits no cause of the catalogue; look at its code", "the causes that hold explain too little of the excess"
+	const there, anywhere = "what main.withFileLock does fits no cause of the catalogue; look at its code", "the causes that hold explain too little of the excess"
 	at := func(line int) *cause.Place {
 		return &cause.Place{Function: "example.com/flags/main.withFileLock", File: "main.go", Line: line}
 	}
@@ -404,6 +405,7 @@ func TestWhatFitsNoCauseSendsToItsPlace(t *testing.T) {
 		{"two leaves at one place", []cause.Unnamed{{Share: 0.4, Leaf: "a", Where: at(22)}, {Share: 0.2, Leaf: "b", Where: at(22)}}, there},
 		{"two places", []cause.Unnamed{{Share: 0.4, Leaf: "a", Where: at(22)}, {Share: 0.4, Leaf: "b", Where: at(30)}}, anywhere},
 		{"no place", []cause.Unnamed{{Share: 0.9, Leaf: "a"}}, anywhere},
+		{"what a cause claims", []cause.Unnamed{{Share: 0.9, Leaf: cause.Lookup("slow-disk").Title, Where: at(22)}}, anywhere},
 	} {
 		d := base()
 		d.Verdict, d.Reason, d.Unnamed = VerdictInconclusive, "unexplained", c.unnamed
