@@ -716,8 +716,7 @@ func (c *Case) leafPhrase(k blame.Key) (phrase string, where *Place) {
 // longestAt is the stack on which slow requests, or all goroutines meanwhile if a key is of
 // others, stood longest at a key's site: its lines of the program are taken together.
 func (c *Case) longestAt(k blame.Key) gotrace.StackID {
-	t, site := c.A.Timeline(), c.A.Sites[k.Site].Stack
-	ns := map[gotrace.StackID]timeline.Time{}
+	site := c.A.Sites[k.Site].Stack
 	here := func(s timeline.Segment) bool { return s.Stack != 0 && c.A.SiteOf(s.Stack).Stack == site }
 	var parts []timeline.Span
 	for _, i := range c.Tail {
@@ -725,39 +724,11 @@ func (c *Case) longestAt(k blame.Key) gotrace.StackID {
 			parts = append(parts, timeline.Span{Start: p.Start, End: p.End, G: p.G})
 		}
 	}
+	stood := c.stoodMeanwhile
 	if k.Flags&blame.Self != 0 {
-		for _, p := range parts {
-			me := &t.Gs[p.G]
-			for _, s := range me.SegsFrom(me.SegmentNear(p.Start, 0)) {
-				if s.Start >= p.End {
-					break
-				}
-				if here(s) {
-					ns[s.Stack] += max(0, min(s.End, p.End)-max(s.Start, p.Start))
-				}
-			}
-		}
-	} else {
-		slices.SortFunc(parts, func(x, y timeline.Span) int { return cmp.Compare(x.Start, y.Start) })
-		meanwhile := parts[:0]
-		for _, p := range parts {
-			if n := len(meanwhile); n > 0 && p.Start <= meanwhile[n-1].End {
-				meanwhile[n-1].End = max(meanwhile[n-1].End, p.End)
-			} else {
-				meanwhile = append(meanwhile, p)
-			}
-		}
-		for g := range t.Gs {
-			if t.Gs[g].Len() < 2 { // it never did anything
-				continue
-			}
-			for _, s := range t.Gs[g].Blocked() {
-				if here(s) {
-					ns[s.Stack] += timeline.Overlap(meanwhile, s.Start, s.End)
-				}
-			}
-		}
+		stood = c.stoodIn
 	}
+	ns := stood(parts, here)
 	longest := site
 	for s, d := range ns {
 		if d > ns[longest] || d == ns[longest] && s < longest {
@@ -765,6 +736,49 @@ func (c *Case) longestAt(k blame.Key) gotrace.StackID {
 		}
 	}
 	return longest
+}
+
+// stoodIn is how long goroutines stood on each stack in parts of requests, where here says so.
+func (c *Case) stoodIn(parts []timeline.Span, here func(timeline.Segment) bool) map[gotrace.StackID]timeline.Time {
+	ns := map[gotrace.StackID]timeline.Time{}
+	for _, p := range parts {
+		me := &c.A.Timeline().Gs[p.G]
+		for _, s := range me.SegsFrom(me.SegmentNear(p.Start, 0)) {
+			if s.Start >= p.End {
+				break
+			}
+			if here(s) {
+				ns[s.Stack] += max(0, min(s.End, p.End)-max(s.Start, p.Start))
+			}
+		}
+	}
+	return ns
+}
+
+// stoodMeanwhile is stoodIn of all goroutines that were blocked while there was any of the parts,
+// which it puts in order.
+func (c *Case) stoodMeanwhile(parts []timeline.Span, here func(timeline.Segment) bool) map[gotrace.StackID]timeline.Time {
+	slices.SortFunc(parts, func(x, y timeline.Span) int { return cmp.Compare(x.Start, y.Start) })
+	meanwhile := parts[:0]
+	for _, p := range parts {
+		if n := len(meanwhile); n > 0 && p.Start <= meanwhile[n-1].End {
+			meanwhile[n-1].End = max(meanwhile[n-1].End, p.End)
+		} else {
+			meanwhile = append(meanwhile, p)
+		}
+	}
+	t, ns := c.A.Timeline(), map[gotrace.StackID]timeline.Time{}
+	for g := range t.Gs {
+		if t.Gs[g].Len() < 2 { // it never did anything
+			continue
+		}
+		for _, s := range t.Gs[g].Blocked() {
+			if here(s) {
+				ns[s.Stack] += timeline.Overlap(meanwhile, s.Start, s.End)
+			}
+		}
+	}
+	return ns
 }
 
 // systemCall is the function by which a stack makes its system call: the outermost of the packages
