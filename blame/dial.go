@@ -8,9 +8,9 @@ import (
 
 // Who finds no idle connection in a pool without a limit begins to connect, and takes
 // whatever comes first: its own connection, or one that somebody gives back. Such a wait is
-// for connecting, whoever ends it: with a connection there already, or made sooner, it would
-// have been none. Where a limit is reached nobody connects, and who waits does so for those
-// who use what there is.
+// for connecting, whoever ends it, and also if nobody has yet or a deadline did: with a
+// connection there already, or made sooner, it would have been none. Where a limit is reached
+// nobody connects, and who waits does so for those who use what there is.
 
 // maxBegun bounds among how many goroutines that were woken or born last before a wait the
 // one is looked for that connects: between the two are a few unlocks. As many of its first waits
@@ -20,7 +20,7 @@ const maxBegun = 8
 // dialOf returns the goroutine that g started to connect just before it began to wait at a
 // pool in s, NoG if it did not.
 func (a *Attribution) dialOf(g timeline.GID, s timeline.Segment) timeline.GID {
-	if a.Sites[a.siteOf(s.Stack)].Kind != SitePool {
+	if s.Reason != timeline.ReasonSelect || a.Sites[a.siteOf(s.Stack)].Kind != SitePool {
 		return timeline.NoG
 	}
 	me := &a.t.Gs[g]
@@ -38,11 +38,15 @@ func (a *Attribution) dialOf(g timeline.GID, s timeline.Segment) timeline.GID {
 	return timeline.NoG
 }
 
-// dialled replaces a wait at a pool by what the goroutine did that connects for it.
+// dialled replaces a wait at a pool by what the goroutine did that connects for it, timed out
+// if who waited gave it up.
 func (w *walker) dialled(at *where, dial timeline.GID, s timeline.Segment, from, to timeline.Time) {
 	a := w.a
 	next := at.through(Hop{Site: a.siteOf(s.Stack), WakerSite: a.connectsAt(dial), Waker: a.classAt(dial, to), Reason: s.Reason})
 	next.depth++
+	if a.cancelled(s) && !a.guards.NoTimeout {
+		next.flags |= TimedOut
+	}
 	w.walk(&next, dial, from, to)
 }
 

@@ -454,6 +454,10 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 	me := &a.t.Gs[g]
 	k := Key{Class: a.classAt(g, s.Start), Site: a.siteOf(s.Stack)}
 	open := s == me.Seg(me.Len()-1) && !me.Died
+	if dial := a.dialOf(g, s); dial != timeline.NoG && at.depth <= maxStitch {
+		w.dialled(at, dial, s, from, to)
+		return
+	}
 	switch {
 	case s.Reason == timeline.ReasonGCAssist || s.Reason == timeline.ReasonGC:
 		k.Kind = GCWait
@@ -478,10 +482,6 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		w.timedOut(at, g, s, k, from, to)
 		return
 	case s.Waker != timeline.NoG:
-		if dial := a.dialOf(g, s); dial != timeline.NoG && at.depth <= maxStitch {
-			w.dialled(at, dial, s, from, to)
-			return
-		}
 		if a.Sites[k.Site].Window {
 			w.window(at, g, s, k, from, to)
 			return
