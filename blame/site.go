@@ -82,6 +82,8 @@ var sites = []struct {
 	{1, SiteDial, "github.com/lib/pq.(*Connector).Connect"},
 	{1, SiteDial, "github.com/go-sql-driver/mysql.(*connector).Connect"},
 	{1, SiteDial, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).dialConn"},
+	{1, SiteDial, "github.com/redis/go-redis/v9.(*baseClient).initConn"},
+	{1, SiteDial, "github.com/go-redis/redis/v8.(*baseClient).initConn"},
 	{2, SitePool, "net/http.(*Transport).getConn"},
 	{2, SiteCall, "net/http.(*persistConn).roundTrip"},
 	{2, SiteCall, "net/http.(*http2ClientConn).RoundTrip"},
