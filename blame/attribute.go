@@ -65,6 +65,7 @@ type Attribution struct {
 	holdsAt   map[SiteID]Holds
 	turnsAt   map[SiteID]Turns
 	busy      float64 // 0 before anybody asks
+	usesAt    map[SiteID][]job
 	takesWork map[timeline.GID]bool
 	announced map[SiteID]bool
 	// finalizers is the cache of Finalizing, by root function.

@@ -243,6 +243,21 @@ func (a *Attribution) Connections(site SiteID) float64 {
 	return float64(sum) / float64(max(1, len(rs)))
 }
 
+// Streams reports whether those who wait at a site for a permit wait for a stream of a
+// connection that many calls share: who reads it gives them back, as answers come in.
+func (a *Attribution) Streams(site SiteID) bool {
+	if a.Sites[site].Kind != SitePermit {
+		return false
+	}
+	read := 0
+	for _, r := range a.releases[site] {
+		if a.reads(r.waker) {
+			read++
+		}
+	}
+	return 2*read > len(a.releases[site])
+}
+
 // reads reports whether g carries no requests, and waits for the network for most of the time
 // in which it waits.
 func (a *Attribution) reads(g timeline.GID) bool {
@@ -351,31 +366,72 @@ func (a *Attribution) Holds(site SiteID) (h Holds) {
 	}
 	var spans []job
 	var lengths []timeline.Time
-	for _, p := range a.jobs(site).all {
+	held := a.jobs(site).all
+	if a.Streams(site) {
+		held = a.uses(site)
+	}
+	for _, p := range held {
 		if p.from < p.done {
 			spans = append(spans, p)
 			lengths = append(lengths, p.done-p.from)
 		}
 	}
 	slices.SortFunc(spans, func(x, y job) int { return cmp.Compare(x.from, y.from) })
-	var held, any, until timeline.Time
+	var sum, any, until timeline.Time
 	for i, p := range spans {
 		if i == 0 {
 			until = p.from
 		}
-		held += p.done - p.from
+		sum += p.done - p.from
 		any += max(0, p.done-max(p.from, until))
 		until = max(until, p.done)
 	}
 	if len(spans) > 0 {
 		slices.Sort(lengths)
-		h = Holds{float64(held) / float64(any), int64(lengths[len(lengths)/2])}
+		h = Holds{float64(sum) / float64(any), int64(lengths[len(lengths)/2])}
 	}
 	if a.holdsAt == nil {
 		a.holdsAt = map[SiteID]Holds{}
 	}
 	a.holdsAt[site] = h
 	return h
+}
+
+// uses are the calls that waited at a site for a stream and got one, each from then to its
+// answer, which ends the next wait that whoever reads the connection ends; in order of the
+// answers. What the reader itself does between two of these says nothing of how long they take.
+func (a *Attribution) uses(site SiteID) (out []job) {
+	if js, ok := a.usesAt[site]; ok {
+		return js
+	}
+	for _, r := range a.releases[site] {
+		me := &a.t.Gs[r.g]
+		for i := int(r.seg) + 1; i < me.Len() && i <= int(r.seg)+maxUse; i++ {
+			if s := me.Seg(i); s.Kind == timeline.Waiting && s.Waker == r.waker {
+				if a.siteOf(s.Stack) != site {
+					out = append(out, job{r.at, s.End, s.End})
+				}
+				break
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y job) int { return cmp.Compare(x.done, y.done) })
+	if a.usesAt == nil {
+		a.usesAt = map[SiteID][]job{}
+	}
+	a.usesAt[site] = out
+	return out
+}
+
+// Used sums up how long, in nanoseconds, streams that are waited for at a site were used by
+// those n calls that were answered in [from, to].
+func (a *Attribution) Used(site SiteID, from, to timeline.Time) (ns timeline.Time, n int) {
+	js := a.uses(site)
+	for i := sort.Search(len(js), func(i int) bool { return js[i].done >= from }); i < len(js) && js[i].done <= to; i++ {
+		ns += js[i].done - js[i].from
+		n++
+	}
+	return ns, n
 }
 
 // Turns say how many hold at a time what is waited for at a site.

@@ -23,7 +23,7 @@ const (
 	SiteGroup   // WaitGroup: waits for its children
 	SiteShared  // singleflight: waits for another caller's result
 	SitePool    // a client library's connection pool
-	SitePermit  // a counting semaphore
+	SitePermit  // a counting semaphore, or a connection's bound of streams
 	SiteCall    // an outgoing call's reply
 	SiteDial    // connecting
 	SiteDNS     // resolving a name
@@ -63,6 +63,9 @@ var sites = []struct {
 	{0, SiteInbound, "golang.org/x/net/http2.(*serverConn).writeFrameAsync"},
 	{0, SiteInbound, "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams"},
 	{0, SitePermit, "golang.org/x/sync/semaphore.(*Weighted).Acquire"},
+	{0, SitePermit, "google.golang.org/grpc/internal/transport.(*http2Client).NewStream"},
+	{0, SitePermit, "golang.org/x/net/http2.(*ClientConn).awaitOpenSlotForStreamLocked"},
+	{0, SitePermit, "net/http.(*http2ClientConn).awaitOpenSlotForStreamLocked"},
 	{0, SiteShared, "golang.org/x/sync/singleflight.(*Group).Do"},
 	{0, SiteInbound, "crypto/tls.(*Conn).serverHandshake"},
 	{0, SiteDNS, "net.(*Resolver).lookup"},

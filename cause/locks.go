@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/timeline"
 )
 
 // Locks is what slow requests waited for holders of locks.
@@ -216,6 +217,18 @@ func (c *Case) MeanHold(keys []blame.KeyID) float64 {
 func (c *Case) MeanHolders(keys []blame.KeyID) float64 {
 	_, holders := c.queued(keys)
 	return holders
+}
+
+// MeanUse is the mean length, in nanoseconds, of the uses of streams that are waited for at a
+// site that ended during tail requests, and how many did.
+func (c *Case) MeanUse(site blame.SiteID) (mean, n float64) {
+	var ns timeline.Time
+	for _, i := range c.Tail {
+		r := &c.A.Found().Requests[c.A.Requests[i].Request]
+		used, k := c.A.Used(site, r.Start(), r.End())
+		ns, n = ns+used, n+float64(k)
+	}
+	return float64(ns) / max(n, 1), n
 }
 
 // queued returns the mean time and the mean number of the holds that the tail

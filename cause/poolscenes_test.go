@@ -150,3 +150,47 @@ func TestConnectionsAreGivenBackByWhoReadsThem(t *testing.T) {
 		}
 	}
 }
+
+// streams is a service that calls a peer over one connection, which one goroutine reads: one
+// request of ten waits 15 ms for a stream, three for a moment, and every answer takes a
+// millisecond, but that of the first so long.
+func streams(answer int64) scene {
+	const transport = "google.golang.org/grpc/internal/transport."
+	read := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", transport + "(*http2Client).reader"}
+	call := func(function string) []string {
+		return []string{"runtime.selectgo", transport + function, "google.golang.org/grpc.(*ClientConn).Invoke", "main.call", "main.serve"}
+	}
+	await := func(p *play, ns int64, at, by string) {
+		p.leaves(serving, 0, "select", call(at)...)
+		p.pass(ns)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.wakes(helper, serving, "runtime.chansend1", transport+by, transport+"(*http2Client).reader")
+		p.leaves(helper, 1, "network", read...)
+		p.runs(serving, 0)
+	}
+	return scene{procs: 2, cast: func(p *play) { p.waits(helper, "", read...) }, in: func(p *play, i int) {
+		takes := ms
+		switch i % 10 {
+		case 9:
+			await(p, 15*ms, "(*http2Client).NewStream", "(*http2Client).closeStream")
+			takes = answer
+		case 1, 4, 7:
+			await(p, ms/10, "(*http2Client).NewStream", "(*http2Client).closeStream")
+		}
+		await(p, takes, "(*recvBufferReader).readClient", "(*recvBuffer).put")
+	}}
+}
+
+// Who reads a connection that many calls share ends the waits for a stream of it, too. How long
+// one is used the calls tell, not what the reader does meanwhile.
+func TestStreamsOfAConnectionAreAPool(t *testing.T) {
+	v := cause.Judge(attributed(t, streams(ms)), cause.Settings{})
+	if len(v.Findings) == 0 || v.Findings[0].Cause != "pool-exhausted" || !strings.Contains(v.Sentence, "for a stream of a connection of which all are in use") {
+		t.Errorf("%s %+v %+v", v.Sentence, v.Findings, v.RuledOut)
+	}
+	v = cause.Judge(attributed(t, streams(20*ms)), cause.Settings{})
+	if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" {
+		t.Errorf("with slow answers: %s %+v", v.Sentence, v.Findings)
+	}
+}

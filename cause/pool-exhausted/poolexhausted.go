@@ -45,6 +45,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	} else {
 		j.Evidence = returned(c, l, q)
 	}
+	if c.A.Streams(l.Site) {
+		j.Subject = fmt.Sprintf("they wait in %s for a stream of a connection of which all are in use", c.SiteName(l.Site))
+		j.Fix = []string{"let the peer take as many calls at a time as the load needs (its limit of concurrent streams), or spread them over several connections"}
+	}
 	if out := c.TimedOut(l.Keys); out > 0 {
 		j.Evidence = append(j.Evidence, cause.Evidence{
 			Text:  fmt.Sprintf("%s of that time are waits that a deadline or a cancellation ended before anything was given back to them", cause.Pct(out)),
@@ -75,6 +79,9 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 	case connections > 0:
 		number = 1
 		who = fmt.Sprintf("requests wait in %s until another request gives back a connection: %d waits there, each ended by the goroutine that reads the connection, %d different ones", c.SiteName(l.Site), q.Waits, q.Wakers)
+	case c.A.Streams(l.Site):
+		number = 1
+		who = fmt.Sprintf("requests wait in %s until the answer to another call comes in on the same connection: %d waits there", c.SiteName(l.Site), q.Waits)
 	case !known && q.Peers <= cause.PeerRatio:
 		who = fmt.Sprintf("%d goroutines do what requests wait for in %s, %d times in all", q.Wakers, c.SiteName(l.Site), q.Waits)
 	}
@@ -116,13 +123,16 @@ func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool, connectio
 // holds says whether the tail's holds are as long as usual; unknown where none
 // could be measured.
 func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
-	if c.MeanHolders(l.Keys) == 0 {
+	tail, n := c.MeanHold(l.Keys), c.MeanHolders(l.Keys)
+	if c.A.Streams(l.Site) {
+		tail, n = c.MeanUse(l.Site)
+	}
+	if n == 0 {
 		return cause.Evidence{
 			Text:  "how long it was held meanwhile is unknown: nothing was given back while the slow requests waited",
 			Holds: cause.Unknown, Decides: true,
 		}
 	}
-	tail := c.MeanHold(l.Keys)
 	e := cause.Evidence{
 		Text:    fmt.Sprintf("the holders used it for %s; %s is usual", cause.Ms(tail), cause.Ms(usual)),
 		Decides: true, Number: tail / max(usual, 1),
