@@ -12,6 +12,7 @@ import (
 // Find finds the requests of a timeline. Its cost is linear in the segments.
 func Find(t *timeline.Timeline, o Options) *Found {
 	c := classify(t, o.Func)
+	c.tellApart(t)
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},

@@ -68,6 +68,26 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 			return took, nil
 		})
 	},
+	"thinking": func(addr string, conns, n int) ([]int64, error) {
+		return onEach(conns, func() (took []int64, err error) {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			r := bufio.NewReader(c)
+			for i := range n {
+				start := time.Now()
+				fmt.Fprintf(c, "%d\n", i)
+				if _, err := r.ReadString('\n'); err != nil {
+					return took, err
+				}
+				took = append(took, int64(time.Since(start)))
+				time.Sleep(15 * time.Millisecond)
+			}
+			return took, nil
+		})
+	},
 	"datagrams": func(addr string, conns, n int) ([]int64, error) {
 		return onEach(conns, func() (took []int64, err error) {
 			c, err := net.Dial("udp", addr)
@@ -438,6 +458,54 @@ func TestConnectionGoroutineAnswersItself(t *testing.T) {
 	agrees(t, f, &s.inner, sent, pkg+"(*lineServer).serve")
 	if len(f.Roles) == 0 || f.Roles[0].Shape != Connection {
 		t.Errorf("roles %+v", f.Roles)
+	}
+}
+
+// passing asks another server for each line, on a connection of its own, in one function.
+type passing struct {
+	inner
+	to string
+}
+
+func (s *passing) serve(c net.Conn) {
+	defer c.Close()
+	peer, err := net.Dial("tcp", s.to)
+	if err != nil {
+		return
+	}
+	defer peer.Close()
+	asked, answered := bufio.NewReader(c), bufio.NewReader(peer)
+	for {
+		line, err := asked.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		start := time.Now()
+		_, _ = peer.Write(line)
+		if line, err = answered.ReadSlice('\n'); err != nil {
+			return
+		}
+		_, _ = c.Write(line)
+		s.since(start)
+	}
+}
+
+// Its requests begin with what its clients send, and wait for the peer: they are not halves.
+func TestWhoPassesOnLinesReadsFromTwoConnections(t *testing.T) {
+	peer, l := listen(t), listen(t)
+	s := &passing{to: peer.Addr().String()}
+	go accept(peer, (&lineServer{}).serve)
+	go accept(l, s.serve)
+	f := record(t, Options{}, func() { askFromOutside(t, "thinking", l.Addr().String()) })
+	n, ns := 0, int64(0)
+	for i := range f.Requests {
+		if r := &f.Requests[i]; !r.InFlight && strings.HasSuffix(f.Roles[r.Role].Name, "(*passing).serve") {
+			n++
+			ns += int64(r.Duration())
+		}
+	}
+	if asked := s.n.Load(); int64(n) < asked*99/100-1 || int64(n) > asked+1 || float64(ns) < 0.97*float64(s.ns.Load()) {
+		t.Errorf("%d asked for %.1f ms, found %d of %.1f ms", asked, float64(s.ns.Load())/1e6, n, float64(ns)/1e6)
 	}
 }
 
