@@ -21,11 +21,16 @@ type group struct {
 }
 
 // generic finds entry roles by what the goroutines do whom the network wakes.
-// Where known servers accept all connections, the others are outgoing.
+// Where known servers accept all connections, the others are outgoing. If those servers had
+// nobody to serve but the observer, requests may come in on such a connection: from a broker
+// of messages.
 func (d *finder) generic() {
-	inbound := d.h.strangers || d.h.acceptors == 0
+	inbound, unserved := d.h.strangers || d.h.acceptors == 0, len(d.list) == 0
+	for class := range d.excluded {
+		unserved = unserved && class == classObserver
+	}
 	for _, gr := range d.groups() {
-		if !inbound && gr.root.accepted == 0 && !gr.datagrams {
+		if !inbound && gr.root.accepted == 0 && !gr.datagrams && !(unserved && d.consumes(gr)) {
 			continue
 		}
 		if gr.activations == 0 || 2*gr.root.dialled > gr.root.goroutines && gr.root.accepted == 0 {
@@ -49,6 +54,20 @@ func (d *finder) generic() {
 			}
 		}
 	}
+}
+
+// consumes reports whether goroutines wait at home for most of the time: for a message, whenever
+// it comes, and not for the answer to what they ask now and then.
+func (d *finder) consumes(gr *group) bool {
+	var home, all timeline.Time
+	for _, g := range gr.members {
+		for _, s := range d.t.Gs[g].Waits() {
+			if all += s.End - s.Start; d.c.of(s.Stack).key == gr.home {
+				home += s.End - s.Start
+			}
+		}
+	}
+	return 2*home > all
 }
 
 // groups returns the goroutines whose home is a read from a socket that belongs

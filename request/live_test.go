@@ -88,6 +88,32 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 			return took, nil
 		})
 	},
+	// It is the one that listens.
+	"broker": func(addr string, conns, n int) ([]int64, error) {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		return onEach(conns, func() (took []int64, err error) {
+			c, err := l.Accept()
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			r := bufio.NewReader(c)
+			for i := range n {
+				start := time.Now()
+				fmt.Fprintf(c, "%d\n", i)
+				if _, err := r.ReadString('\n'); err != nil {
+					return took, err
+				}
+				took = append(took, int64(time.Since(start)))
+				time.Sleep(5 * time.Millisecond)
+			}
+			return took, nil
+		})
+	},
 	"datagrams": func(addr string, conns, n int) ([]int64, error) {
 		return onEach(conns, func() (took []int64, err error) {
 			c, err := net.Dial("udp", addr)
@@ -507,6 +533,40 @@ func TestWhoPassesOnLinesReadsFromTwoConnections(t *testing.T) {
 	if asked := s.n.Load(); int64(n) < asked*99/100-1 || int64(n) > asked+1 || float64(ns) < 0.97*float64(s.ns.Load()) {
 		t.Errorf("%d asked for %.1f ms, found %d of %.1f ms", asked, float64(s.ns.Load())/1e6, n, float64(ns)/1e6)
 	}
+}
+
+// dialled returns connections to a broker that is about to listen.
+func dialled(t *testing.T, addr string, n int) (out []net.Conn) {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); len(out) < n; time.Sleep(time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+			out = append(out, c)
+		} else if time.Now().After(until) {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// Messages come in on connections that the process opened; its server has nobody to serve.
+func TestWhoTakesMessagesFromABrokerIsAnEntry(t *testing.T) {
+	defer httptest.NewServer(http.NotFoundHandler()).Close()
+	l, s := listen(t), &lineServer{}
+	addr := l.Addr().String()
+	l.Close()
+	sent := make(chan []int64, 1)
+	go func() { sent <- askFromOutside(t, "broker", addr) }()
+	conns := dialled(t, addr, 4)
+	var took []int64
+	f := record(t, Options{}, func() {
+		for _, c := range conns {
+			go s.serve(c)
+		}
+		took = <-sent
+	})
+	agrees(t, f, &s.inner, took, pkg+"(*lineServer).serve")
 }
 
 // pairServer reads on one goroutine and answers on another, through a channel.
