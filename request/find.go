@@ -16,7 +16,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, streamed: map[int32]int{}, carried: make([]bool, len(t.Gs)),
+		excluded: map[string]int{}, streamed: map[int32]int{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{},
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -67,6 +67,8 @@ type finder struct {
 	carried  []bool
 	slab     []Part
 	nodes    []nodeCount // scratch
+	// writesLast are the places at which workers write to a socket last before they are home.
+	writesLast map[timeline.GID]int32
 }
 
 // The classes of what looks like a request and is none.

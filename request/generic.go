@@ -237,9 +237,21 @@ func (d *finder) pair(g timeline.GID, role int, home int32) {
 		return
 	}
 	d.carried[partner] = true
+	many := d.several(ms, partner)
 	for _, m := range ms {
 		r := Request{ByNetwork: m.byNet}
 		worker, at := timeline.NoG, m.handed
+		if many {
+			if m.whom == timeline.NoG { // who took it when he was done is not known
+				continue
+			}
+			if end, ok := d.answer(m.whom, m.handed); ok {
+				d.carried[m.whom] = true
+				r.Parts = d.parts(Part{g, m.start, m.handed}, Part{m.whom, m.handed, end})
+				d.add(role, r, d.examine(m.whom, d.segmentFrom(m.whom, m.handed), m.handed, end))
+			}
+			continue
+		}
 		if m.whom != timeline.NoG && m.whom != partner {
 			if woken, when, ok := d.passes(m.whom, m.handed); ok && woken == partner {
 				worker, at = m.whom, when
@@ -256,6 +268,58 @@ func (d *finder) pair(g timeline.GID, role int, home int32) {
 		}
 		d.add(role, r, d.examine(g, d.segmentFrom(g, m.start), m.start, m.handed))
 	}
+}
+
+// several reports whether a reader hands what it reads to several workers who write the answers
+// themselves, of whom partner is but one.
+func (d *finder) several(ms []message, partner timeline.GID) bool {
+	own, others := 0, 0
+	for _, m := range ms {
+		if m.whom == timeline.NoG {
+			continue
+		}
+		if _, ok := d.answer(m.whom, m.handed); !ok {
+			others++
+		} else if own++; m.whom == partner {
+			others++
+		}
+	}
+	return own > others
+}
+
+// answer returns when worker, woken out of its home at from, has written the answer: as what it
+// writes last before it is home again, or as early as it writes from there.
+func (d *finder) answer(worker timeline.GID, from timeline.Time) (at timeline.Time, ok bool) {
+	gr, home := &d.t.Gs[worker], d.h.home[worker]
+	key, known := d.writesLast[worker]
+	if !known {
+		times, last := map[int32]int{}, int32(0)
+		for _, s := range gr.Blocked() {
+			switch in := d.c.of(s.Stack); {
+			case in.op == opWrite && in.client == 0:
+				last = in.key
+			case in.key == home && last != 0:
+				if times[last]++; times[last] > times[key] || times[last] == times[key] && last < key {
+					key = last
+				}
+				last = 0
+			}
+		}
+		d.writesLast[worker] = key
+	}
+	if key == 0 {
+		return 0, false
+	}
+	for _, s := range gr.SegsFrom(d.segmentFrom(worker, from)) {
+		in := d.c.of(s.Stack)
+		if s.Kind == timeline.Waiting && in.key == home && s.Start > from {
+			break
+		}
+		if s.Kind == timeline.Syscall && in.op == opWrite && in.key == key && s.Start >= from {
+			return s.End, true
+		}
+	}
+	return 0, false
 }
 
 // messages lists what a reader handed on, in order.

@@ -569,6 +569,51 @@ func TestWhoTakesMessagesFromABrokerIsAnEntry(t *testing.T) {
 	agrees(t, f, &s.inner, took, pkg+"(*lineServer).serve")
 }
 
+// several hands each line of one connection to one of two workers, who answer on it themselves.
+type several struct{ inner }
+
+func (s *several) read(c net.Conn, to [2]chan job) {
+	r := bufio.NewReader(c)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		i, _ := strconv.Atoi(strings.TrimSpace(line))
+		to[i/2%2] <- job{i, time.Now()}
+	}
+}
+
+func (s *several) work(c net.Conn, jobs <-chan job) {
+	for j := range jobs {
+		work(j.i)
+		fmt.Fprintf(c, "%d\n", j.i)
+		s.since(j.start)
+	}
+}
+
+func TestWorkersAnswerMessagesOfABrokerThemselves(t *testing.T) {
+	defer httptest.NewServer(http.NotFoundHandler()).Close()
+	l, s := listen(t), &several{}
+	addr := l.Addr().String()
+	l.Close()
+	sent := make(chan []int64, 1)
+	go func() { sent <- askFromOutside(t, "broker", addr) }()
+	conns := dialled(t, addr, 4)
+	var took []int64
+	f := record(t, Options{}, func() {
+		for _, c := range conns {
+			to := [2]chan job{make(chan job, 9), make(chan job, 9)}
+			go s.read(c, to)
+			for _, jobs := range to {
+				go s.work(c, jobs)
+			}
+		}
+		took = <-sent
+	})
+	agrees(t, f, &s.inner, took, pkg+"(*several).read")
+}
+
 // pairServer reads on one goroutine and answers on another, through a channel.
 type pairServer struct {
 	inner
