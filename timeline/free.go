@@ -18,17 +18,19 @@ func (t *Timeline) findFree() {
 	for p := range what {
 		what[p] = Go
 	}
-	free, workers := 0, 0 // how many Ps are, and how many of these run GC workers
-	var idle, marking merged
+	free, workers, late := 0, 0, 0 // how many Ps are, and how many of these run GC workers, or have a thread without a CPU
+	var idle, marking, awake merged
 	for p, s := range t.stints() {
 		was := what[p]
 		free += one(s.What.Free()) - one(was.Free())
 		workers += one(s.What == GCIdle) - one(was == GCIdle)
+		late += one(s.What == Late) - one(was == Late)
 		what[p] = s.What
 		idle.set(s.Start, free > 0)
 		marking.set(s.Start, free > 0 && free == workers)
+		awake.set(s.Start, free > late)
 	}
-	t.idle, t.marking = idle.end(t.End), marking.end(t.End)
+	t.idle, t.marking, t.awake = idle.end(t.End), marking.end(t.End), awake.end(t.End)
 }
 
 // merged collects the intervals in which a condition holds.
@@ -116,13 +118,17 @@ func (t *Timeline) Backlog(at Time) Time {
 }
 
 // LastPoll returns the last instant not after at, at which the network is known
-// to have been polled: a P was idle, or the poller delivered to somebody. What was
+// to have been polled: a P was idle, with a thread that had a CPU if sysmon had to poll, or the
+// poller delivered to somebody. What was
 // ready then has been delivered then (the poller takes 128 at a time). What happened
 // within PollBatch before at is the end of the wait itself: a P that ran out of work
 // polls, and delivers; and so is what happened within a [Coincidence], in a wait that
 // began at from.
 func (t *Timeline) LastPoll(from, at Time) Time {
 	last := t.lastFree(t.idle, from, at)
+	if since, ok := t.notPolled(at); ok && last > since {
+		last = max(t.LastIdle(since), t.lastFree(t.awake, from, at))
+	}
 	i := sort.Search(len(t.Polls), func(i int) bool { return t.Polls[i] > at-PollBatch }) - 1
 	if i >= 0 && t.Polls[i] > last {
 		last = t.Polls[i]

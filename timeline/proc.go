@@ -208,6 +208,17 @@ func (p *procState) endScheduler(at, ready Time) {
 	p.what, p.g = Scheduler, NoG
 }
 
+// sharedSince is since when, at an instant, somebody has been runnable all the time in the queue of
+// all Ps: there a P looks that has nobody in its own, and what it starts may have left that
+// queue and come back meanwhile. It is never if the queue has been empty.
+func (b *builder) sharedSince(at Time) Time {
+	n := len(b.shared.spans)
+	if n == 0 || !b.shared.on && b.shared.spans[n-1].End < at {
+		return never
+	}
+	return b.shared.spans[n-1].Start
+}
+
 // known returns a P, nil if nothing was seen of it.
 func (b *builder) known(id gotrace.ProcID) *procState {
 	if id < 0 || int(id) >= len(b.procs) {
@@ -306,7 +317,7 @@ func (b *builder) occupy(g GID, c *goState, ev *gotrace.Event, ready Time) {
 	case ev.To == gotrace.Running && p.g == g && p.what == InSyscall:
 		p.split(at, b.activity(g, c))
 	case ev.To == gotrace.Running:
-		p.endScheduler(at, ready)
+		p.endScheduler(at, min(ready, b.sharedSince(at)))
 		p.set(at, g, b.activity(g, c))
 		p.unused = false
 	case ev.To == gotrace.Syscall && ev.From != gotrace.NotExist:
@@ -368,6 +379,7 @@ func (b *builder) finish() {
 	b.finishThreads()
 	b.waitsBegunBefore()
 	b.finishProcs()
+	b.findUnpolled()
 	t.findFree()
 }
 

@@ -210,7 +210,9 @@ type builder struct {
 	whatIDs map[what]int32
 	recent  [1 << 10]int32
 	threads map[gotrace.ThreadID]*thread
-	heap    heap
+	// polls are the deliveries of the network poller by threads without a P.
+	polls []poll
+	heap  heap
 	// regions holds each goroutine's open regions; only the outermost counts.
 	regions map[GID]*regionState
 
@@ -484,6 +486,9 @@ func (b *builder) close(g GID, c *goState, ev *gotrace.Event) {
 			waker.wakes = append(waker.wakes, Wake{Time: ev.Time, Stack: ev.Stack, whom: g})
 		} else if c.reason == ReasonNetwork {
 			t.Polls = append(t.Polls, ev.Time)
+			if ev.P == gotrace.NoProc && ev.M != gotrace.NoThread {
+				b.polls = append(b.polls, poll{ev.Time, ev.M})
+			}
 		}
 	}
 	if c.kind == Running && c.assist != 0 {

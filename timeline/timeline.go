@@ -384,6 +384,9 @@ type Timeline struct {
 	// somebody was runnable, marking those of the idle ones in which every idle P
 	// ran a GC worker; parked are those in which a P had no thread, for lack of work.
 	idle, queued, marking, parked []Interval
+	// awake are those of idle in which the thread of such a P had a CPU, as far as that shows;
+	// unpolled are the spans before sysmon polled the network, see findUnpolled.
+	awake, unpolled []Interval
 	// shared are those in which somebody was runnable in the queue of no P.
 	shared []Interval
 }

@@ -27,7 +27,7 @@ import (
 //	1ms   g1 calls [at NAME]             begins a system call
 //	1ms   g1 returns                     runs on, or is runnable if its P was taken
 //	1ms   g1 ends
-//	1ms   g1 wakes g2 [at NAME]          also "p0 wakes g2", "poller wakes g2"
+//	1ms   g1 wakes g2 [at NAME]          also "p0 wakes g2", "poller wakes g2", "sysmon wakes g2"
 //	1ms   g1 starts g2 [as NAME] [at NAME]   also "p0 starts g2"
 //	1ms   g1 label GC (idle)
 //	1ms   g1 enters RANGE [at NAME] | g1 leaves RANGE | runtime within RANGE
@@ -235,6 +235,9 @@ func (s *Script) subject(word string) (g gotrace.GoID, p gotrace.ProcID, err err
 	return g, p, err
 }
 
+// sysmon is the thread of the runtime's monitor.
+const sysmon gotrace.ThreadID = 1 << 10
+
 func (s *Script) event(line string) error {
 	switch line {
 	case "sync":
@@ -260,6 +263,11 @@ func (s *Script) event(line string) error {
 	who, rest, _ := strings.Cut(line, " ")
 	verb, rest, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	rest = strings.TrimSpace(rest)
+	if who == "sysmon" { // the poller, on a thread that never has a P
+		who = "poller"
+		s.On(gotrace.NoProc, sysmon)
+		defer delete(s.on, gotrace.NoProc)
+	}
 	g, p, err := s.subject(who)
 	if err != nil {
 		return err
