@@ -60,6 +60,7 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 	var (
 		o       = &Occupancy{procs: len(t.Procs), unit: 1 + t.Duration()/(maxSpans<<32)}
 		now     = o.begin(nil) // before the first change every P is idle
+		ran     = make([]GID, len(t.Procs))
 		sum     = make([]Time, n)
 		sums    slab[Time]
 		held    slab[ClassID]
@@ -73,6 +74,9 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		o.snaps = append(o.snaps, open)
 		o.snaps[len(o.snaps)-1].changes = changes.of(changes.add(open.changes))
 	}
+	for p := range ran {
+		ran[p] = NoG
+	}
 	now.at(t.Start)
 	snap(t.Start)
 	at := t.Start
@@ -81,6 +85,9 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 		switch s.What {
 		case Scheduler:
 			k = ClassScheduler
+			if g := ran[p]; g != NoG && t.yields(g, s.Start) {
+				k = now.class[p]
+			}
 		case GCWorker:
 			k = ClassGCWorker
 		case Assist:
@@ -91,6 +98,9 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 			if s.G != NoG {
 				k = class(s.G, s.Start)
 			}
+		}
+		if ran[p] = NoG; s.What == Go {
+			ran[p] = s.G
 		}
 		if now.class[p] == k {
 			continue
@@ -107,6 +117,18 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 	}
 	end()
 	return o
+}
+
+// yields reports whether g yields at an instant (runtime.Gosched): looking for who runs next is
+// its doing then, as it would go on with nobody else there. In a loop that is most of the time.
+func (t *Timeline) yields(g GID, at Time) bool {
+	me := &t.Gs[g]
+	i := me.SegmentAt(at + 1)
+	if i >= me.Len() {
+		return false
+	}
+	s := me.Seg(i)
+	return s.Kind == Runnable && s.Reason == ReasonYield && s.Start == at
 }
 
 // stints yields the stints of all Ps, with the index of the P, in order of their

@@ -274,6 +274,16 @@ func TestBacklogIsWhatItsDefinitionSays(t *testing.T) {
 	})
 }
 
+// yields reports whether a goroutine yields at an instant.
+func yields(g *timeline.Goroutine, at timeline.Time) bool {
+	for _, s := range g.SegsFrom(max(0, g.SegmentAt(at)-1)) {
+		if s.Start >= at {
+			return s.Start == at && s.Kind == timeline.Runnable && s.Reason == timeline.ReasonYield
+		}
+	}
+	return false
+}
+
 func TestPTimeByClassAddsUpToEveryP(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	timelines(t, func(t *testing.T, tl *timeline.Timeline) {
@@ -304,13 +314,18 @@ func TestPTimeByClassAddsUpToEveryP(t *testing.T) {
 				t.Errorf("[%d, %d]: %d ns on %d Ps", a-tl.Start, b-tl.Start, sum, len(tl.Procs))
 			}
 			for _, p := range tl.Procs {
+				var last timeline.Stint
 				for _, s := range p.Stints() {
+					before := last
+					last = s
 					d := min(s.End, b) - max(s.Start, a)
 					if d <= 0 {
 						continue
 					}
 					c, ok := fixed[s.What]
 					switch {
+					case s.What == timeline.Scheduler && before.What == timeline.Go && before.G != timeline.NoG && yields(&tl.Gs[before.G], s.Start):
+						c = own(before.G, 0)
 					case s.What == timeline.Go || s.What == timeline.InSyscall:
 						c = own(s.G, 0)
 					case !ok:
