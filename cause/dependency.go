@@ -9,6 +9,8 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/dependency"
+	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
 )
 
 // When a dependency's own figures say something about waits for it.
@@ -391,4 +393,72 @@ func clip(s string) string {
 		n--
 	}
 	return s[:n] + "…"
+}
+
+// together is how many requests arrive with an answer, neither before nor after it while it
+// is waited for, that do not do so by accident.
+const together = 2
+
+// AllAtOnce is the doubt whether it was the peer that was late, or the process, or all that
+// comes over the network: with the answers come requests of others, which did not wait for
+// the peer, in the same batch of the poller, several at once, after a time in which none came
+// that is most of the wait. Clients that send one request after the other send the next one after the
+// answer; who is late alone is so while others arrive. There is none unless it is so in most of the
+// time for which slow requests waited.
+func (c *Case) AllAtOnce() []Evidence {
+	found := c.A.Found()
+	starts := map[int][]timeline.Time{}
+	for i := range found.Requests {
+		r := &found.Requests[i]
+		if at, ok := c.arrived(r); ok {
+			starts[r.Role] = append(starts[r.Role], at)
+		}
+	}
+	for _, ts := range starts {
+		slices.Sort(ts)
+	}
+	var all, atOnce timeline.Time
+	n := 0
+	for _, i := range c.Tail {
+		p := c.A.Requests[i].Peer
+		if p.Length() <= 0 {
+			continue
+		}
+		all += p.Length()
+		ts := starts[found.Requests[c.A.Requests[i].Request].Role]
+		from, _ := slices.BinarySearch(ts, p.To-timeline.PollBatch)
+		to, _ := slices.BinarySearch(ts, p.To+timeline.PollBatch)
+		begun := p.From
+		if from > 0 {
+			begun = max(begun, ts[from-1])
+		}
+		if to-from >= together && 2*(p.To-begun) >= p.Length() {
+			n++
+			atOnce += p.Length()
+		}
+	}
+	if 2*atOnce <= all {
+		return nil
+	}
+	return []Evidence{{
+		Text: fmt.Sprintf("with the answer to %d of %d slow requests came several requests of others at the same instant, and none for most of the wait: the process may have stood still (SIGSTOP, a frozen cgroup, a suspended machine), or the network",
+			n, len(c.Tail)),
+		Holds: Unknown, Decides: true, Number: float64(atOnce) / float64(all),
+		Alike: []string{"host-contention"}, Record: "who stops the process or the machine; " + recordKernel,
+	}}
+}
+
+// arrived returns when the network woke the goroutine of a request for it.
+func (c *Case) arrived(r *request.Request) (at timeline.Time, ok bool) {
+	me := &c.A.Timeline().Gs[r.Parts[0].G]
+	for i := min(me.SegmentAt(r.Start()+1), me.Len()-1); i >= 0; i-- {
+		switch s := me.Seg(i); {
+		case s.Start >= r.Start(): // the request's own
+		case s.Kind == timeline.Waiting:
+			return s.End, s.Reason == timeline.ReasonNetwork && s.Waker == timeline.NoG && s.End >= r.Start()-timeline.PollBatch
+		case s.End < r.Start()-timeline.PollBatch:
+			return 0, false
+		}
+	}
+	return 0, false
 }

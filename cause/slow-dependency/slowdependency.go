@@ -64,6 +64,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if !told.Slow {
 		ev = append(ev, c.FirstAnswers(keys)...)
 	}
+	ev = append(ev, c.AllAtOnce()...)
 	ev = append(ev, c.OtherEndpoint()...)
 	timedOut := c.Free(func(k blame.Key) bool {
 		return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0
