@@ -84,6 +84,8 @@ type Attribution struct {
 	// watch is what the kernel told of the threads, nil if nothing; keptOf sums up by P.
 	watch  *events.Recording
 	keptOf []kept
+	// suspended is when the whole process was made to stop.
+	suspended []events.Suspension
 }
 
 // release is a wake-up of a waiter g by a waker: it ended a segment of g.
@@ -133,6 +135,9 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 	a.findBlocking(v.stacks)
 	a.stitched = a.stitch(v, !o.Guards.NoStitch)
 	a.findKept()
+	if a.watch != nil {
+		a.suspended = a.watch.Suspensions()
+	}
 	forward := f.Forward()
 	a.occ = t.Occupancy(len(a.Classes), func(g timeline.GID, at timeline.Time) ClassID { return a.classIn(g, at, forward) })
 	w := a.walker()

@@ -50,11 +50,13 @@ const (
 	// Uncollected: until the garbage collector had found out that nobody used something
 	// any more, to run what gives it back.
 	Uncollected
+	// Suspended: somebody outside made the whole process stop, see [events.Suspension].
+	Suspended
 	leafKinds
 )
 
 var leafNames = [...]string{"cpu", "gc assist", "stop-the-world", "late wake-up", "behind", "syscall", "cgo",
-	"network", "timer", "gc wait", "awaited", "not ended", "unknown holder", "unresolved", "not yet collected"}
+	"network", "timer", "gc wait", "awaited", "not ended", "unknown holder", "unresolved", "not yet collected", "suspended"}
 
 func (k LeafKind) String() string { return leafNames[k] }
 

@@ -130,12 +130,27 @@ func (w *walker) add(at *where, k Key, ns timeline.Time) {
 	}
 }
 
-// walk gives each piece of what g did in [from, to] to exactly one leaf.
+// walk gives each piece of what g did in [from, to] to exactly one leaf. While the process was
+// made to stop nobody did anything, whatever it waited for.
+func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
+	s := w.a.suspended
+	for i := sort.Search(len(s), func(i int) bool { return s[i].ToNS > int64(from) }); i < len(s) && s[i].FromNS < int64(to); i++ {
+		begun, end := max(from, timeline.Time(s[i].FromNS)), min(to, timeline.Time(s[i].ToNS))
+		w.awake(at, g, from, begun)
+		done := w.step(at, g, -1, begun, end)
+		w.add(at, Key{Kind: Suspended}, end-begun)
+		done()
+		from = end
+	}
+	w.awake(at, g, from, to)
+}
+
+// awake is walk for a time in which the process was not made to stop.
 //
 // It terminates because a goroutine that waits through an interval wakes nobody
 // in it: along the recursion every goroutine waits throughout the current
 // interval and the next one runs at its end, so none occurs twice.
-func (w *walker) walk(at *where, g timeline.GID, from, to timeline.Time) {
+func (w *walker) awake(at *where, g timeline.GID, from, to timeline.Time) {
 	if to <= from {
 		return
 	}

@@ -643,6 +643,19 @@ func (c *Case) mostAt(names []leafName, columns []blame.Share, first int) string
 		site blame.SiteID
 	}
 	at := func(k blame.Key) place { return place{k.Kind, k.Site} }
+	of := "what slow requests take longer"
+	if c.P.Whole {
+		of = "the time of slow requests"
+	}
+	stopped := 0.0
+	for i := first; i < len(names); i++ {
+		if names[i].key.Kind == blame.Suspended {
+			stopped += columns[i].Share
+		}
+	}
+	if stopped > ExplainedShare {
+		return fmt.Sprintf("%s of %s passed while %s", Pct(min(1, stopped)), of, suspended)
+	}
 	sums := map[place]float64{}
 	most := first
 	for i := first; i < len(names); i++ {
@@ -669,10 +682,6 @@ func (c *Case) mostAt(names []leafName, columns []blame.Share, first int) string
 		if at(names[i].key) == p && where != nil {
 			names[i].where = where
 		}
-	}
-	of := "what slow requests take longer"
-	if c.P.Whole {
-		of = "the time of slow requests"
 	}
 	return fmt.Sprintf("%s of %s is %s", Pct(sums[p]), of, who)
 }
@@ -876,6 +885,9 @@ func (c *Case) leafOnCPU(k blame.Key) string {
 	return c.leafText(k)
 }
 
+// suspended is what no cause of the catalogue speaks of, and nobody looks for in a program.
+const suspended = "the whole process was made to stop from outside (by SIGSTOP, a frozen cgroup or a debugger)"
+
 // leafText describes a leaf for the list of unnamed ones.
 func (c *Case) leafText(k blame.Key) string {
 	who := c.ClassName(k.Class)
@@ -897,6 +909,8 @@ func (c *Case) leafText(k blame.Key) string {
 		return "stop-the-world (" + c.A.Reasons[k.Reason] + ")"
 	case blame.LateWakeup:
 		return "ready to run with an idle P: the thread was late"
+	case blame.Suspended:
+		return suspended
 	}
 	if k.Site != 0 {
 		return fmt.Sprintf("%s in %s, by %s", k.Kind, shortName(c.A.Sites[k.Site].Func), who)
