@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 )
 
 // StarvedDelay is how long threads must have waited for a CPU, each time and for
@@ -16,9 +17,12 @@ const (
 )
 
 // before looks at a service that is healthy by its own clock, which begins when
-// the runtime sees a request: if its threads wait for a CPU most of the time, or its
-// connections for being accepted, its clients have waited before that.
+// the runtime sees a request: if the process is made to stop, its threads wait for a CPU most of the
+// time, or its connections for being accepted, its clients have waited before that.
 func (v *Verdict) before(c *Case, s Settings) {
+	if v.suspended(c, s); v.Verdict != "healthy" {
+		return
+	}
 	c.onHost(s.Host)
 	if c.Host != nil {
 		v.starved(c, s)
@@ -102,4 +106,54 @@ func (v *Verdict) starved(c *Case, s Settings) {
 	v.Verdict, v.Findings = "cause", append(v.Findings, f)
 	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but its threads waited for a CPU in %s of the time in which they wanted one: clients wait before the process sees their requests.",
 		Ms(float64(v.Role.Quantile(0.99))), Pct(delayed(whole)))
+}
+
+// suspended looks for times in which the whole process was made to stop. Whatever arrives in one
+// waits until its end.
+func (v *Verdict) suspended(c *Case, s Settings) {
+	var longest float64
+	stops := c.A.Suspended()
+	for _, x := range stops {
+		longest = max(longest, float64(x.ToNS-x.FromNS))
+	}
+	part := float64(max(1, len(c.Tail))) / max(1, c.P.N)
+	late := lateness(stops, part*float64(c.A.Timeline().Duration()))
+	if late < StarvedDelay || !felt(c.P.Tail().Mean+late, c.P.Typical().Mean) ||
+		s.SLO > 0 && float64(v.Role.Quantile(0.99))+late <= float64(s.SLO) {
+		return
+	}
+	v.Verdict, v.Reason = "inconclusive", "unexplained"
+	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %d times, for up to %s, %s: clients wait before the process sees their requests.",
+		Ms(float64(v.Role.Quantile(0.99))), len(stops), Ms(longest), suspended)
+}
+
+// lateness is what requests that come evenly wait on average for the end of stops, of those that
+// wait longest as many as come in a time, in nanoseconds.
+func lateness(stops []events.Suspension, in float64) float64 {
+	// Those that wait for longer than least come in the first part of each stop.
+	sums := func(least float64) (time, waits float64) {
+		for _, x := range stops {
+			if d := float64(x.ToNS - x.FromNS); d > least {
+				time += d - least
+				waits += (d*d - least*least) / 2
+			}
+		}
+		return time, waits
+	}
+	low, high := 0.0, in
+	for _, x := range stops {
+		high = max(high, float64(x.ToNS-x.FromNS))
+	}
+	if time, waits := sums(0); time <= in {
+		return waits / max(in, 1)
+	}
+	for high-low > 1e3 {
+		if time, _ := sums((low + high) / 2); time > in {
+			low = (low + high) / 2
+		} else {
+			high = (low + high) / 2
+		}
+	}
+	_, waits := sums(high)
+	return waits / max(in, 1)
 }
