@@ -13,7 +13,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "gomaxprocs-over-quota", Title: "GOMAXPROCS above the CPU quota", Rank: 110, Layer: cause.Host,
 	What:       "The process has more Ps than its CPU quota feeds: in a burst they use up the quota of a period at once, and the kernel stops every thread until the next. Or it has more Ps than CPUs, and its threads stand in each other's way.",
-	MustHold:   "the kernel's throttling counters grew while the slow requests waited, the mean use is far below the quota, and there are more Ps than max(2, quota); or, without a quota, more Ps than CPUs and threads that wait for a CPU behind the process's own",
+	MustHold:   "the kernel's throttling counters grew while the slow requests waited, the mean use is far below the quota, and there are more Ps than max(2, quota); or, without a quota that stops the process, more Ps than CPUs and threads that wait for a CPU behind the process's own",
 	MustNot:    "demand at the quota; slow requests while nothing is throttled",
 	LookAlikes: []string{"quota-too-low", "host-contention"},
 	Fix: []string{
@@ -25,7 +25,8 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// tooMany is how many Ps for every CPU are too many without a quota. With one
+// tooMany is how many Ps for every CPU are too many without a quota, or with one that never stops
+// the process. With one
 // for every CPU threads only wait for each other after system calls.
 const tooMany = 2
 
@@ -35,7 +36,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	j := &cause.Judgement{Keys: c.StoppedByQuota()}
 	t := c.Throttling()
-	if t == nil && c.GOMAXPROCS() >= tooMany*c.Host.CPUs() {
+	if unused := t == nil || t.Throttled == 0; unused && c.GOMAXPROCS() >= tooMany*c.Host.CPUs() {
 		j.Keys = c.OffCPU()
 		return oversubscribed(c, j)
 	}
@@ -66,7 +67,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		}, use, why(c))
 }
 
-// oversubscribed judges more Ps than CPUs without a quota.
+// oversubscribed judges more Ps than CPUs without a quota that stops the process.
 func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
 	d, own := c.Host.Delayed(), c.Host.Crowd().Own
 	j.Subject = fmt.Sprintf("%d Ps share %d CPUs, and their threads stand in each other's way", c.GOMAXPROCS(), c.Host.CPUs())
