@@ -124,7 +124,7 @@ func (v *Verdict) suspended(c *Case, s Settings) {
 	}
 	v.Verdict, v.Reason = "inconclusive", "unexplained"
 	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %d times, for up to %s, %s: clients wait before the process sees their requests.",
-		Ms(float64(v.Role.Quantile(0.99))), len(stops), Ms(longest), suspended)
+		Ms(float64(v.Role.Quantile(0.99))), len(stops), Ms(longest), Suspended)
 }
 
 // lateness is what requests that come evenly wait on average for the end of stops, of those that

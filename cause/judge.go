@@ -654,7 +654,7 @@ func (c *Case) mostAt(names []leafName, columns []blame.Share, first int) string
 		}
 	}
 	if stopped > ExplainedShare {
-		return fmt.Sprintf("%s of %s passed while %s", Pct(min(1, stopped)), of, suspended)
+		return fmt.Sprintf("%s of %s passed while %s", Pct(min(1, stopped)), of, Suspended)
 	}
 	sums := map[place]float64{}
 	most := first
@@ -885,8 +885,8 @@ func (c *Case) leafOnCPU(k blame.Key) string {
 	return c.leafText(k)
 }
 
-// suspended is what no cause of the catalogue speaks of, and nobody looks for in a program.
-const suspended = "the whole process was made to stop from outside (by SIGSTOP, a frozen cgroup or a debugger)"
+// Suspended is what no cause of the catalogue speaks of, and nobody looks for in a program.
+const Suspended = "the whole process was made to stop from outside (by SIGSTOP, a frozen cgroup or a debugger)"
 
 // leafText describes a leaf for the list of unnamed ones.
 func (c *Case) leafText(k blame.Key) string {
@@ -910,7 +910,7 @@ func (c *Case) leafText(k blame.Key) string {
 	case blame.LateWakeup:
 		return "ready to run with an idle P: the thread was late"
 	case blame.Suspended:
-		return suspended
+		return Suspended
 	}
 	if k.Site != 0 {
 		return fmt.Sprintf("%s in %s, by %s", k.Kind, shortName(c.A.Sites[k.Site].Func), who)

@@ -217,9 +217,12 @@ var reasons = map[string]string{
 	"unresolved":   "too much of the excess could not be followed to anyone; look at the slowest requests (whylate show)",
 }
 
-// why says what an inconclusive verdict means: of most of an excess at one place, that too, but for
-// what a cause claims that is not certain to matter.
+// why says what an inconclusive verdict means: of most of an excess at one place, but for what a
+// cause claims that is not certain to matter, or in stops of the process, that too.
 func why(d *Diagnosis) string {
+	if d.Reason == "unexplained" && strings.Contains(d.Sentence, cause.Suspended) {
+		return "nothing in the program, and no cause of the catalogue; look for who stops it: docker pause, a checkpoint, a debugger, kill -STOP"
+	}
 	if d.Reason == "unexplained" && d.Level == nil {
 		at := map[cause.Place]float64{}
 		for _, u := range d.Unnamed {

@@ -398,16 +398,19 @@ func TestWhatFitsNoCauseSendsToItsPlace(t *testing.T) {
 		return &cause.Place{Function: "example.com/flags/main.withFileLock", File: "main.go", Line: line}
 	}
 	for _, c := range []struct {
-		name    string
-		unnamed []cause.Unnamed
-		says    string
+		name     string
+		unnamed  []cause.Unnamed
+		sentence string
+		says     string
 	}{
-		{"two leaves at one place", []cause.Unnamed{{Share: 0.4, Leaf: "a", Where: at(22)}, {Share: 0.2, Leaf: "b", Where: at(22)}}, there},
-		{"two places", []cause.Unnamed{{Share: 0.4, Leaf: "a", Where: at(22)}, {Share: 0.4, Leaf: "b", Where: at(30)}}, anywhere},
-		{"no place", []cause.Unnamed{{Share: 0.9, Leaf: "a"}}, anywhere},
-		{"what a cause claims", []cause.Unnamed{{Share: 0.9, Leaf: cause.Lookup("slow-disk").Title, Where: at(22)}}, anywhere},
+		{"two leaves at one place", []cause.Unnamed{{Share: 0.4, Leaf: "a", Where: at(22)}, {Share: 0.2, Leaf: "b", Where: at(22)}}, "", there},
+		{"two places", []cause.Unnamed{{Share: 0.4, Leaf: "a", Where: at(22)}, {Share: 0.4, Leaf: "b", Where: at(30)}}, "", anywhere},
+		{"no place", []cause.Unnamed{{Share: 0.9, Leaf: "a"}}, "", anywhere},
+		{"what a cause claims", []cause.Unnamed{{Share: 0.9, Leaf: cause.Lookup("slow-disk").Title, Where: at(22)}}, "", anywhere},
+		{"the process was made to stop", []cause.Unnamed{{Share: 0.9, Leaf: "a"}}, "90 % passed while " + cause.Suspended + ".", "look for who stops it"},
 	} {
 		d := base()
+		d.Sentence = c.sentence
 		d.Verdict, d.Reason, d.Unnamed = VerdictInconclusive, "unexplained", c.unnamed
 		if got := strings.Join(strings.Fields(render(t, d, TerminalOptions{})), " "); !strings.Contains(got, c.says) {
 			t.Errorf("%s: no %q in\n%s", c.name, c.says, got)
