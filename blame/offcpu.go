@@ -39,6 +39,14 @@ func (a *Attribution) Watched() bool { return a.watch != nil }
 // Suspended is when the whole process was made to stop, in order of time, as far as it is known.
 func (a *Attribution) Suspended() []events.Suspension { return a.suspended }
 
+// Unpolled is when who waited for the network wanted a CPU, in order of time, as far as it is known.
+func (a *Attribution) Unpolled() []events.Unpolled {
+	if a.watch == nil {
+		return nil
+	}
+	return a.watch.Unpolled()
+}
+
 // threadOf returns the thread of a goroutine's segment: of a running one that of its P,
 // of a call that of the segment before it, of a ready goroutine that of the one after it.
 // It is [gotrace.NoThread] if it is not known.

@@ -20,7 +20,10 @@ const (
 // the runtime sees a request: if the process is made to stop, its threads wait for a CPU most of the
 // time, or its connections for being accepted, its clients have waited before that.
 func (v *Verdict) before(c *Case, s Settings) {
-	if v.suspended(c, s); v.Verdict != "healthy" {
+	if v.suspended(c, s); v.Verdict == "healthy" {
+		v.unpolled(c, s)
+	}
+	if v.Verdict != "healthy" {
 		return
 	}
 	c.onHost(s.Host)
@@ -108,6 +111,46 @@ func (v *Verdict) starved(c *Case, s Settings) {
 		Ms(float64(v.Role.Quantile(0.99))), Pct(delayed(whole)))
 }
 
+// unpolled looks for times in which the thread that waits for the network had no CPU, because
+// others had them. Whatever arrives in one waits until its end.
+func (v *Verdict) unpolled(c *Case, s Settings) {
+	var waits []events.Suspension
+	var others, all, longest float64
+	for _, x := range c.A.Unpolled() {
+		if d := float64(x.ToNS - x.FromNS); d >= HealthyExcess { // less nobody feels
+			waits = append(waits, events.Suspension{FromNS: x.FromNS, ToNS: x.ToNS})
+			others, all, longest = others+float64(x.Others), all+d, max(longest, d)
+		}
+	}
+	late := v.lateBefore(c, s, waits)
+	if late == 0 || len(waits) < Pattern || 2*others < all {
+		return
+	}
+	e := Lookup("host-contention")
+	text := fmt.Sprintf("the thread that waits for the network wanted a CPU %d times for %s or more, for up to %s; others had the CPUs for %s of that",
+		len(waits), Ms(HealthyExcess), Ms(longest), Pct(others/all))
+	v.Verdict, v.Findings = "cause", append(v.Findings, Finding{
+		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
+		ExcessNS: int64(late), Fix: e.Fix, Verify: e.Verify,
+		Summary:  fmt.Sprintf("Requests are late before the process sees them, by %s in the slowest: its threads did not get a CPU when they wanted one.", Ms(late)),
+		Evidence: []string{text + " (scheduling events)", "what arrives meanwhile waits, which the requests' own times do not contain"},
+	})
+	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %s: clients wait before the process sees their requests.",
+		Ms(float64(v.Role.Quantile(0.99))), text)
+}
+
+// lateBefore is by how much the slowest requests are late that arrive in stops and wait until their
+// end, in nanoseconds; 0 if nobody feels it.
+func (v *Verdict) lateBefore(c *Case, s Settings, stops []events.Suspension) float64 {
+	part := float64(max(1, len(c.Tail))) / max(1, c.P.N)
+	late := lateness(stops, part*float64(c.A.Timeline().Duration()))
+	if late < StarvedDelay || !felt(c.P.Tail().Mean+late, c.P.Typical().Mean) ||
+		s.SLO > 0 && float64(v.Role.Quantile(0.99))+late <= float64(s.SLO) {
+		return 0
+	}
+	return late
+}
+
 // suspended looks for times in which the whole process was made to stop. Whatever arrives in one
 // waits until its end.
 func (v *Verdict) suspended(c *Case, s Settings) {
@@ -116,10 +159,7 @@ func (v *Verdict) suspended(c *Case, s Settings) {
 	for _, x := range stops {
 		longest = max(longest, float64(x.ToNS-x.FromNS))
 	}
-	part := float64(max(1, len(c.Tail))) / max(1, c.P.N)
-	late := lateness(stops, part*float64(c.A.Timeline().Duration()))
-	if late < StarvedDelay || !felt(c.P.Tail().Mean+late, c.P.Typical().Mean) ||
-		s.SLO > 0 && float64(v.Role.Quantile(0.99))+late <= float64(s.SLO) {
+	if v.lateBefore(c, s, stops) == 0 {
 		return
 	}
 	v.Verdict, v.Reason = "inconclusive", "unexplained"

@@ -223,6 +223,23 @@ func (r *Recording) findPolls() {
 	slices.SortFunc(r.polls, func(a, b poll) int { return cmp.Compare(a.ready, b.ready) })
 }
 
+// Unpolled is a time in which the thread that waited for the network wanted a CPU: nobody else polls
+// meanwhile. Others is the part of it, in ns, in which other processes had the CPUs.
+type Unpolled struct{ FromNS, ToNS, Others int64 }
+
+// Unpolled returns them in order of their beginning.
+func (r *Recording) Unpolled() []Unpolled {
+	var out []Unpolled
+	for _, p := range r.polls {
+		if n := len(out); n > 0 && p.ready < out[n-1].ToNS { // the next thread that waits, at most
+			continue
+		}
+		parts := r.Split(p.tid, p.ready, p.in)
+		out = append(out, Unpolled{p.ready, p.in, parts[Queued]})
+	}
+	return out
+}
+
 // maxPolls bounds how many threads may wait for the network at the same time: Go has one.
 const maxPolls = 8
 

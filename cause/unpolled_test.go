@@ -1,0 +1,49 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/cause"
+)
+
+// Who is told of the network and gets no CPU lets whatever comes wait. The requests' own times do
+// not contain it.
+func TestClientsOfAFastServiceAreLateWhileWhoPollsHasNoCPU(t *testing.T) {
+	a := attributed(t, scene{procs: 2, in: func(*play, int) {}})
+	tl := a.Timeline()
+	for name, c := range map[string]struct {
+		every, wait int64
+		nr, own     int
+		told        bool
+	}{
+		"often, and long":               {400 * ms, 18 * ms, 281, 0, true},
+		"twice":                         {4000 * ms, 18 * ms, 281, 0, false},
+		"for less than anybody minds":   {400 * ms, 2 * ms, 281, 0, false},
+		"the process has the CPUs":      {400 * ms, 18 * ms, 281, 2, false},
+		"who wants a CPU polls nothing": {400 * ms, 18 * ms, 202, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out []events.Stretch
+			for tid := range c.own {
+				out = append(out, events.Stretch{TID: 100 + tid, Out: int64(tl.End), OnNS: int64(tl.Duration())})
+			}
+			x := events.Stretch{TID: 7}
+			last := int64(tl.Start)
+			for at := int64(tl.Start) + 22*ms; at+c.wait < int64(tl.End); at += c.every {
+				x.Out, x.OnNS = at, at-last
+				out = append(out, x)
+				x.OffNS, x.QueueNS, x.NR = c.wait+ms, c.wait, c.nr
+				last = at + ms + c.wait
+			}
+			x.Out, x.OnNS = int64(tl.End), int64(tl.End)-last
+			out = append(out, x)
+			watched := blame.Attribute(tl, a.Found(), blame.Options{Watch: events.New(events.Header{CPUs: 2, Arch: "amd64"}, nil, out)})
+			v := cause.Judge(watched, cause.Settings{})
+			if got := v.Verdict == "cause" && v.Findings[0].Cause == "host-contention" && v.Findings[0].Contrast == cause.BeforeContrast; got != c.told || !got && v.Verdict != "healthy" {
+				t.Errorf("%s: %s", v.Verdict, v.Sentence)
+			}
+		})
+	}
+}
