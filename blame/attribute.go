@@ -71,10 +71,10 @@ type Attribution struct {
 	// finalizers is the cache of Finalizing, by root function.
 	finalizers map[string]bool
 	// samples are the instants of the goroutines' CPU samples, clocks of those that
-	// read the clock, growths of those that make room for more; clockStacks and
-	// growthStacks cache which stacks do.
-	samples, clocks, growths  map[timeline.GID][]timeline.Time
-	clockStacks, growthStacks map[gotrace.StackID]bool
+	// read the clock, growths of those that make room for more, sweepings of those that sweep;
+	// clockStacks, growthStacks and sweepStacks cache which stacks do.
+	samples, clocks, growths, sweepings    map[timeline.GID][]timeline.Time
+	clockStacks, growthStacks, sweepStacks map[gotrace.StackID]bool
 	// cycles are the mark phases by who started them.
 	cycles   [timeline.Starters][]timeline.Span
 	sections map[heldSection]string
@@ -123,6 +123,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		sections: map[heldSection]string{}, explaining: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 		growths: map[timeline.GID][]timeline.Time{}, growthStacks: map[gotrace.StackID]bool{},
+		sweepings: map[timeline.GID][]timeline.Time{}, sweepStacks: map[gotrace.StackID]bool{},
 	}
 	for s := range a.cycles {
 		a.cycles[s] = t.StartedBy(timeline.Starter(s))

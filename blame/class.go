@@ -200,18 +200,21 @@ func within(ts []timeline.Time, from, to timeline.Time) int {
 	return sort.Search(len(ts), func(i int) bool { return ts[i] > to }) - sort.Search(len(ts), func(i int) bool { return ts[i] >= from })
 }
 
-// findSamples lists the samples of every goroutine, and those that read the clock or
-// make room for more.
+// findSamples lists the samples of every goroutine, and those that read the clock, make
+// room for more or sweep.
 func (a *Attribution) findSamples() {
 	for _, s := range a.t.Samples {
 		a.samples[s.G] = append(a.samples[s.G], s.Time)
-		if a.readsClock(s.Stack) {
+		switch {
+		case a.sweeps(s.Stack):
+			a.sweepings[s.G] = append(a.sweepings[s.G], s.Time)
+		case a.readsClock(s.Stack):
 			a.clocks[s.G] = append(a.clocks[s.G], s.Time)
-		} else if a.grows(s.Stack) {
+		case a.grows(s.Stack):
 			a.growths[s.G] = append(a.growths[s.G], s.Time)
 		}
 	}
-	for _, by := range []map[timeline.GID][]timeline.Time{a.samples, a.clocks, a.growths} {
+	for _, by := range []map[timeline.GID][]timeline.Time{a.samples, a.clocks, a.growths, a.sweepings} {
 		for _, ts := range by {
 			slices.Sort(ts)
 		}

@@ -19,7 +19,7 @@ type LeafKind uint8
 const (
 	// CPU: a goroutine ran. Whether its thread was on a CPU a trace does not tell.
 	CPU LeafKind = iota
-	// Assist: a goroutine ran for the GC, to pay for its allocations.
+	// Assist: a goroutine ran for the GC, to pay for its allocations: it marked, or swept.
 	Assist
 	// STW: the world was stopped.
 	STW

@@ -270,7 +270,9 @@ func (w *walker) running(at *where, g timeline.GID, i int, from, to timeline.Tim
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Clock}, clock)
 	growth := w.a.sampled(w.a.growths, g, from, to, rest-silent)
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Growth}, growth)
-	w.add(at, Key{Kind: CPU, Class: class}, rest-silent-clock-growth)
+	sweep := w.a.sampled(w.a.sweepings, g, from, to, rest-silent)
+	w.collected(at, Key{Kind: Assist, Class: class}, sweep, from, to)
+	w.add(at, Key{Kind: CPU, Class: class}, rest-silent-clock-growth-sweep)
 }
 
 // stopped adds d of the stop-the-world s.
