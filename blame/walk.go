@@ -745,6 +745,9 @@ func (w *walker) passedOn(at *where, site SiteID, from, to timeline.Time) (all t
 			continue
 		}
 		h := wakes[i].Whom()
+		if w.a.f.Entry(h) { // it was let in behind the request, and its client is another one
+			continue
+		}
 		me := &w.a.t.Gs[h]
 		for k := me.SegmentAt(from + 1); k < me.Len() && me.Seg(k).Start < to && w.steps <= maxSteps; k++ {
 			w.steps++

@@ -45,9 +45,31 @@ func TestAClientThatTakesItsTimeIsToldFromPeers(t *testing.T) {
 			p.runs(serving, 0)
 		}
 	}
+	// behind is a request that lets another one in, which ends while the first one waits for
+	// its peer; then a client has nothing to ask of the other one for a while.
+	behind := func(p *play) {
+		next := append(body[:4:4], "net/http.(*conn).serve")
+		p.wakes(0, other)
+		p.runs(other, 1)
+		p.do(p.b.Task(other, "request"))
+		p.leaves(other, 1, "sync", "sync.(*Mutex).Lock", "main.count", "main.serve")
+		p.wakes(serving, other, "sync.(*Mutex).Unlock", "main.count", "main.serve")
+		p.leaves(serving, 0, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.pass", "main.serve")
+		p.runs(other, 1)
+		p.do(p.b.Done(other))
+		p.leaves(other, 1, "network", next...)
+		p.pass(20 * ms)
+		p.wakes(0, reader)
+		p.do(p.b.Busy(0))
+		p.runs(reader, 0)
+		p.wakes(reader, serving, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+		p.leaves(reader, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop")
+		p.runs(serving, 0)
+	}
 	cast := func(p *play) {
 		p.waits(reader, "", "net/http.(*persistConn).readLoop")
 		p.waits(sender, "", "net/http.(*persistConn).writeLoop")
+		p.waits(other, "", append(body[:4:4], "net/http.(*conn).serve")...)
 	}
 	for _, c := range []struct {
 		name    string
@@ -63,6 +85,7 @@ func TestAClientThatTakesItsTimeIsToldFromPeers(t *testing.T) {
 		{"room on a connection that nobody knows", netwaits(30*ms, plain...), "", []string{"slow-client", "slow-dependency"}},
 		{"a proxy's body comes late", proxied(19 * ms), "slow-client", nil},
 		{"a proxy's peer answers late", proxied(0), "slow-dependency", nil},
+		{"a peer answers late whoever is woken before the call", behind, "slow-dependency", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := attributed(t, scene{procs: 2, cast: cast, in: every(10, c.do)})
