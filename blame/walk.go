@@ -822,14 +822,17 @@ func (a *Attribution) queueAt(at *where, h Hop) where {
 	return next
 }
 
-// passing reports whether a hop is no queue: a wait for one's own children, for
-// somebody whose result nobody else awaits, or for a reply.
+// passing reports whether a hop is no queue: a wait for one's own children, as by a
+// wait group or as most waits there are, for somebody whose result nobody else awaits, or
+// for a reply.
 func (a *Attribution) passing(h Hop) bool {
 	switch a.Sites[h.Site].Kind {
 	case SiteGroup, SiteShared:
 		return a.Queue(h.Site).Together < ManyWaiters
 	case SiteCall, SiteDial, SiteDNS:
 		return true
+	case SiteOther:
+		return h.Reason != timeline.ReasonSync && a.Queue(h.Site).Children > ChildRatio && a.Queue(h.Site).Together < ManyWaiters
 	}
 	return false
 }
