@@ -65,6 +65,11 @@ var childScenes = []told{
 		p.waits(helper, "", "time.Sleep", "main.refresh")
 		p.waits(bringer, "", brings...)
 	}, heldMeanwhile), finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "the child computes for long", scene: timely(nil, func(p *play, child gotrace.GoID, slow bool) {
+		if slow {
+			p.computes(child, 1, 40*ms, "main.parse", "main.show", "net/http.(*timeoutHandler).ServeHTTP.func1")
+		}
+	}), finding: "expensive-request", where: "main.parse"},
 }
 
 // A wait for one's own child is no queue: the queues are where the child waits.

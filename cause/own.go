@@ -37,6 +37,84 @@ func (c *Case) own(k blame.Key) bool {
 	return k.Flags&blame.Self != 0 || first == Child || first == Shared || k.Queue.Site == 0
 }
 
+// OnBehalf returns what others computed for the requests that waited for it, of keys that
+// nobody claimed: their children, and workers, of which there are several and each does one
+// request's work after the other. What these did for others before is among it, unless it is
+// so much more that the requests are late for want of a worker.
+func (c *Case) OnBehalf() []blame.KeyID {
+	var own, ahead float64
+	keys := c.Free(func(k blame.Key) bool {
+		return k.Kind == blame.CPU && k.Flags&blame.Self == 0 && !asleep(k) && c.onBehalf(k)
+	})
+	for _, id := range keys {
+		if c.Key(id).Flags&blame.Ahead != 0 {
+			ahead += c.NS[id]
+		} else {
+			own += c.NS[id]
+		}
+	}
+	if ahead > QueueRatio*own {
+		return nil
+	}
+	return keys
+}
+
+func (c *Case) onBehalf(k blame.Key) bool {
+	switch kind, h := c.Serial(k); kind {
+	case Child:
+		return true
+	case Pool: // of workers, who carry no requests themselves
+		return c.knownQueue(h.Site) == NoQueue && c.A.Queue(h.Site).Peers <= PeerRatio && !c.single(h.Site)
+	}
+	return false
+}
+
+// BehalfCPU says whether the goroutines of a class were on a CPU while they ran: as ClassCPU
+// does, or by their samples within the time of the slow requests if these, although few, are
+// enough for that, see OnCPUOf.
+func (c *Case) BehalfCPU(class blame.ClassID) Evidence {
+	e := c.ClassCPU(class)
+	f, _ := c.Kept(class)
+	if _, doubt := c.doubted(class); doubt || e.Holds != Unknown || f.Expected < MinDoubt ||
+		f.Value*f.Expected < OnCPUMin*f.Expected+math.Sqrt(float64(len(c.Tail))) {
+		return e
+	}
+	f.Known = true
+	return c.CPUEvidence(c.A.Classes[class].Name, f)
+}
+
+// Spent returns the mean time under keys of slow requests and of typical ones, in nanoseconds.
+func (c *Case) Spent(keys []blame.KeyID) (tail, typical float64) {
+	in := make(map[blame.KeyID]bool, len(keys))
+	for _, k := range keys {
+		in[k] = true
+	}
+	mean := func(requests []int) (ns float64) {
+		for _, r := range requests {
+			for _, p := range c.A.Requests[r].Pieces {
+				if in[p.Key] {
+					ns += float64(p.NS)
+				}
+			}
+		}
+		return ns / float64(max(1, len(requests)))
+	}
+	return mean(c.Tail), mean(c.Typical)
+}
+
+// HottestMeanwhile returns where the goroutines of a class burn their CPU time while slow
+// requests are open, and the part of their CPU samples there; without samples, where they do
+// at any time.
+func (c *Case) HottestMeanwhile(class blame.ClassID) (*Place, float64) {
+	p, lead := c.hottest(func(s timeline.Sample) bool {
+		return c.A.ClassAt(s.G, s.Time) == class && c.InTail(s.Time-1, s.Time) > 0
+	})
+	if p == nil {
+		p = c.ClassPlace(class)
+	}
+	return p, lead
+}
+
 func (c *Case) ownCPU(requests []int) float64 {
 	var ns float64
 	for _, r := range requests {

@@ -194,3 +194,57 @@ func TestStreamsOfAConnectionAreAPool(t *testing.T) {
 		t.Errorf("with slow answers: %s %+v", v.Sentence, v.Findings)
 	}
 }
+
+// crew is a service with four workers, each of which takes a request's work from a channel:
+// of every tenth request there is a lot of it, in vain for the others if they wait behind it.
+func crew(does func(p *play, worker gotrace.GoID, slow bool)) scene {
+	idle := []string{"runtime.chanrecv2", "main.(*crew).run"}
+	return scene{procs: 2,
+		cast: func(p *play) {
+			for k := range gotrace.GoID(4) {
+				p.waits(helper+k, "", idle...)
+			}
+		},
+		in: func(p *play, i int) {
+			w := helper + gotrace.GoID(i/3%4)
+			p.wakes(serving, w, "runtime.chansend1", "main.(*crew).do", "main.serve")
+			p.leaves(serving, 0, "select", "runtime.selectgo", "main.(*crew).do", "main.serve")
+			p.do(p.b.Busy(1))
+			p.runs(w, 1)
+			does(p, w, i%10 == 9)
+			p.wakes(w, serving, "runtime.chansend1", "main.(*crew).run")
+			p.leaves(w, 1, "chan receive", idle...)
+			p.runs(serving, 0)
+		},
+	}
+}
+
+// parses lets a worker compute, mostly on a CPU if that is so.
+func parses(long int64, onCPU bool) func(p *play, worker gotrace.GoID, slow bool) {
+	return func(p *play, worker gotrace.GoID, slow bool) {
+		switch at := []string{"main.parse", "main.(*crew).run"}; {
+		case !slow:
+			p.pass(ms / 10)
+		case onCPU:
+			p.computes(worker, 1, long, at...)
+		default:
+			p.computes(worker, 1, long)
+		}
+	}
+}
+
+var crewScenes = []told{
+	{name: "a worker computes for long", scene: crew(parses(40*ms, true)), finding: "expensive-request", where: "main.parse"},
+	{name: "a worker runs for long, but on no CPU", scene: crew(parses(40*ms, false)), alike: []string{"expensive-request", "host-contention"}},
+	{name: "a worker waits for a peer", scene: crew(func(p *play, worker gotrace.GoID, slow bool) {
+		if slow {
+			p.leaves(worker, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.(*crew).run")
+			p.pass(40 * ms)
+			p.wakes(0, worker)
+			p.do(p.b.Busy(1))
+			p.runs(worker, 1)
+		}
+	}), finding: "slow-dependency", where: "main.ask"},
+}
+
+func TestWhatAWorkerComputesForARequestIsItsOwn(t *testing.T) { tell(t, crewScenes) }

@@ -3,6 +3,7 @@ package expensiverequest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
@@ -12,7 +13,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "expensive-request", Title: "expensive request", Rank: 620, Layer: cause.Code,
 	What:       "The request itself burns CPU: a rare or large input, an expensive path.",
-	MustHold:   "slow requests run much longer in their own code than typical ones, and were on a CPU; or computed longer, by their CPU samples, for most of that time",
+	MustHold:   "slow requests run much longer in their own code than typical ones, or children and workers of theirs do, and were on a CPU; or computed longer, by their CPU samples, for most of that time",
 	MustNot:    "their threads kept from the CPU for most of it",
 	LookAlikes: []string{"quota-too-low", "host-contention", "page-faults", "slow-clock", "growth"},
 	Fix: []string{
@@ -32,6 +33,12 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil // a level contrast is about waits
 	}
 	keys := c.Free(func(k blame.Key) bool { return c.OwnCode(k) || c.OwnKernel(k) })
+	if by := c.OnBehalf(); len(by) > 0 {
+		all := union(keys, by)
+		if 2*c.Sum(by) > c.Sum(all) {
+			return onBehalf(c, all, by)
+		}
+	}
 	if c.Winner() == cause.Heavy { // others wait for a P behind the expensive ones
 		keys = append(keys, c.Processors().Claim...)
 	}
@@ -57,6 +64,45 @@ func judge(c *cause.Case) *cause.Judgement {
 	return &cause.Judgement{
 		Keys: keys, Where: where, Evidence: ev,
 		Subject: fmt.Sprintf("they compute in %s", name),
+		Alike:   append([]string{"page-faults"}, cause.OffCPUCauses...), Record: cause.RecordHost,
+	}
+}
+
+// union returns keys and those of more that are not among them.
+func union(keys, more []blame.KeyID) []blame.KeyID {
+	all := slices.Clone(keys)
+	for _, k := range more {
+		if !slices.Contains(keys, k) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// onBehalf judges what requests compute if others do most of it for them, under keys by.
+func onBehalf(c *cause.Case, keys, by []blame.KeyID) *cause.Judgement {
+	class, _ := cause.TopBy(c, by, func(k blame.Key) blame.ClassID { return k.Class })
+	where, lead := c.HottestMeanwhile(class)
+	tail, typical := c.Spent(keys)
+	ev := []cause.Evidence{
+		{
+			Text:    fmt.Sprintf("slow requests wait for %s while %s computes for them, typical ones for %s", cause.Ms(tail), c.ClassName(class), cause.Ms(typical)),
+			Holds:   cause.Of(tail > growth*typical || c.P.Whole),
+			Decides: true, Number: tail / max(typical, 1),
+		},
+		c.BehalfCPU(class),
+	}
+	ev = append(ev, c.OtherEndpoint()...)
+	name := c.ClassName(class)
+	if where != nil {
+		name = cause.PlaceName(where)
+	}
+	if lead > 0 {
+		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of its CPU samples meanwhile are in %s", cause.Pct(lead), name), Holds: cause.Yes, Number: lead})
+	}
+	return &cause.Judgement{
+		Keys: keys, Where: where, Evidence: ev,
+		Subject: fmt.Sprintf("%s computes for them in %s", c.ClassName(class), name),
 		Alike:   append([]string{"page-faults"}, cause.OffCPUCauses...), Record: cause.RecordHost,
 	}
 }
