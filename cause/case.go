@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"strings"
 
@@ -418,10 +419,17 @@ func (c *Case) OnCPUAll() Fraction {
 	return c.fraction(len(c.A.Timeline().Samples), ran)
 }
 
-// OnCPUOf returns the on-CPU fraction of requests in their own running time.
+// OnCPUOf returns the on-CPU fraction of requests in their own running time. A thread's
+// samples lie SamplePeriod of its CPU time apart, so that their number in one request is
+// known to one, and in n requests to sqrt(n), which is two standard deviations. Fewer than
+// MinSamples are enough to tell that a fraction is that far above OnCPUMin.
 func (c *Case) OnCPUOf(requests []int) Fraction {
 	ran, n := c.ran(requests)
-	return c.fraction(n, ran)
+	f := c.fraction(n, ran)
+	if !f.Known && f.Expected >= MinDoubt && float64(n) >= OnCPUMin*f.Expected+math.Sqrt(float64(len(requests))) {
+		f.Value, f.Known = float64(n)/f.Expected, true
+	}
+	return f
 }
 
 // ran returns how long requests ran in their own goroutines, in nanoseconds, all of them

@@ -1,0 +1,27 @@
+package cause_test
+
+import "testing"
+
+// ticked lets every tenth request compute for 10 ms, and be sampled in so many of five of
+// these: 40 samples are to be expected.
+func ticked(n int) scene {
+	return scene{procs: 2, in: func(p *play, i int) {
+		if i%10 != 9 {
+			return
+		}
+		p.pass(10 * ms)
+		if i/10%5 < n {
+			p.b.Sample(serving, p.stack("main.sum", "main.serve"))
+		}
+	}}
+}
+
+// The samples of a thread that computes come at regular times: fewer than are enough to measure
+// the part of the time in which it was on a CPU tell that it was there for most of it.
+func TestFewSamplesTellThatRequestsWereOnACPU(t *testing.T) {
+	tell(t, []told{
+		{name: "nearly all that are to be expected", scene: ticked(5), finding: "expensive-request", where: "main.sum"},
+		{name: "four of five", scene: ticked(4), alike: []string{"expensive-request", "host-contention"}},
+		{name: "three of five", scene: ticked(3), alike: []string{"expensive-request", "host-contention"}},
+	})
+}
