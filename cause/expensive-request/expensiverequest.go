@@ -86,7 +86,7 @@ func onBehalf(c *cause.Case, keys, by []blame.KeyID) *cause.Judgement {
 	tail, typical := c.Spent(keys)
 	ev := []cause.Evidence{
 		{
-			Text:    fmt.Sprintf("slow requests wait for %s while %s computes for them, typical ones for %s", cause.Ms(tail), c.ClassName(class), cause.Ms(typical)),
+			Text:    fmt.Sprintf("slow requests compute for %s, mostly in %s, which they wait for; typical ones for %s", cause.Ms(tail), c.ClassName(class), cause.Ms(typical)),
 			Holds:   cause.Of(tail > growth*typical || c.P.Whole),
 			Decides: true, Number: tail / max(typical, 1),
 		},
@@ -98,11 +98,11 @@ func onBehalf(c *cause.Case, keys, by []blame.KeyID) *cause.Judgement {
 		name = cause.PlaceName(where)
 	}
 	if lead > 0 {
-		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of its CPU samples meanwhile are in %s", cause.Pct(lead), name), Holds: cause.Yes, Number: lead})
+		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the CPU samples of that are in %s", cause.Pct(lead), name), Holds: cause.Yes, Number: lead})
 	}
 	return &cause.Judgement{
 		Keys: keys, Where: where, Evidence: ev,
-		Subject: fmt.Sprintf("%s computes for them in %s", c.ClassName(class), name),
+		Subject: fmt.Sprintf("goroutines that they wait for compute in %s", name),
 		Alike:   append([]string{"page-faults"}, cause.OffCPUCauses...), Record: cause.RecordHost,
 	}
 }
