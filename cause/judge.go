@@ -1015,6 +1015,9 @@ func consistent(c *Case, o outcome, s blame.Share) Consistent {
 
 func summary(c *Case, o outcome, s blame.Share) string {
 	if c.Contrast == LevelContrast {
+		if fast := c.P.Quantile(0.1); WholeRatio*float64(fast) < float64(c.P.Quantile(0.5)) {
+			return fmt.Sprintf("Most requests spend %s (%s of their time), although a tenth takes no more than %s in all: %s.", Ms(s.NS), Pct(s.Share), Ms(float64(fast)), o.j.Subject)
+		}
 		return fmt.Sprintf("Every request spends %s (%s of its time): %s.", Ms(s.NS), Pct(s.Share), o.j.Subject)
 	}
 	if c.P.Whole {

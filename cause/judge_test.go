@@ -708,6 +708,18 @@ func TestLevel(t *testing.T) {
 	}
 }
 
+// Where the first requests are fast and then all become slow, not every request is.
+func TestAMedianThatSomeRequestsStayFarBelowIsNotEveryRequest(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
+		if i >= 100 {
+			slow(15*ms).in(p, i)
+		}
+	}}), cause.Settings{})
+	if v.Level == nil || !strings.HasPrefix(v.Sentence, "Most requests spend 15.0 ms (94 % of their time), although a tenth takes no more than 1.00 ms in all: ") {
+		t.Errorf("%+v: %s", v.Level, v.Sentence)
+	}
+}
+
 // What the sentence says is the first finding, also where another one has a larger share: shares
 // of the tail and of the level are of different times.
 func TestTheFirstFindingIsTheOneThatIsStated(t *testing.T) {
