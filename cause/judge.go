@@ -255,8 +255,12 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		}
 	}
 	if first == nil {
-		return &Verdict{Verdict: "inconclusive", Reason: "no-requests", MixEndpoint: -1, Only: -1, Slower: -1,
+		v := &Verdict{Verdict: "inconclusive", Reason: "no-requests", MixEndpoint: -1, Only: -1, Slower: -1,
 			Sentence: "No requests were found in the recording. Was there traffic? If so, say which function is a request: --request func=REGEXP."}
+		if f, _ := a.Found().Perhaps(); f != "" {
+			v.Sentence += fmt.Sprintf(" %s may be one: it is entered again and again.", shortName(f))
+		}
+		return v
 	}
 	return first
 }

@@ -508,6 +508,9 @@ func Timelines(in *evidence.Incident, o AnalyseOptions, do func(*timeline.Timeli
 func requests(a *blame.Attribution, v *cause.Verdict) report.Requests {
 	f := a.Found()
 	out := report.Requests{Clock: "server, from runnable to answer written"}
+	if v.Role == nil {
+		out.Perhaps, _ = f.Perhaps()
+	}
 	for i, r := range f.Roles {
 		c := report.Class{Class: r.Name, Count: r.Count}
 		if v.Role != nil && i == v.Role.Role {
@@ -543,6 +546,9 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	}
 	if v.Role != nil && v.Role.Role < len(f.Roles) && f.Roles[v.Role.Role].Shape == request.Function && !calls {
 		d.Notes = append(d.Notes, "Of the function's calls only those count in which something was recorded (a wait, a system call, a preemption): fast ones are missing, so percentiles are too high.")
+	}
+	if f.Consumer != "" {
+		d.Notes = append(d.Notes, fmt.Sprintf("Nothing was found that serves requests: those are the calls of %s, for which goroutines take work from others. If something else is one, say so: --request func=REGEXP.", f.Consumer))
 	}
 	switch {
 	case v.Only >= 0 && v.Only == v.Slower:

@@ -118,6 +118,8 @@ type Requests struct {
 	Excluded []Class `json:"excluded"`
 	// HealthChecks says that the requests are health checks, by the names of their functions.
 	HealthChecks bool `json:"health_checks,omitempty"`
+	// Perhaps is a function that may be what a request is, if none was found: a guess, for --request.
+	Perhaps string `json:"perhaps,omitempty"`
 }
 
 // Window is a part of a trace with its own diagnosis, in nanoseconds since the trace began, or a

@@ -106,7 +106,7 @@ var additive = []string{
 	".level", ".level.against", ".level.excess_ns", ".level.median_ns", ".level.other_share", ".level.wait_share",
 	".lost.advice", ".lost.detail", ".notes",
 	".requests.arrival_ns", ".requests.classes", ".requests.classes[].class", ".requests.classes[].count", ".requests.classes[].p99_ns",
-	".requests.excluded[].p99_ns", ".requests.health_checks", ".requests.typical.episodes", ".ruled_out[].absent", ".ruled_out[].by_share", ".ruled_out[].fits", ".sentence", ".service", ".stolen_share",
+	".requests.excluded[].p99_ns", ".requests.health_checks", ".requests.perhaps", ".requests.typical.episodes", ".ruled_out[].absent", ".ruled_out[].by_share", ".ruled_out[].fits", ".sentence", ".service", ".stolen_share",
 	".target.file", ".target.gomaxprocs",
 	".unnamed[].causes", ".unnamed[].where", ".unnamed[].where.file", ".unnamed[].where.function", ".unnamed[].where.line",
 	".windows", ".windows[].cause", ".windows[].file", ".windows[].from_ns", ".windows[].max_ns", ".windows[].p50_ns", ".windows[].p99_ns", ".windows[].requests", ".windows[].share", ".windows[].to_ns", ".windows[].verdict", ".windows[].worst",

@@ -34,7 +34,13 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	}
 	d.dropStreams()
 	d.dropPolls()
-	return d.result()
+	f := d.result()
+	if len(f.Requests) == 0 && o.Func == nil && len(o.Calls) == 0 {
+		if c := f.consumed(); c != nil {
+			return c
+		}
+	}
+	return f
 }
 
 // candidate is a request with what decides about its endpoint.

@@ -114,6 +114,9 @@ type Found struct {
 	// Excluded counts what looks like a request and is none: the observer's own
 	// requests, streams, hijacked connections, long polls.
 	Excluded []Class
+	// Consumer is the function whose calls are the requests because nothing else is one: goroutines
+	// take work for it from others again and again. "" if that is not so.
+	Consumer string
 	// LargestShare is the part of all activations that belongs to the largest
 	// role; below 0.6 the user should be asked for --request.
 	LargestShare float64

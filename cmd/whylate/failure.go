@@ -228,6 +228,9 @@ func next(cmd *cobra.Command, d *report.Diagnosis) string {
 	case "few-requests":
 		return longer()
 	case "no-requests":
+		if f := d.Requests.Perhaps; f != "" {
+			return again(cmd, "", "--request "+pprofhttp.Shell("func=^"+regexp.QuoteMeta(f)+"$"))
+		}
 		return again(cmd, "", "--request 'func=REGEXP'")
 	case "unexplained", "unresolved":
 		if isFile {
