@@ -18,8 +18,9 @@ const (
 // found, "" if there is none: goroutines enter it again and again, coming from outside of it,
 // and of all such functions they spend the most time below it. What they do at home, and what
 // lies inside of another such function, does not count. If taken is set, they mostly enter it
-// with something that others brought: a goroutine that ended their wait at home, or the
-// network, and not the time. Then it is what a consumer of a queue does with a message.
+// with something that others brought: since they left it another goroutine, or the network, has
+// ended a wait of theirs, and none has ended by itself, as those for a ticker do. Then it is
+// what a consumer of a queue does with a message.
 func (f *Found) Perhaps() (function string, taken bool) {
 	type total struct {
 		spent timeline.Time
@@ -71,7 +72,7 @@ type rounds struct {
 // there, and was not on that of the event before which has any of the program's own.
 func (f *Found) rounds(g timeline.GID) map[string]*rounds {
 	all := map[string]*rounds{}
-	event, brought := 1, false
+	event, brought, timed := 1, 0, 0 // the last ones of these
 	for _, s := range f.t.Gs[g].Blocked() {
 		seen := false
 		f.outermost(s, func(fn string) bool {
@@ -83,17 +84,30 @@ func (f *Found) rounds(g timeline.GID) map[string]*rounds {
 			}
 			if r.entered == 0 || r.last < event-1 {
 				r.entered++
-				if brought {
+				if brought > r.last && timed <= r.last {
 					r.brought++
 				}
 			}
 			r.last = event
 			return false
 		})
-		if seen {
-			event++
-			brought = f.Home(g, s) && (s.Waker != timeline.NoG || s.Reason == timeline.ReasonNetwork)
+		if !seen {
+			continue
 		}
+		switch {
+		case byNetwork(s):
+			brought = event
+		case s.Kind != timeline.Waiting:
+		case s.Reason == timeline.ReasonSleep:
+			timed = event
+		case s.Reason == timeline.ReasonChanReceive || s.Reason == timeline.ReasonSelect || s.Reason == timeline.ReasonCond:
+			if s.Waker != timeline.NoG {
+				brought = event
+			} else {
+				timed = event
+			}
+		}
+		event++
 	}
 	return all
 }

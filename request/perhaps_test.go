@@ -9,9 +9,9 @@ import (
 )
 
 // working plays a program without a server: a consumer takes messages from a channel, asks a
-// peer for each, and something else is done at times, by another goroutine. If brought is not
-// set, its wait for messages ends by itself, as that for a ticker does.
-func working(tb testing.TB, rounds int, brought bool) *Found {
+// peer for each, and something else is done at times, by another goroutine. Who brings the
+// messages is a goroutine, the network, or nobody: then its wait for them ends by itself.
+func working(tb testing.TB, rounds int, by string) *Found {
 	const consumer, flusher, feeder = gotrace.GoID(1), gotrace.GoID(2), gotrace.GoID(3)
 	b := timelinetest.NewBuilder()
 	do := func(err error) {
@@ -28,6 +28,10 @@ func working(tb testing.TB, rounds int, brought bool) *Found {
 	)
 	b.Procs(1)
 	do(b.Busy(0))
+	reason := "chan receive"
+	if by == "network" {
+		reason, idle = by, b.Stack("internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "bufio.(*Reader).ReadString", "main.(*consumer).run")
+	}
 	do(b.Waits(consumer, "", idle))
 	do(b.Waits(flusher, "", sleeps))
 	at := int64(0)
@@ -40,7 +44,7 @@ func working(tb testing.TB, rounds int, brought bool) *Found {
 		do(b.Waits(g, reason, stack))
 	}
 	for range rounds {
-		if brought {
+		if by == "goroutine" {
 			at += 5e6
 			do(b.At(at))
 			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, feeder, 0))
@@ -52,9 +56,8 @@ func working(tb testing.TB, rounds int, brought bool) *Found {
 		} else {
 			step(consumer, 5e6, "network", asks)
 		}
-		step(consumer, 3e6, "chan receive", idle)
-		step(consumer, 0, "GC mark assist wait for work", b.Stack("runtime.gcAssistAlloc")) // says nothing of where it is
-		step(consumer, 0, "chan receive", idle)
+		step(consumer, 3e6, "GC mark assist wait for work", b.Stack("runtime.gcAssistAlloc")) // says nothing of where it is
+		step(consumer, 0, reason, idle)
 		step(flusher, 5e6, "sleep", writes)
 		step(flusher, 1e6, "sleep", sleeps)
 	}
@@ -70,17 +73,18 @@ func TestWorkThatIsDoneAgainAndAgainMayBeARequest(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		rounds   int
-		brought  bool
+		by       string
 		want     string
 		requests int
 	}{
-		{"what takes the most time, as a whole, and not the wait for it", 100, false, "main.(*consumer).handle", 0},
-		{"what is done a few times only", leastRounds - 1, false, "", 0},
-		{"what others bring", 100, true, "main.(*consumer).handle", 100},
-		{"what others bring, but seldom", leastTaken - 1, true, "main.(*consumer).handle", 0},
+		{"what takes the most time, as a whole, and not the wait for it", 100, "nobody", "main.(*consumer).handle", 0},
+		{"what is done a few times only", leastRounds - 1, "nobody", "", 0},
+		{"what another goroutine brings", 100, "goroutine", "main.(*consumer).handle", 100},
+		{"what the network brings", 100, "network", "main.(*consumer).handle", 100},
+		{"what others bring, but seldom", leastTaken - 1, "goroutine", "main.(*consumer).handle", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := working(t, c.rounds, c.brought)
+			f := working(t, c.rounds, c.by)
 			consumer := ""
 			if c.requests > 0 {
 				consumer = c.want
