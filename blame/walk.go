@@ -903,17 +903,8 @@ func (w *walker) cover(at *where, s timeline.Segment, hop Hop, from, to timeline
 	i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= to }) - 1 // strictly before: each step goes back in time
 	if i >= 0 && !a.guards.NoCover && rs[i].at > from {
 		r := rs[i]
-		next := *at
-		next.depth++
-		next.back++
-		next.flags |= Ahead
-		seg := a.t.Gs[r.g].Seg(int(r.seg))
-		// The holder before: walk it as if it had released us.
-		since := max(from, w.heldSince(seg, Hop{Site: hop.Site, WakerSite: a.siteOf(seg.WakerStack), Waker: a.classAt(seg.Waker, seg.End), Reason: seg.Reason}, from))
-		next.last.WakerSite, next.last.Waker = a.siteOf(seg.WakerStack), a.classAt(seg.Waker, seg.End)
-		if next.last.Site == next.queue.Site {
-			next.queue = next.last
-		}
+		next, seg := a.before(at, r)
+		since := max(from, w.heldSince(seg, Hop{Site: hop.Site, WakerSite: next.last.WakerSite, Waker: next.last.Waker, Reason: seg.Reason}, from))
 		w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-r.at)
 		if since < r.at {
 			w.holder(&next, seg.Waker, since, ahead{until: r.at, n: 1, longest: r.at - since})
@@ -932,8 +923,45 @@ func (w *walker) cover(at *where, s timeline.Segment, hop Hop, from, to timeline
 			w.walk(at, s.Waker, from, to)
 			return
 		}
+		from = w.passedOver(at, s, hop, i+1, from, to)
 	}
 	w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-from)
+}
+
+// passedOver attributes [from, to] of a wait s at a pool that serves who came later before
+// who came earlier, as database/sql does: nothing came back to it in that time, or who
+// waited would have got it, so whoever gives back next, release i of the site, had it all the
+// while. It returns from when on nothing is known of the holders: from, if somebody
+// else gives back later than s ends, or got what he gives back later.
+//
+// It terminates because the wait that ends with release i ends before s does.
+func (w *walker) passedOver(at *where, s timeline.Segment, hop Hop, i int, from, to timeline.Time) timeline.Time {
+	a := w.a
+	rs := a.releases[hop.Site]
+	if a.Sites[hop.Site].Kind != SitePool || a.guards.NoCover || i >= len(rs) || rs[i].at >= s.End {
+		return from
+	}
+	next, seg := a.before(at, rs[i])
+	if w.heldSince(seg, next.last, from) > from {
+		return from
+	}
+	w.holder(&next, seg.Waker, from, ahead{until: to, n: 1, longest: to - from})
+	return to
+}
+
+// before returns the way on to the holder that made an earlier or later release at the site
+// of the way's last hop, and the wait that it ended: it is walked as if it had released us.
+func (a *Attribution) before(at *where, r release) (next where, seg timeline.Segment) {
+	next = *at
+	next.depth++
+	next.back++
+	next.flags |= Ahead
+	seg = a.t.Gs[r.g].Seg(int(r.seg))
+	next.last.WakerSite, next.last.Waker = a.siteOf(seg.WakerStack), a.classAt(seg.Waker, seg.End)
+	if next.last.Site == next.queue.Site {
+		next.queue = next.last
+	}
+	return next, seg
 }
 
 // soleReleaser reports whether g is the only goroutine that ever released at a site.
