@@ -45,6 +45,9 @@ func waitingOthers(p *play) {
 // permit is where a request waits for one of a semaphore's permits.
 var permit = []string{"runtime.selectgo", "golang.org/x/sync/semaphore.(*Weighted).Acquire", "main.take", "main.serve"}
 
+// connection is where a request waits for one of a pool's connections.
+var connection = []string{"runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.take", "main.serve"}
+
 // permitted is a service whose peer always takes nine milliseconds, with two permits for it: every
 // tenth request finds them taken by others.
 func permitted(p *play, i int) {
@@ -81,6 +84,8 @@ var leadScenes = []told{
 	{name: "a lock is held across a call", scene: scene{procs: 2, cast: waitingOthers, in: every(10, settles("sync", mutex))},
 		finding: "lock-held-across-wait", where: "main.settle", second: "slow-dependency"},
 	{name: "a channel of one is a lock", scene: scene{procs: 2, cast: waitingOthers, in: every(10, settles("chan send", takes))},
+		finding: "lock-held-across-wait", where: "main.settle", second: "slow-dependency"},
+	{name: "a library's pool of one connection is a lock", scene: scene{procs: 2, cast: waitingOthers, in: every(10, settles("select", connection))},
 		finding: "lock-held-across-wait", where: "main.settle", second: "slow-dependency"},
 	{name: "permits in front of a peer that is as slow as always", scene: scene{procs: 2, cast: waitingOthers, in: permitted},
 		finding: "pool-exhausted", where: "main.take", second: "slow-dependency"},

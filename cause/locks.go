@@ -90,17 +90,28 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 // single reports whether what everybody gives back to the others at a site, in whatever way, is a
 // lock: by who lets in whom there is one holder at a time, in most of the waits. A pool has as many
 // as it has items while somebody waits; of one that leaked only one is left, too, and so pools are
-// asked for first.
+// asked for first. Of a library's pool, and of permits, all holds that are known must say so, too:
+// where few wait, one may be let in after the other, and several hold what they got without a wait.
 func (c *Case) single(site blame.SiteID) bool {
 	one, ok := c.singles[site]
 	if !ok {
-		if c.knownQueue(site) == NoQueue {
-			t := c.A.Turns(site)
-			one = t.Decided >= MinDoubt && 2*t.Decided >= t.Waits && t.Holders < ManyHolders
+		t := c.A.Turns(site)
+		one = t.Decided >= MinDoubt && 2*t.Decided >= t.Waits && t.Holders < ManyHolders
+		if c.knownQueue(site) == Pool {
+			h := c.A.Holds(site).Holders
+			one = one && h > 0 && h < ManyHolders
 		}
 		c.singles[site] = one
 	}
 	return one
+}
+
+// LockName says what one at a time holds at a site.
+func (c *Case) LockName(site blame.SiteID) string {
+	if c.knownQueue(site) == Pool {
+		return "what only one at a time gets"
+	}
+	return "a lock"
 }
 
 // knownQueue is the queue that a site is by the library functions on its stack

@@ -45,7 +45,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	})
 	return &cause.Judgement{
 		Keys: l.Keys, Where: place(c, l, what),
-		Subject: fmt.Sprintf("they wait for a lock in %s while %s holds it across a wait (%s)", c.SiteName(l.Site), cause.PlaceName(l.Holder), what.kind),
+		Subject: fmt.Sprintf("they wait for %s in %s while %s holds it across a wait (%s)", c.LockName(l.Site), c.SiteName(l.Site), cause.PlaceName(l.Holder), what.kind),
 		Evidence: []cause.Evidence{
 			{
 				Text:    fmt.Sprintf("the holders spent %s of that time waiting, most of it in %s (%s)", cause.Pct(l.Waits), c.SiteName(what.site), what.kind),

@@ -30,7 +30,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	return &cause.Judgement{
 		Keys: l.Keys, Where: l.Holder,
-		Subject: fmt.Sprintf("they wait for a lock in %s while %s holds it and computes", c.SiteName(l.Site), cause.PlaceName(l.Holder)),
+		Subject: fmt.Sprintf("they wait for %s in %s while %s holds it and computes", c.LockName(l.Site), c.SiteName(l.Site), cause.PlaceName(l.Holder)),
 		Evidence: []cause.Evidence{
 			{
 				Text:    fmt.Sprintf("the holders ran for %s of that time", cause.Pct(1-l.Waits)),
