@@ -590,6 +590,29 @@ var specific = []struct {
 		alike: []string{"single-worker", "slow-dependency", "slow-client", "back-pressure"},
 	},
 	{
+		name: "one goroutine answers what another one computes before",
+		scene: scene{procs: 2, cast: func(p *play) {
+			p.waits(helper, "", idle...)
+			p.waits(third, "", "runtime.chanrecv1", "main.label")
+		}, in: func(p *play, i int) {
+			d := ms / 10
+			if i%10 == 9 {
+				d = 20 * ms
+			}
+			p.wakes(serving, helper, "runtime.chansend1", "main.ask", "main.serve")
+			p.runs(helper, 1)
+			p.leaves(serving, 0, "chan receive", receive...)
+			p.computes(helper, 1, d, "main.normalize", "main.loop")
+			p.wakes(helper, third, "runtime.chansend1", "main.loop")
+			p.leaves(helper, 1, "select", idle...)
+			p.runs(third, 1)
+			p.wakes(third, serving, "runtime.chansend1", "main.label")
+			p.leaves(third, 1, "chan receive", "runtime.chanrecv1", "main.label")
+			p.runs(serving, 0)
+		}},
+		finding: "single-worker", where: "main.normalize",
+	},
+	{
 		name: "every third request that calls connects",
 		scene: scene{procs: 2, in: func(p *play, i int) {
 			if i%3 == 0 {
@@ -952,3 +975,6 @@ func TestFirstRequestsOfConnections(t *testing.T) {
 		}
 	}
 }
+
+// third is a goroutine that a helper hands things to.
+const third = gotrace.GoID(3)

@@ -33,10 +33,15 @@ func judge(c *cause.Case) *cause.Judgement {
 		return &cause.Judgement{Keys: w.Keys}
 	}
 	q := c.A.Queue(w.Site)
-	top, _ := cause.TopBy(c, w.Keys, func(k blame.Key) leaf { return leaf{k.Kind, k.Site} })
-	where, class := c.PlaceOf(top.site), c.A.ClassAt(q.Worker, c.A.Timeline().End)
+	top, _ := cause.TopBy(c, w.Keys, func(k blame.Key) leaf {
+		if k.Kind == blame.CPU { // of whom it is, others hand it on
+			return leaf{k.Kind, k.Site, k.Class}
+		}
+		return leaf{k.Kind, k.Site, 0}
+	})
+	where := c.PlaceOf(top.site)
 	if top.kind == blame.CPU {
-		where = c.ClassPlace(class)
+		where = c.ClassPlace(top.class)
 	}
 	if where == nil {
 		where = w.Holder
@@ -48,7 +53,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		cpu.Holds, cpu.Decides = cause.Unknown, true
 		cpu.Alike, cpu.Record = []string{"slow-dependency", "slow-client", "back-pressure"}, "runtime/trace regions around what the goroutine does for each of them"
 	case blame.CPU:
-		cpu = c.RunnerCPU(class)
+		cpu = c.RunnerCPU(top.class)
 	}
 	return &cause.Judgement{
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
@@ -66,6 +71,7 @@ func judge(c *cause.Case) *cause.Judgement {
 }
 
 type leaf struct {
-	kind blame.LeafKind
-	site blame.SiteID
+	kind  blame.LeafKind
+	site  blame.SiteID
+	class blame.ClassID
 }
