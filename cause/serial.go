@@ -129,15 +129,19 @@ func (c *Case) readsReplies(class blame.ClassID) bool {
 
 // Serial returns the queue in which a piece was spent, and the hop of whoever
 // everybody in it waited for. Where the first queue on the way is but the
-// request's own children, or work for all who wait there, it is the last one.
+// request's own children, or work for all who wait there, it is the last one; also where
+// it is a logger's lock, whose holder waits in another one to hand on its line: each who
+// waits for the lock has a line, too, and hands it on there.
 func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 	h := k.Queue
 	if h.Site == 0 {
 		h = k.First
 	}
 	kind := c.HopKind(h)
-	if kind == Child || kind == Shared || kind == Reader {
-		if last := c.HopKind(k.Last); last != NoQueue && last != Child && last != Shared && last != Reader {
+	handsOn := kind == Lock && k.Last != h && c.A.Sites[h.Site].Log && c.A.Sites[k.Last.Site].Log
+	if kind == Child || kind == Shared || kind == Reader || handsOn {
+		last := c.HopKind(k.Last)
+		if last != NoQueue && last != Child && last != Shared && last != Reader && !(handsOn && last == Lock) {
 			return last, k.Last
 		}
 	}

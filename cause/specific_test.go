@@ -294,6 +294,14 @@ var specific = []struct {
 		finding: "back-pressure", where: "main.consume", not: []string{"sync-logging"},
 	},
 	{
+		name: "a logger's lock in front of that queue, which its holder has to wait for",
+		scene: scene{procs: 2, cast: func(p *play) {
+			p.waits(helper, "", idle...)
+			p.waits(other, "", home...)
+		}, in: every(10, logsThrough)},
+		finding: "back-pressure", where: "main.consume", not: []string{"sync-logging", "lock-held-across-wait"},
+	},
+	{
 		name:  "a bare write may be a log or data",
 		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...))},
 		alike: []string{"sync-logging", "slow-disk"},
@@ -978,3 +986,24 @@ func TestFirstRequestsOfConnections(t *testing.T) {
 
 // third is a goroutine that a helper hands things to.
 const third = gotrace.GoID(3)
+
+// logsThrough is a request that waits for a logger's lock while another one, which has it,
+// hands its line to a goroutine that writes for 20 ms.
+func logsThrough(p *play) {
+	handOn := []string{"runtime.chansend1", "main.(*queue).Write", "log.(*Logger).output", "log.Printf", "main.serve"}
+	p.wakes(0, helper)
+	p.runs(helper, 1)
+	p.leaves(serving, 0, "sync", loglock...)
+	p.wakes(0, other)
+	p.runs(other, 0)
+	p.do(p.b.Task(other, "request"))
+	p.leaves(other, 0, "chan send", handOn...)
+	calls(helper, 20*ms, with(filewrite, "main.consume", "main.loop")...)(p)
+	p.wakes(helper, other, "runtime.chanrecv1", "main.consume", "main.loop")
+	p.leaves(helper, 1, "select", idle...)
+	p.runs(other, 0)
+	p.wakes(other, serving, "sync.(*Mutex).Unlock", "log.(*Logger).output", "log.Printf", "main.serve")
+	p.do(p.b.Done(other))
+	p.leaves(other, 0, "network", home...)
+	p.runs(serving, 0)
+}
