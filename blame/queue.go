@@ -147,6 +147,17 @@ func (a *Attribution) Announced(site SiteID) bool {
 	return a.announced[site]
 }
 
+// Bystander reports whether goroutines of a class that end waits at a site carry no requests
+// and take no work.
+func (a *Attribution) Bystander(site SiteID, class ClassID) bool {
+	for _, r := range a.releases[site] {
+		if a.classAt(r.waker, r.at) == class {
+			return !a.f.Entry(r.waker) && !a.TakesWork(r.waker)
+		}
+	}
+	return false
+}
+
 // inTurn reports whether a goroutine mostly leaves others at a site behind when it ends
 // waits there, and then hardly ever such as have waited for longer.
 func (a *Attribution) inTurn(site SiteID, by timeline.GID) bool {

@@ -119,6 +119,29 @@ func (c *Case) Announced(keys []blame.KeyID) []Evidence {
 	}}
 }
 
+// Restocked is evidence against keys being waits that somebody wants: waits for what other
+// requests give back, as of a pool, that a goroutine ended which carries none and takes no
+// work. It uses nothing of it meanwhile: what it gives, others left. None unless most of
+// them are.
+func (c *Case) Restocked(keys []blame.KeyID) []Evidence {
+	var left []blame.KeyID
+	for _, id := range keys {
+		k := c.Key(id)
+		if kind, h := c.Serial(k); kind == Pool && k.Last.Site == h.Site && c.A.Queue(h.Site).Peers > PeerRatio && c.A.Bystander(h.Site, k.Last.Waker) {
+			left = append(left, id)
+		}
+	}
+	part := c.Sum(left) / max(1, c.Sum(keys))
+	if part < 0.5 {
+		return nil
+	}
+	return []Evidence{{
+		Text:  fmt.Sprintf("%s of it is spent in %s, where requests wait for what others give back, until a goroutine gives something that carries no request and only sleeps: nobody gave back what he had", Pct(part), c.SiteName(c.QueueSite(left))),
+		Holds: Unknown, Decides: true, Number: part,
+		Alike: []string{"pool-leak", "pool-exhausted"}, Record: "the pool's own statistics (in use): if as many stay in use when nobody calls, they leak",
+	}}
+}
+
 // RecordEndpoints is how to get the evidence which endpoint fast requests belong to.
 const RecordEndpoints = "longer, or with a runtime/trace task in the handlers"
 

@@ -184,5 +184,32 @@ func TestWhoTakesNoWorkIsNoWorker(t *testing.T) {
 	}
 }
 
+// What requests mostly give back to each other, a goroutine that only sleeps may give, too:
+// it puts back what others lost.
+func TestWhoPutsBackWhatOthersLostIsNotWaitedForOnPurpose(t *testing.T) {
+	ticks := []string{"time.Sleep", "main.reap"}
+	s := pool{}.scene()
+	cast, uses := s.cast, s.in
+	s.cast = func(p *play) {
+		cast(p)
+		p.do(p.b.Runs(ticker, 1, 0))
+		p.waits(ticker, "sleep", ticks...)
+	}
+	s.in = func(p *play, i int) {
+		if i%10 != 9 {
+			uses(p, i)
+			return
+		}
+		p.leaves(serving, 0, "select", takes...)
+		p.pass(20 * ms)
+		p.wakes(0, ticker)
+		p.runs(ticker, 1)
+		p.wakes(ticker, serving, "runtime.chansend1", "main.reap")
+		p.leaves(ticker, 1, "sleep", ticks...)
+		p.runs(serving, 0)
+	}
+	tell(t, []told{{name: "one of ten waits for it", scene: s, alike: []string{"timer-wait", "pool-leak", "pool-exhausted"}}})
+}
+
 // ticker is a goroutine that only sleeps and wakes.
 const ticker = gotrace.GoID(900)

@@ -53,6 +53,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.Evidence = append(j.Evidence, e)
 	}
 	j.Evidence = append(j.Evidence, c.Announced(keys)...)
+	j.Evidence = append(j.Evidence, c.Restocked(keys)...)
 	j.Evidence = append(j.Evidence, c.LateTimers(site, ns)...)
 	return j
 }
