@@ -147,6 +147,22 @@ func (a *Attribution) Announced(site SiteID) bool {
 	return a.announced[site]
 }
 
+// TakesNoWork reports whether a class has goroutines, and none of them carries requests or
+// takes work.
+func (a *Attribution) TakesNoWork(class ClassID) bool {
+	any := false
+	for g := range a.t.Gs {
+		id := timeline.GID(g)
+		if a.t.Gs[g].Len() == 0 || a.classAt(id, a.t.Gs[g].End()) != class {
+			continue
+		}
+		if any = true; a.f.Entry(id) || a.TakesWork(id) {
+			return false
+		}
+	}
+	return any
+}
+
 // Bystander reports whether goroutines of a class that end waits at a site carry no requests
 // and take no work.
 func (a *Attribution) Bystander(site SiteID, class ClassID) bool {

@@ -211,5 +211,30 @@ func TestWhoPutsBackWhatOthersLostIsNotWaitedForOnPurpose(t *testing.T) {
 	tell(t, []told{{name: "one of ten waits for it", scene: s, alike: []string{"timer-wait", "pool-leak", "pool-exhausted"}}})
 }
 
+// Who enlists with a hub waits until there is news for it: the hub takes what it is
+// handed, and only passes on what another one, which sleeps, tells it.
+func TestAHubThatPassesOnNewsIsNotBusy(t *testing.T) {
+	ticks := []string{"time.Sleep", "main.tick"}
+	tell(t, []told{{name: "one of ten waits for news", alike: []string{"single-worker", "timer-wait"}, scene: scene{procs: 2, cast: func(p *play) {
+		waitingHelper(p)
+		p.do(p.b.Runs(ticker, 1, 0))
+		p.waits(ticker, "sleep", ticks...)
+	}, in: every(10, func(p *play) {
+		p.wakes(serving, helper, "runtime.chansend1", "main.ask", "main.serve")
+		p.runs(helper, 1)
+		p.leaves(helper, 1, "select", idle...)
+		p.leaves(serving, 0, "select", choose...)
+		p.pass(20 * ms)
+		p.wakes(0, ticker)
+		p.runs(ticker, 1)
+		p.wakes(ticker, helper, "runtime.chansend1", "main.tick")
+		p.leaves(ticker, 1, "sleep", ticks...)
+		p.runs(helper, 1)
+		p.wakes(helper, serving, "runtime.selectnbsend", "main.loop")
+		p.leaves(helper, 1, "select", idle...)
+		p.runs(serving, 0)
+	})}}})
+}
+
 // ticker is a goroutine that only sleeps and wakes.
 const ticker = gotrace.GoID(900)

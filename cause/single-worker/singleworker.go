@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes.",
 	MustHold:   "waits of many requests ended by one goroutine, whose own timer, system call or computation fills them",
-	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of the request, or nobody knows for what; who ends them takes no work and only sleeps (a ticker, a broadcast)",
+	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of the request, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",
 	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency", "slow-client"},
 	Fix: []string{
 		"take the slow part (flush, fsync, sleep) out of the worker's loop: double buffering, an own goroutine",
@@ -34,7 +34,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	q := c.A.Queue(w.Site)
 	top, _ := cause.TopBy(c, w.Keys, func(k blame.Key) leaf {
-		if k.Kind == blame.CPU { // of whom it is, others hand it on
+		if k.Kind == blame.CPU || k.Kind == blame.Timer { // of whom it is, others hand it on
 			return leaf{k.Kind, k.Site, k.Class}
 		}
 		return leaf{k.Kind, k.Site, 0}
@@ -54,6 +54,12 @@ func judge(c *cause.Case) *cause.Judgement {
 		cpu.Alike, cpu.Record = []string{"slow-dependency", "slow-client", "back-pressure"}, "runtime/trace regions around what the goroutine does for each of them"
 	case blame.CPU:
 		cpu = c.RunnerCPU(top.class)
+	case blame.Timer:
+		if top.class != c.A.ClassAt(q.Worker, c.A.Timeline().End) && c.A.TakesNoWork(top.class) {
+			cpu.Text = fmt.Sprintf("meanwhile it waited for another goroutine, which takes no work and sleeps in %s: it may pass on news to who waits for that on purpose, as a long poll does", cause.PlaceName(where))
+			cpu.Holds, cpu.Decides = cause.Unknown, true
+			cpu.Alike, cpu.Record = []string{"timer-wait"}, cause.RecordEndpoints
+		}
 	}
 	return &cause.Judgement{
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
