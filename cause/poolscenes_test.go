@@ -248,3 +248,50 @@ var crewScenes = []told{
 }
 
 func TestWhatAWorkerComputesForARequestIsItsOwn(t *testing.T) { tell(t, crewScenes) }
+
+// lends is a service with a pool of connections of which a job of its own has all, for a
+// moment or, for every tenth request, while it asks a peer; does is what requests do with one.
+func lends(does func(p *play)) scene {
+	job := []string{"time.Sleep", "main.job"}
+	return scene{procs: 2, cast: func(p *play) { p.waits(helper, "", job...) }, in: func(p *play, i int) {
+		takes := 20 * ms
+		switch i % 10 {
+		case 1, 4, 7:
+			takes = ms / 10
+		case 9:
+		default:
+			return
+		}
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask", "main.settle", "main.job")
+		p.leaves(serving, 0, "select", "runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.show", "main.serve")
+		p.pass(takes)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.wakes(helper, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Tx).Commit", "main.settle", "main.job")
+		p.leaves(helper, 1, "sleep", job...)
+		p.runs(serving, 0)
+		does(p)
+	}}
+}
+
+// asksBy lets a request wait for a peer's answer by a client.
+func asksBy(client string) func(p *play) {
+	return func(p *play) {
+		p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", client, "main.query", "main.show", "main.serve")
+		p.pass(ms / 5)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}
+}
+
+var lendingScenes = []told{
+	{name: "requests call nobody", scene: lends(func(*play) {}), finding: "pool-exhausted", where: "main.settle"},
+	{name: "requests ask another peer", scene: lends(asksBy("example.com/driver.(*Conn).read")), finding: "pool-exhausted", where: "main.settle"},
+	{name: "requests may ask the same peer", scene: lends(asksBy("net/http.(*persistConn).Read")), finding: "slow-dependency"},
+}
+
+func TestWhoHoldsAPoolForNoRequestIsToldFromWhatRequestsUseItFor(t *testing.T) {
+	tell(t, lendingScenes)
+}

@@ -18,10 +18,10 @@ func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
 	return gotrace.Frame{}, false
 }
 
-// packageOf returns the import path of a function by its full name:
+// PackageOf returns the import path of a function by its full name:
 // "net/http.(*conn).serve" is of "net/http". Dots in the path's last element
 // are escaped by the linker ("gopkg.in/yaml%2ev3.Unmarshal").
-func packageOf(fn string) string {
+func PackageOf(fn string) string {
 	slash := strings.LastIndexByte(beforeTypes(fn), '/') + 1
 	if dot := strings.IndexByte(fn[slash:], '.'); dot >= 0 {
 		return fn[:slash+dot]
@@ -43,7 +43,7 @@ func standard(fn string) bool {
 	if strings.HasPrefix(fn, "type:") {
 		return true // made by the compiler
 	}
-	path := packageOf(fn)
+	path := PackageOf(fn)
 	if i := strings.IndexByte(path, '/'); i >= 0 {
 		path = path[:i]
 	}

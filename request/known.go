@@ -36,13 +36,13 @@ const (
 )
 
 func handlesHTTP2(root string) bool {
-	return strings.HasSuffix(root, "erverConn).runHandler") && http2(packageOf(root))
+	return strings.HasSuffix(root, "erverConn).runHandler") && http2(PackageOf(root))
 }
 
 // serves reports whether goroutines of this root belong to a known server or
 // client library, which the generic rules must leave alone.
 func serves(root string) bool {
-	pkg := packageOf(root)
+	pkg := PackageOf(root)
 	return clientOf(root) != 0 || http2(pkg) || pkg == "crypto/tls" || pkg == "net" ||
 		pkg == "google.golang.org/grpc" || strings.HasPrefix(pkg, "google.golang.org/grpc/")
 }

@@ -173,7 +173,7 @@ func TestPackageOf(t *testing.T) {
 		"gopkg.in/yaml%2ev3.Unmarshal":               "gopkg.in/yaml%2ev3",
 		"github.com/a/b.(*T[github.com/c/d.E]).M-fm": "github.com/a/b",
 	} {
-		if got := packageOf(name); got != want {
+		if got := PackageOf(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}

@@ -261,7 +261,7 @@ func (c *classifier) function(name string) *function {
 }
 
 func (c *classifier) learn(name string) *function {
-	pkg := packageOf(name)
+	pkg := PackageOf(name)
 	f := &function{name: name, id: int32(len(c.funcs)), net: pkg == "net", poll: pkg == "internal/poll", app: !standard(name) && !library(name)}
 	switch pkg {
 	case "runtime", "syscall", "internal/poll", "net":

@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client,
 	What:       "All connections, workers or permits of a pool are in use; requests wait until another one gives one back.",
-	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time, whose holds are not longer than usual",
+	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time, whose holds are not longer than usual, or which who carries no request holds across a call that the waiters do not make",
 	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do)",
 	LookAlikes: []string{"lock-held-across-wait", "pool-leak", "slow-dependency"},
 	Fix: []string{
@@ -44,6 +44,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.Evidence = []cause.Evidence{neverReturned(c, l.Site, q)}
 	} else {
 		j.Evidence = returned(c, l, q)
+		lent(c, l, q, j)
 	}
 	if c.A.Streams(l.Site) {
 		j.Subject = fmt.Sprintf("they wait in %s for a stream of a connection of which all are in use", c.SiteName(l.Site))
@@ -94,6 +95,26 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 		several(c, l, h, known, connections),
 		holds(c, l, float64(h.Usual)),
 	}
+}
+
+// lent looks, where the holders used it for longer than usual, for whoever does so for no
+// request: it is not what requests do that takes longer. Of what requests hand to workers,
+// who carry none, this says nothing.
+func lent(c *cause.Case, l *cause.Locks, q *blame.Queue, j *cause.Judgement) {
+	used := &j.Evidence[len(j.Evidence)-1]
+	kind := c.A.Sites[l.Site].Kind
+	if used.Holds != cause.No || kind != blame.SitePool && kind != blame.SitePermit && q.Peers <= cause.PeerRatio {
+		return
+	}
+	x := c.Lent(l)
+	e := x.Evidence()
+	if e.Holds != cause.Yes {
+		return
+	}
+	used.Holds = cause.Yes
+	j.Evidence, j.Where = append(j.Evidence, e), x.Holder
+	j.Subject = fmt.Sprintf("they wait in %s for a pool of which everything is in use while %s holds it across a wait for a peer", c.SiteName(l.Site), cause.PlaceName(x.Holder))
+	j.Fix = []string{"do the slow part before taking anything from the pool, or after giving it back", "give who does so a pool of its own, or let it have only a part of this one"}
 }
 
 // leastTurns is the part of the waits that must say who holds, for those who wait there to

@@ -1,0 +1,117 @@
+package cause
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/request"
+)
+
+// Lent is what holds up a pool although it is no part of what requests do: who has its items
+// carries none, and waits for a peer that those who queue for one do not ask.
+type Lent struct {
+	// Holder is where the items are given back.
+	Holder *Place
+	// Part is the part of the time in the queue that the holders waited for that peer.
+	Part float64
+	// OwnCalls is the part of the requests that queue, but for those that gave up, which ask
+	// a peer by the same client themselves; 1 if all gave up.
+	OwnCalls float64
+}
+
+// Lent looks at who had the items of a pool while requests waited there. Its Part is 0 if
+// these are not known to give back what they took.
+func (c *Case) Lent(l *Locks) (lent Lent) {
+	var theirs []blame.KeyID
+	clients, ofNone := map[string]bool{}, map[blame.Hop]bool{}
+	for _, id := range l.Keys {
+		k := c.Key(id)
+		_, h := c.Serial(k)
+		switch {
+		case !c.asks(k), c.PlaceOf(h.WakerSite) == nil: // a library makes new items, or reads for those who use them
+			continue
+		case c.single(h.Site): // a lock
+			continue
+		}
+		is, ok := ofNone[h]
+		if !ok {
+			is = c.A.ForNoRequest(h.Site, h.Waker)
+			ofNone[h] = is
+		}
+		if is {
+			theirs = append(theirs, id)
+			clients[c.client(k.Site)] = true
+		}
+	}
+	lent.Part = c.Sum(theirs) / max(1, c.Sum(l.Keys))
+	h, _ := TopBy(c, theirs, func(k blame.Key) blame.Hop {
+		_, h := c.Serial(k)
+		return h
+	})
+	lent.Holder = c.PlaceOf(h.WakerSite)
+	lent.OwnCalls = c.ownCalls(l.Keys, clients)
+	return lent
+}
+
+// ownCalls is Lent.OwnCalls for the keys of a queue.
+func (c *Case) ownCalls(keys []blame.KeyID, clients map[string]bool) float64 {
+	in, asks, queues := make([]bool, len(c.A.Keys)), make([]bool, len(c.A.Keys)), map[blame.SiteID]bool{}
+	queue := func(k blame.Key) blame.SiteID {
+		_, h := c.Serial(k)
+		return h.Site
+	}
+	for _, id := range keys {
+		in[id], queues[queue(c.Key(id))] = true, true
+	}
+	for i, k := range c.A.Keys {
+		asks[i] = c.asks(k) && !queues[queue(k)] && clients[c.client(k.Site)]
+	}
+	queued, both := 0, 0
+	for _, r := range c.P.All() {
+		waits, does, gaveUp := false, false, false
+		for _, p := range c.A.Requests[r].Pieces {
+			waits, does = waits || in[p.Key], does || asks[p.Key]
+			gaveUp = gaveUp || in[p.Key] && c.A.Keys[p.Key].Flags&(blame.TimedOut|blame.Expired) == blame.TimedOut
+		}
+		if !waits || gaveUp {
+			continue
+		}
+		if queued++; does {
+			both++
+		}
+	}
+	if queued == 0 {
+		return 1
+	}
+	return float64(both) / float64(queued)
+}
+
+// asks reports whether a leaf is a wait for what a peer answers.
+func (c *Case) asks(k blame.Key) bool {
+	return k.Kind == blame.Network && k.Flags&(blame.Blind|blame.Inbound) == 0 && c.A.Sites[k.Site].Kind != blame.SiteInbound
+}
+
+// client is the package that waits for the network at a site: the innermost one but for those
+// through which all do.
+func (c *Case) client(s blame.SiteID) string {
+	for _, f := range c.A.Timeline().Stacks.Frames(c.A.Sites[s].Stack) {
+		switch p := request.PackageOf(f.Func); p {
+		case "runtime", "sync", "net", "crypto/tls", "bufio", "io":
+		default:
+			if !strings.HasPrefix(p, "internal/") {
+				return p
+			}
+		}
+	}
+	return ""
+}
+
+// Evidence says whether the pool's items are lent to who needs them for something else.
+func (l Lent) Evidence() Evidence {
+	return Evidence{
+		Text: fmt.Sprintf("%s of that time %s had it, which carries no request, and waited for a peer; %s of the requests that queue there ask one in that way themselves",
+			Pct(l.Part), PlaceName(l.Holder), Pct(l.OwnCalls)),
+		Holds: Of(l.Part >= 0.5 && l.OwnCalls < 0.5), Decides: true, Number: l.Part,
+	}
+}
