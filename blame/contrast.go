@@ -142,7 +142,7 @@ func (p *Population) dropConditional() {
 			case x.NS <= 0:
 			case k.First.Site != 0:
 				// for its own children, for a reply, or for what is announced to all
-				if k.First.Site != k.Queue.Site || k.Kind == Timer && p.a.Announced(k.First.Site) {
+				if k.First.Site != k.Queue.Site && !p.a.HandedOver(k.First) || k.Kind == Timer && p.a.Announced(k.First.Site) {
 					mine[shown{leafKinds, k.First.Site}] = true
 				}
 			case k.Flags&Self == 0 || k.Kind == UnknownHolder:

@@ -449,7 +449,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{"fewer were not seen than it has", 10, func(int) []one { return []one{{2, 35e6}} }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys, announced: map[SiteID]bool{4: true, 9: false}}
+			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys, Sites: make([]Site, 10), announced: map[SiteID]bool{4: true, 9: false}}
 			add := func(endpoint int, unseen bool, pieces []one) {
 				n := len(a.Requests)
 				r := Attributed{Request: n}

@@ -137,7 +137,8 @@ type Key struct {
 	Off events.State
 	// First is the hop next to the request, Last the one next to the leaf. Queue
 	// is the deepest hop at the site of the first queue on the way: whom everybody
-	// in it waited for. Waits for children and replies are no queues.
+	// in it waited for. Waits for children and replies are no queues, and of work that was handed
+	// over it is the lock that the worker waits for, if it does.
 	First, Queue, Last Hop
 }
 

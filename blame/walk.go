@@ -779,6 +779,10 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 	if a.Sites[at.last.Site].Kind == SiteRLock && a.Sites[hop.Site].Kind == SiteRWLock {
 		next.flags |= Reading // whoever waits in RLock came after the writer: that waits for nobody else
 	}
+	if next.queue.Site == hop.Site && at.queue.Site != 0 && at.queue.Site != hop.Site {
+		held := w.nested + to - from // a worker that waits for a lock does nothing of what it was handed
+		defer func() { w.nested = held }()
+	}
 	since := from
 	if !a.guards.NoWakerIdle {
 		since = max(from, min(to, w.heldSince(s, hop, from)))
@@ -813,13 +817,36 @@ func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead
 	}
 }
 
-// queueAt returns the way on by a hop, which may be the request's queue.
+// queueAt returns the way on by a hop, which may be the request's queue. A lock that a
+// worker waits for is the queue of those who have handed it their work.
 func (a *Attribution) queueAt(at *where, h Hop) where {
 	next := at.through(h)
-	if !a.passing(h) && (next.queue.Site == 0 || next.queue.Site == h.Site) {
+	switch {
+	case a.passing(h):
+	case next.queue.Site == 0, next.queue.Site == h.Site, at.last == at.queue && a.locks(h.Site) && a.HandedOver(at.queue):
 		next.queue = h
 	}
 	return next
+}
+
+// locks reports whether a site is one at which a lock is waited for.
+func (a *Attribution) locks(site SiteID) bool {
+	switch a.Sites[site].Kind {
+	case SiteMutex, SiteRLock, SiteRWLock:
+		return true
+	}
+	return false
+}
+
+// HandedOver reports whether those who wait at a hop wait for what several workers do for
+// them: nobody's children, no requests that give back what they used, and nobody who reads
+// connections.
+func (a *Attribution) HandedOver(h Hop) bool {
+	if h.Site == 0 || a.Sites[h.Site].Kind != SiteOther || !a.permitLike(h) || h.Reason == timeline.ReasonChanSend || a.NetworkHome(h.Waker) {
+		return false
+	}
+	q := a.Queue(h.Site)
+	return q.Wakers > 1 && q.Busiest <= OneWorker && q.Peers <= PeerRatio && q.Children <= ChildRatio && q.Together < ManyWaiters
 }
 
 // passing reports whether a hop is no queue: a wait for one's own children, as by a

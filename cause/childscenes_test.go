@@ -26,51 +26,76 @@ func timely(cast func(p *play), does func(p *play, child gotrace.GoID, slow bool
 	}}
 }
 
-// The helper refreshes what requests need: it asks a peer, whose answer the reader brings,
+// A goroutine refreshes what requests need: it asks a peer, whose answer the reader brings,
 // and holds a lock meanwhile.
 var (
 	queries = []string{"runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.ask", "main.refresh"}
-	needs   = []string{"sync.(*Mutex).Lock", "main.lookup", "main.show", "net/http.(*timeoutHandler).ServeHTTP.func1"}
+	needs   = []string{"sync.(*Mutex).Lock", "main.lookup", "main.show"}
 	brings  = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop"}
 )
 
-const bringer = helper + 1
+const holder, bringer = crowd0, crowd0 + 1
 
-// heldMeanwhile lets the child wait for the lock, which the helper holds while it waits.
-func heldMeanwhile(p *play, child gotrace.GoID, slow bool) {
+// refreshes brings both to their home waits.
+func refreshes(p *play) {
+	p.waits(holder, "", "time.Sleep", "main.refresh")
+	p.waits(bringer, "", brings...)
+}
+
+// heldMeanwhile lets who works for a request wait for the lock, which is held while an
+// answer is awaited.
+func heldMeanwhile(p *play, works gotrace.GoID, slow bool) {
 	if !slow {
 		p.pass(ms / 10)
 		return
 	}
-	p.wakes(0, helper)
+	p.wakes(0, holder)
 	p.do(p.b.Busy(0))
-	p.runs(helper, 0)
-	p.leaves(helper, 0, "select", queries...)
-	p.leaves(child, 1, "sync", needs...)
+	p.runs(holder, 0)
+	p.leaves(holder, 0, "select", queries...)
+	p.leaves(works, 1, "sync", needs...)
 	p.pass(20 * ms)
 	p.wakes(0, bringer)
 	p.do(p.b.Busy(0))
 	p.runs(bringer, 0)
-	p.wakes(bringer, helper, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+	p.wakes(bringer, holder, "runtime.chansend1", "net/http.(*persistConn).readLoop")
 	p.waits(bringer, "network", brings...)
-	p.runs(helper, 0)
-	p.wakes(helper, child, "sync.(*Mutex).Unlock", "main.refresh")
-	p.leaves(helper, 0, "sleep", "time.Sleep", "main.refresh")
+	p.runs(holder, 0)
+	p.wakes(holder, works, "sync.(*Mutex).Unlock", "main.refresh")
+	p.leaves(holder, 0, "sleep", "time.Sleep", "main.refresh")
 	p.do(p.b.Busy(1))
-	p.runs(child, 1)
+	p.runs(works, 1)
+}
+
+// too brings others to their home waits, too.
+func (s scene) too(cast func(p *play)) scene {
+	first := s.cast
+	s.cast = func(p *play) {
+		first(p)
+		cast(p)
+	}
+	return s
+}
+
+// asksBefore lets who works for a request ask the peer, too.
+func asksBefore(p *play, works gotrace.GoID, slow bool) {
+	p.leaves(works, 1, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.ask", "main.show")
+	p.pass(ms / 10)
+	p.wakes(0, bringer)
+	p.do(p.b.Busy(0))
+	p.runs(bringer, 0)
+	p.wakes(bringer, works, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+	p.leaves(bringer, 0, "network", brings...)
+	p.do(p.b.Busy(1))
+	p.runs(works, 1)
+	heldMeanwhile(p, works, slow)
 }
 
 var childScenes = []told{
-	{name: "the child waits for a lock that is held across a call", scene: timely(func(p *play) {
-		p.waits(helper, "", "time.Sleep", "main.refresh")
-		p.waits(bringer, "", brings...)
-	}, heldMeanwhile), finding: "lock-held-across-wait", where: "main.refresh"},
-	{name: "the child computes for long", scene: timely(nil, func(p *play, child gotrace.GoID, slow bool) {
-		if slow {
-			p.computes(child, 1, 40*ms, "main.parse", "main.show", "net/http.(*timeoutHandler).ServeHTTP.func1")
-		}
-	}), finding: "expensive-request", where: "main.parse"},
+	{name: "the child waits for a lock that is held across a call", scene: timely(refreshes, heldMeanwhile), finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "one of several workers waits for it", scene: crew(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "the workers ask the peer themselves", scene: crew(asksBefore).too(refreshes), finding: "slow-dependency"},
 }
 
-// A wait for one's own child is no queue: the queues are where the child waits.
+// A wait for one's own child, or for a worker, is no queue: the queues are where these wait.
 func TestWhatAChildWaitsForIsTold(t *testing.T) { tell(t, childScenes) }

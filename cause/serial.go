@@ -190,7 +190,8 @@ func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 const asideMax = 0.1
 
 // doThemselves reports the part of all requests that spend time under keys and
-// also under a key on their own goroutine that is the same work.
+// also under a key on their own goroutine, or that of a worker that they have handed
+// their work, that is the same work.
 func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) float64 {
 	in := make([]bool, len(c.A.Keys))
 	for _, id := range keys {
@@ -198,7 +199,8 @@ func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) flo
 	}
 	queues := func(p blame.Piece) bool { return in[p.Key] }
 	does := func(p blame.Piece) bool {
-		return c.A.Keys[p.Key].Flags&blame.Self != 0 && same(c.Key(p.Key))
+		k := c.Key(p.Key)
+		return (k.Flags&blame.Self != 0 || k.Flags&blame.Ahead == 0 && c.A.HandedOver(k.Queue)) && same(k)
 	}
 	queued, both := 0, 0
 	for _, r := range c.P.All() {
