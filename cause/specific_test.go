@@ -1007,3 +1007,18 @@ func logsThrough(p *play) {
 	p.leaves(other, 0, "network", home...)
 	p.runs(serving, 0)
 }
+
+// A holder that never waits does so nowhere.
+func TestAHolderThatComputesWaitsNowhere(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper,
+		in: every(10, behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, 20*ms, "main.refresh", "main.loop") }))}), cause.Settings{})
+	for _, r := range v.RuledOut {
+		if r.Cause == "lock-held-across-wait" {
+			if want := "the holders spent 0 % of that time waiting"; r.Because != want {
+				t.Errorf("%q, want %q", r.Because, want)
+			}
+			return
+		}
+	}
+	t.Error("lock-held-across-wait is not ruled out")
+}

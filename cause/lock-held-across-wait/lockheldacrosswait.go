@@ -43,12 +43,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		}
 		return leaf{k.Kind, k.Site}
 	})
+	waited := fmt.Sprintf("the holders spent %s of that time waiting", cause.Pct(l.Waits))
+	if what != (leaf{}) {
+		waited += fmt.Sprintf(", most of it in %s (%s)", c.SiteName(what.site), what.kind)
+	}
 	return &cause.Judgement{
 		Keys: l.Keys, Where: place(c, l, what),
 		Subject: fmt.Sprintf("they wait for %s in %s while %s holds it across a wait (%s)", c.LockName(l.Site), c.SiteName(l.Site), cause.PlaceName(l.Holder), what.kind),
 		Evidence: []cause.Evidence{
 			{
-				Text:    fmt.Sprintf("the holders spent %s of that time waiting, most of it in %s (%s)", cause.Pct(l.Waits), c.SiteName(what.site), what.kind),
+				Text:    waited,
 				Holds:   cause.Of(l.Waits >= 0.5),
 				Decides: true, Number: l.Waits,
 			},
