@@ -417,6 +417,9 @@ func (c *Case) SampledCPU(what string, f Fraction) Evidence {
 		if e, known := c.hostCPU(); known {
 			return e
 		}
+		if len(c.A.Timeline().Samples) == 0 {
+			return Evidence{Text: fmt.Sprintf("whether %s was on a CPU while it ran is unknown: the trace holds no CPU samples", shortName(what)), Holds: Unknown, Decides: true}
+		}
 		return Evidence{Text: fmt.Sprintf("whether %s was on a CPU while it ran is unknown: %.0f CPU samples to be expected, %d are needed", shortName(what), f.Expected, MinSamples), Holds: Unknown, Decides: true}
 	}
 	if f.Value < OnCPUMin {

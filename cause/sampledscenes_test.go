@@ -1,6 +1,11 @@
 package cause_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+)
 
 // ticked lets every tenth request compute for 10 ms, and be sampled in so many of five of
 // these: 40 samples are to be expected.
@@ -24,4 +29,20 @@ func TestFewSamplesTellThatRequestsWereOnACPU(t *testing.T) {
 		{name: "four of five", scene: ticked(4), alike: []string{"expensive-request", "host-contention"}},
 		{name: "three of five", scene: ticked(3), alike: []string{"expensive-request", "host-contention"}},
 	})
+}
+
+// A trace without CPU samples has not too few of them.
+func TestATraceWithoutSamplesIsSaidToHaveNone(t *testing.T) {
+	found := false
+	for _, c := range cause.Judge(attributed(t, ticked(0)), cause.Settings{}).Consistent {
+		for _, e := range c.Evidence {
+			found = found || strings.Contains(e, "the trace holds no CPU samples")
+			if strings.Contains(e, "are needed") {
+				t.Errorf("%q", e)
+			}
+		}
+	}
+	if !found {
+		t.Error("nothing says that there are no samples")
+	}
 }
