@@ -694,7 +694,10 @@ func (p *page) footer(d *Diagnosis) {
 		}
 	}
 	p.field("lost", lost)
-	cost := fmt.Sprintf("recording %s of one CPU, analysis %s", percent(d.Cost.RecordCPU), duration(nanoseconds(d.Cost.AnalyseS)))
+	cost := "analysis " + duration(nanoseconds(d.Cost.AnalyseS))
+	if d.Cost.RecordCPU > 0 { // of a bare trace it is not known
+		cost = fmt.Sprintf("recording %s of one CPU, %s", percent(d.Cost.RecordCPU), cost)
+	}
 	if d.Cost.ProbeCPU > 0 {
 		cost += fmt.Sprintf(" · probes in the kernel %s of one CPU", percent(d.Cost.ProbeCPU))
 	}
