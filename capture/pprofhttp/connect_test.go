@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime/trace"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -304,5 +305,21 @@ func TestACancelledConnectIsNotTheTargetsFault(t *testing.T) {
 	_, err := Connect(ctx, Target{URL: serve(t, endpoint()).URL}, Options{})
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestWhatPortWasAskedIsSaid(t *testing.T) {
+	for target, want := range map[string]string{
+		"http://localhost": "nothing listens on localhost:80", "https://[::1]/x": "nothing listens on [::1]:443",
+		"http://localhost:6060": "nothing listens on localhost:6060",
+	} {
+		u, err := url.Parse(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e *Error
+		if err := unreachable(syscall.ECONNREFUSED, u, 0); !errors.As(err, &e) || e.Cause != want {
+			t.Errorf("%s: %v, want %q", target, err, want)
+		}
 	}
 }

@@ -72,6 +72,17 @@ const (
 	adviceListen = "ss -ltnp    # which ports listen here; in Kubernetes: kubectl port-forward pod/NAME 6060"
 )
 
+// withPort is the host and port that was asked: nobody who left the port out knows which one it was.
+func withPort(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Host
+	case u.Scheme == "https":
+		return u.Host + ":443"
+	}
+	return u.Host + ":80"
+}
+
 // unreachable explains why a request to host got no answer at all.
 func unreachable(err error, u *url.URL, waited time.Duration) error {
 	var redirect *errRedirect
@@ -91,7 +102,7 @@ func unreachable(err error, u *url.URL, waited time.Duration) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "refused"):
-		e.Cause, e.Advice = "nothing listens on "+u.Host, adviceListen
+		e.Cause, e.Advice = "nothing listens on "+withPort(u), adviceListen
 	case errors.As(err, &dns):
 		e.Cause, e.Advice = "there is no host named "+u.Hostname(), "getent hosts "+u.Hostname()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
