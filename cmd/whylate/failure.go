@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,17 +60,26 @@ func clean(target string) string {
 // list shows the recordings beside one that is not there, and which of them, mistyped or without
 // its end, may have been meant.
 func list(path string) string {
+	return cmp.Or(meant(path), listCommand(path)+"or make one: "+recordOne("", ""))
+}
+
+// meant is that command if a file beside path may have been meant, else "".
+func meant(path string) string {
 	folder, word := filepath.Split(path)
-	command := "ls " + pprofhttp.Shell(folder) + "*.whylate    # "
 	var names []string
 	files, _ := os.ReadDir(cmp.Or(folder, ".")) // the command will say why, if there are none
 	for _, f := range files {
 		names = append(names, f.Name())
 	}
 	if near := cmp.Or(nearest(word, names), nearest(word+".whylate", names)); near != "" {
-		return command + "did you mean " + folder + near + "?"
+		return listCommand(path) + "did you mean " + folder + near + "?"
 	}
-	return command + "or make one: " + recordOne("", "")
+	return ""
+}
+
+func listCommand(path string) string {
+	folder, _ := filepath.Split(path)
+	return "ls " + pprofhttp.Shell(folder) + "*.whylate    # "
 }
 
 // failure is the text of an error of a command for a person: one line of cause and, where
@@ -92,6 +102,7 @@ func happened(err error) string {
 
 func remedy(cmd *cobra.Command, err error) string {
 	var e *pprofhttp.Error
+	var dns *net.DNSError
 	var damaged *gotrace.CorruptError
 	var at *fs.PathError
 	path := ""
@@ -109,6 +120,8 @@ func remedy(cmd *cobra.Command, err error) string {
 		return recordOne("", "")
 	case errors.Is(err, diagnose.ErrTooEarly) && e.Advice == "":
 		return again(cmd, "", "")
+	case errors.As(err, &dns) && cmd.Name() == "diagnose" && !liveTarget.MatchString(path) && meant(path) != "":
+		return meant(path) // what is no file is taken for a host
 	case errors.As(err, &e):
 		return addition(cmd, e.Advice)
 

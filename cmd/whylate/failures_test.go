@@ -318,6 +318,11 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		}, exitFailure, "nothing listens on", "ss -ltnp"},
 		{"no such host", func(s scene) []string { return []string{"diagnose", "http://no-such-host.invalid:6060", short} },
 			exitFailure, "there is no host named", "getent hosts no-such-host.invalid"},
+		{"a name of a file that may be one of a host", func(s scene) []string {
+			s.file("a.invalid.whylate", nil)
+			s.Chdir(s.dir)
+			return []string{"diagnose", "a.invalid", short}
+		}, exitFailure, "there is no host named a.invalid", "ls *.whylate # did you mean a.invalid.whylate?"},
 		{"no such port", func(s scene) []string { return []string{"record", "http://127.0.0.1:99999", short} },
 			exitFailure, "99999 is no port", "ss -ltnp"},
 		{"404", func(s scene) []string { return []string{"diagnose", s.answers(404, ""), short} },
