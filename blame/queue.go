@@ -174,9 +174,6 @@ func (a *Attribution) Bystander(site SiteID, class ClassID) bool {
 	return false
 }
 
-// maxAncestors bounds over how many births it is asked whether a request started a goroutine.
-const maxAncestors = 4
-
 // ForNoRequest reports whether goroutines of a class end waits at a site, and none of them
 // carries requests, or was started by one that does.
 func (a *Attribution) ForNoRequest(site SiteID, class ClassID) bool {
@@ -185,11 +182,8 @@ func (a *Attribution) ForNoRequest(site SiteID, class ClassID) bool {
 		if a.classAt(r.waker, r.at) != class {
 			continue
 		}
-		any = true
-		for g, n := r.waker, 0; g >= 0 && n <= maxAncestors; g, n = a.t.Gs[g].Creator, n+1 {
-			if a.f.Entry(g) {
-				return false
-			}
+		if any = true; a.f.Entry(r.waker) || a.bornForRequest(r.waker) {
+			return false
 		}
 	}
 	return any
