@@ -99,18 +99,25 @@ func (c *Case) OtherEndpoint() []Evidence {
 	}}
 }
 
+// mostly returns the keys that are of a kind, and what part of all they have: none unless it is
+// half or more.
+func (c *Case) mostly(keys []blame.KeyID, is func(k blame.Key) bool) (those []blame.KeyID, part float64) {
+	those = keep(keys, func(id blame.KeyID) bool { return is(c.Key(id)) })
+	if part = c.Sum(those) / max(1, c.Sum(keys)); part < 0.5 {
+		return nil, part
+	}
+	return those, part
+}
+
 // Announced is evidence against keys being waits that somebody wants: waits for what a
 // goroutine tells whoever happens to be there, as in a long poll, are as long as it takes
 // until there is news; none unless most of them are.
 func (c *Case) Announced(keys []blame.KeyID) []Evidence {
-	var told []blame.KeyID
-	for _, id := range keys {
-		if _, h := c.Serial(c.Key(id)); h.Site != 0 && c.A.Announced(h.Site) {
-			told = append(told, id)
-		}
-	}
-	part := c.Sum(told) / max(1, c.Sum(keys))
-	if part < 0.5 {
+	told, part := c.mostly(keys, func(k blame.Key) bool {
+		_, h := c.Serial(k)
+		return h.Site != 0 && c.A.Announced(h.Site)
+	})
+	if told == nil {
 		return nil
 	}
 	return []Evidence{{
@@ -124,15 +131,11 @@ func (c *Case) Announced(keys []blame.KeyID) []Evidence {
 // work. It uses nothing of it meanwhile: what it gives, others left. None unless most of
 // them are.
 func (c *Case) Restocked(keys []blame.KeyID) []Evidence {
-	var left []blame.KeyID
-	for _, id := range keys {
-		k := c.Key(id)
-		if kind, h := c.Serial(k); kind == Pool && k.Last.Site == h.Site && c.A.Queue(h.Site).Peers > PeerRatio && c.A.Bystander(h.Site, k.Last.Waker) {
-			left = append(left, id)
-		}
-	}
-	part := c.Sum(left) / max(1, c.Sum(keys))
-	if part < 0.5 {
+	left, part := c.mostly(keys, func(k blame.Key) bool {
+		kind, h := c.Serial(k)
+		return kind == Pool && k.Last.Site == h.Site && c.A.Queue(h.Site).Peers > PeerRatio && c.A.Bystander(h.Site, k.Last.Waker)
+	})
+	if left == nil {
 		return nil
 	}
 	return []Evidence{{

@@ -178,6 +178,11 @@ func keep(keys []blame.KeyID, f func(blame.KeyID) bool) []blame.KeyID {
 	return out
 }
 
+// Union returns keys and those of more that are not among them.
+func Union(keys, more []blame.KeyID) []blame.KeyID {
+	return slices.Concat(keys, without(more, keys))
+}
+
 func without(keys, minus []blame.KeyID) []blame.KeyID {
 	skip := map[blame.KeyID]bool{}
 	for _, k := range minus {

@@ -82,7 +82,13 @@ func (c *Case) lost(keys []blame.KeyID) (ns float64) {
 
 // grown is by how much more a slow request spends under keys than a typical one, in nanoseconds.
 func (c *Case) grown(keys []blame.KeyID) float64 {
-	return c.spent(c.Tail, keys)/c.count(c.Tail) - c.spent(c.Typical, keys)/c.count(c.Typical)
+	tail, typical := c.Spent(keys)
+	return tail - typical
+}
+
+// Spent returns the mean time under keys of slow requests and of typical ones, in nanoseconds.
+func (c *Case) Spent(keys []blame.KeyID) (tail, typical float64) {
+	return c.spent(c.Tail, keys) / c.count(c.Tail), c.spent(c.Typical, keys) / c.count(c.Typical)
 }
 
 func (c *Case) spent(requests []int, keys []blame.KeyID) (ns float64) {

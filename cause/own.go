@@ -83,25 +83,6 @@ func (c *Case) BehalfCPU(class blame.ClassID) Evidence {
 	return c.CPUEvidence(c.A.Classes[class].Name, f)
 }
 
-// Spent returns the mean time under keys of slow requests and of typical ones, in nanoseconds.
-func (c *Case) Spent(keys []blame.KeyID) (tail, typical float64) {
-	in := make(map[blame.KeyID]bool, len(keys))
-	for _, k := range keys {
-		in[k] = true
-	}
-	mean := func(requests []int) (ns float64) {
-		for _, r := range requests {
-			for _, p := range c.A.Requests[r].Pieces {
-				if in[p.Key] {
-					ns += float64(p.NS)
-				}
-			}
-		}
-		return ns / float64(max(1, len(requests)))
-	}
-	return mean(c.Tail), mean(c.Typical)
-}
-
 // HottestMeanwhile returns where the goroutines of a class burn their CPU time while slow
 // requests are open, and the part of their CPU samples there; without samples, where they do
 // at any time.

@@ -3,7 +3,6 @@ package expensiverequest
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
@@ -34,7 +33,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	keys := c.Free(func(k blame.Key) bool { return c.OwnCode(k) || c.OwnKernel(k) })
 	if by := c.OnBehalf(); len(by) > 0 {
-		all := union(keys, by)
+		all := cause.Union(keys, by)
 		if 2*c.Sum(by) > c.Sum(all) {
 			return onBehalf(c, all, by)
 		}
@@ -66,17 +65,6 @@ func judge(c *cause.Case) *cause.Judgement {
 		Subject: fmt.Sprintf("they compute in %s", name),
 		Alike:   append([]string{"page-faults"}, cause.OffCPUCauses...), Record: cause.RecordHost,
 	}
-}
-
-// union returns keys and those of more that are not among them.
-func union(keys, more []blame.KeyID) []blame.KeyID {
-	all := slices.Clone(keys)
-	for _, k := range more {
-		if !slices.Contains(keys, k) {
-			all = append(all, k)
-		}
-	}
-	return all
 }
 
 // onBehalf judges what requests compute if others do most of it for them, under keys by.
