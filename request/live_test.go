@@ -49,44 +49,10 @@ func TestMain(m *testing.M) {
 // each took, in nanoseconds.
 var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 	"lines": func(addr string, conns, n int) ([]int64, error) {
-		return onEach(conns, func() (took []int64, err error) {
-			c, err := net.Dial("tcp", addr)
-			if err != nil {
-				return nil, err
-			}
-			defer c.Close()
-			r := bufio.NewReader(c)
-			for i := range n {
-				start := time.Now()
-				fmt.Fprintf(c, "%d\n", i)
-				if _, err := r.ReadString('\n'); err != nil {
-					return took, err
-				}
-				took = append(took, int64(time.Since(start)))
-				time.Sleep(time.Millisecond)
-			}
-			return took, nil
-		})
+		return askLines(addr, conns, n, time.Millisecond)
 	},
 	"thinking": func(addr string, conns, n int) ([]int64, error) {
-		return onEach(conns, func() (took []int64, err error) {
-			c, err := net.Dial("tcp", addr)
-			if err != nil {
-				return nil, err
-			}
-			defer c.Close()
-			r := bufio.NewReader(c)
-			for i := range n {
-				start := time.Now()
-				fmt.Fprintf(c, "%d\n", i)
-				if _, err := r.ReadString('\n'); err != nil {
-					return took, err
-				}
-				took = append(took, int64(time.Since(start)))
-				time.Sleep(15 * time.Millisecond)
-			}
-			return took, nil
-		})
+		return askLines(addr, conns, n, 15*time.Millisecond)
 	},
 	// It is the one that listens.
 	"broker": func(addr string, conns, n int) ([]int64, error) {
@@ -100,18 +66,7 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 			if err != nil {
 				return nil, err
 			}
-			defer c.Close()
-			r := bufio.NewReader(c)
-			for i := range n {
-				start := time.Now()
-				fmt.Fprintf(c, "%d\n", i)
-				if _, err := r.ReadString('\n'); err != nil {
-					return took, err
-				}
-				took = append(took, int64(time.Since(start)))
-				time.Sleep(5 * time.Millisecond)
-			}
-			return took, nil
+			return talk(c, n, 5*time.Millisecond)
 		})
 	},
 	"datagrams": func(addr string, conns, n int) ([]int64, error) {
@@ -239,6 +194,33 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 		}
 		return askHTTP(addr, conns, n)
 	},
+}
+
+// askLines sends lines on connections of its own, each some time after the answer to the last.
+func askLines(addr string, conns, n int, pause time.Duration) ([]int64, error) {
+	return onEach(conns, func() ([]int64, error) {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		return talk(c, n, pause)
+	})
+}
+
+// talk is askLines on a connection, which it closes.
+func talk(c net.Conn, n int, pause time.Duration) (took []int64, err error) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for i := range n {
+		start := time.Now()
+		fmt.Fprintf(c, "%d\n", i)
+		if _, err := r.ReadString('\n'); err != nil {
+			return took, err
+		}
+		took = append(took, int64(time.Since(start)))
+		time.Sleep(pause)
+	}
+	return took, nil
 }
 
 func askHTTP(addr string, conns, n int) ([]int64, error) {
