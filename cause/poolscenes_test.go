@@ -276,6 +276,47 @@ func lends(does func(p *play)) scene {
 	}}
 }
 
+// lendsTheOnly is lends with one connection for all: each gives it to the next one.
+func lendsTheOnly(p *play, i int) {
+	job := []string{"time.Sleep", "main.job"}
+	takes := 20 * ms
+	switch i % 10 {
+	case 1, 4, 7:
+		takes = ms / 10
+	case 9:
+	default:
+		return
+	}
+	p.wakes(0, helper)
+	p.runs(helper, 1)
+	p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask", "main.settle", "main.job")
+	p.leaves(serving, 0, "select", connection...)
+	const n = 3
+	for g := other; g < other+n; g++ {
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.do(p.b.Task(g, "request"))
+		p.leaves(g, 1, "select", connection...)
+	}
+	p.pass(takes)
+	p.wakes(0, helper)
+	p.runs(helper, 1)
+	p.wakes(helper, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Tx).Commit", "main.settle", "main.job")
+	p.leaves(helper, 1, "sleep", job...)
+	p.runs(serving, 0)
+	p.pass(ms / 20)
+	p.wakes(serving, other, gives...)
+	for g := other; g < other+n; g++ {
+		p.runs(g, 1)
+		p.pass(ms / 20)
+		if g+1 < other+n {
+			p.wakes(g, g+1, gives...)
+		}
+		p.do(p.b.Done(g))
+		p.leaves(g, 1, "network", home...)
+	}
+}
+
 // asksBy lets a request wait for a peer's answer by a client.
 func asksBy(client string) func(p *play) {
 	return func(p *play) {
@@ -289,6 +330,10 @@ func asksBy(client string) func(p *play) {
 var lendingScenes = []told{
 	{name: "requests call nobody", scene: lends(func(*play) {}), finding: "pool-exhausted", where: "main.settle"},
 	{name: "requests ask another peer", scene: lends(asksBy("example.com/driver.(*Conn).read")), finding: "pool-exhausted", where: "main.settle"},
+	{name: "there is one connection, as a lock", scene: scene{procs: 2, cast: func(p *play) {
+		waitingOthers(p)
+		p.waits(helper, "", "time.Sleep", "main.job")
+	}, in: lendsTheOnly}, finding: "lock-held-across-wait", where: "main.ask"},
 	{name: "requests may ask the same peer", scene: lends(asksBy("net/http.(*persistConn).Read")), finding: "slow-dependency"},
 }
 
