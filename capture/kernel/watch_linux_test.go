@@ -387,12 +387,13 @@ func hits(t *testing.T, rec *recording) (n int64) {
 	return n
 }
 
-// A file that is full ends the calls, too, and says how many are not in it.
+// A file that is full ends the calls, too, and says how many are not in it. It has room for
+// what happens until they are first looked at.
 func TestCallsForWhichTheFileHasNoRoom(t *testing.T) {
 	needEBPF(t)
 	before := programs(t)
 	p := run(t, built(t, "gotarget"))
-	rec := record(t, p.pid(), Options{Sets: []string{events.Func}, Func: regexp.MustCompile(`^main\.handle$`), share: much, MaxBytes: 640<<10 + 32<<10})
+	rec := record(t, p.pid(), Options{Sets: []string{events.Func}, Func: regexp.MustCompile(`^main\.handle$`), share: much, MaxBytes: 640<<10 + 256<<10})
 	p.do("serve", 8, 100_000)
 	eventually(t, "the programs are gone, and the recorder was not stopped", func() bool { return fewer(t, before) })
 	got := rec.stop()
