@@ -96,6 +96,11 @@ func (p *Parts) Next() (*Timeline, error) {
 		t, err := p.read()
 		if err != nil {
 			p.done = true
+		}
+		if p.done {
+			p.src = nil // the timeline needs nothing of what it holds of the trace
+		}
+		if err != nil {
 			return nil, err
 		}
 		p.n++
