@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 )
 
@@ -82,6 +83,7 @@ func TestAGrandchildIsFoundAndAStrangerIsNot(t *testing.T) {
 	c := start(t, "sleep 0", nil)
 	c.line()
 	shell := exec.Command("sh", "-c", "sleep 1000 & echo ready; wait")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := shell.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -101,16 +103,6 @@ func TestAGrandchildIsFoundAndAStrangerIsNot(t *testing.T) {
 	if len(theirs.live) != 0 {
 		t.Errorf("descendants of %d, which has none: %v", c.pid, theirs.family)
 	}
-	for pid := range mine.family { // the shell and its child
-		if line, _ := readText(procDir(pid) + "/stat"); pid == shell.Process.Pid || childOf(line, shell.Process.Pid) {
-			p, _ := os.FindProcess(pid)
-			_ = p.Kill()
-		}
-	}
+	_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) // and its child
 	_ = shell.Wait()
-}
-
-func childOf(line string, pid int) bool {
-	st, ok := parseStat([]byte(line))
-	return ok && int(st.parent) == pid
 }
