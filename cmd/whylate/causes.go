@@ -18,7 +18,7 @@ func newCauses() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "causes [ID]",
 		Short: "List the catalogue of causes, or explain one",
-		Args:  args(cobra.MaximumNArgs(1)),
+		Args:  args(0, "ID"),
 		ValidArgsFunction: func(_ *cobra.Command, a []string, _ string) (ids []cobra.Completion, _ cobra.ShellCompDirective) {
 			for _, e := range cause.Entries() {
 				if len(a) == 0 {

@@ -25,7 +25,7 @@ its endpoints, clock and kernel, and what was recorded.
 
 Exit codes: 3 a cause appeared in B or grew, 0 none did, 4 that is not clear. If one did
 and another one went or shrank (mixed): 3 if B's p99 is higher by more than a tenth, else 0.`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: args(2, "A", "B"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if err := checkOutput(output, "text", "json"); err != nil {
 				return err

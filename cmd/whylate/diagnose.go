@@ -251,7 +251,7 @@ docs/dependencies.md says what rights that needs.
 Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command line.
 
 Without --for, a recording that holds too few requests is made again, longer.`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: args(1, "TARGET"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			many, err := several(a)
 			if err != nil {
@@ -460,7 +460,7 @@ The file needs nothing else: record in the pod, diagnose on the laptop.
 it was slow itself, or the time is between. No data is written there, nothing reset.
 docs/dependencies.md says what rights that needs.
 Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command line.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(1, "TARGET"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if err := checkTarget(a[0]); err != nil {
 				return err

@@ -26,7 +26,7 @@ Without PID, the quota is that of this shell's cgroup, and GOMAXPROCS what a Go
 program started here would choose. Linux only.
 
 Exit codes: 0 done, whatever was found; 1 PID cannot be examined; 2 usage.`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args: args(0, "PID"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if err := checkOutput(output, "text", "json"); err != nil {
 				return err

@@ -14,7 +14,7 @@ import (
 func TestDoctorRefusesWhatIsNoProcess(t *testing.T) {
 	for _, line := range []string{"doctor x", "doctor 0", "doctor -1", "doctor -- -1", "doctor 1 2", "doctor 99999999999", "doctor -o xml", "doctor --no-such-flag"} {
 		code, stdout, stderr := whylate(t, strings.Split(line, " ")...)
-		if code != exitUsage || stdout != "" || !strings.HasSuffix(stderr, "See whylate doctor --help.\n") {
+		if code != exitUsage || stdout != "" || !strings.HasSuffix(stderr, "\nwhylate doctor --help\n") {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, stdout, stderr)
 		}
 	}

@@ -38,12 +38,12 @@ known of each request in a format of another tool:
 Times of requests are those of the diagnosis: they add up to how long each request took. Of a trace
 that is diagnosed in windows, because it is long or damaged, it is the worst window's requests; of
 goroutines it is the whole trace.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(1, "FILE"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			f, ok := export.Find(to)
 			switch {
 			case to == "":
-				return usageError{fmt.Errorf("--to is missing: one of %s", strings.Join(names, ", "))}
+				return usageError{fmt.Errorf("--to is missing: one of %s\n%s", strings.Join(names, ", "), again(cmd, "", "--to csv"))}
 			case !ok:
 				return usageError{fmt.Errorf("--to: there is no format %q%s; there are %s", to, didYouMean(to, names), strings.Join(names, ", "))}
 			case slowest < 1 || slowest > detail.MaxPaths:

@@ -43,7 +43,7 @@ var liveTarget = regexp.MustCompile(`://|^[^/]*:[0-9]+(/|$)|^[0-9]+$`)
 // wantFile returns an error if what was given for a recording is no file.
 func wantFile(cmd *cobra.Command, arg string) error {
 	if !diagnose.IsFile(arg) && liveTarget.MatchString(arg) {
-		return usageError{fmt.Errorf("%s is no file; %s wants a recording: %s", clean(arg), cmd.Name(), recordOne(pprofhttp.Shell(clean(arg)), ""))}
+		return usageError{fmt.Errorf("%s is no file; %s wants a recording\n%s", clean(arg), cmd.Name(), recordOne(pprofhttp.Shell(clean(arg)), ""))}
 	}
 	_, err := os.Stat(arg)
 	return err // names the operation and the path
@@ -266,9 +266,17 @@ var secret = []string{"header", "postgres", "redis"}
 // which replace those that were given. It holds no credentials.
 func again(cmd *cobra.Command, target, flags string) string {
 	if target == "" {
-		target = clean(cmd.Flags().Arg(0))
+		target = cmd.Flags().Arg(0)
 	}
-	words := []string{cmd.CommandPath(), pprofhttp.Shell(target)}
+	return command(cmd, []string{target}, flags)
+}
+
+// command is a command with arguments, the flags that were given, and more flags as for again.
+func command(cmd *cobra.Command, args []string, flags string) string {
+	words := []string{cmd.CommandPath()}
+	for _, a := range args {
+		words = append(words, pprofhttp.Shell(clean(a)))
+	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains(secret, f.Name) || strings.HasPrefix(flags, "--"+f.Name+" ") {
 			return

@@ -66,7 +66,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &usage):
-		complain(stderr, usage.Error()+"\nSee "+cmd.CommandPath()+" --help.")
+		if cmd.Name() == "help" {
+			cmd = root
+		}
+		complain(stderr, usage.Error()+"\n"+cmd.CommandPath()+" --help")
 		return exitUsage
 	}
 	complain(stderr, failure(cmd, err))
@@ -97,44 +100,125 @@ Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconc
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
-	root.Args = cobra.ArbitraryArgs // else an unknown command is no usage error
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			var names []string
-			for _, c := range cmd.Commands() {
-				names = append(names, c.Name())
-			}
-			return usageError{fmt.Errorf("unknown command %q%s", args[0], didYouMean(args[0], names))}
-		}
-		return cmd.Help()
-	}
+	wantCommand(root)
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newDiagnose(), newRecord(), newShow(), newExport(), newCompare(), newRedact(), newCauses(), newDoctor(), newTop(), newDemo(), newVersion(), newMan())
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		wantCommand(c)
+		for _, shell := range c.Commands() {
+			shell.Args = args(0)
+		}
+	}
 	return root
 }
 
-// flagError adds to the mistake of an unknown flag which one may have been meant.
+// wantCommand makes a command that only has others show them, and a word that is none of them a
+// usage error.
+func wantCommand(c *cobra.Command) {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(cmd *cobra.Command, a []string) error {
+		if len(a) > 0 {
+			return usageError{noCommand(cmd, a[0])}
+		}
+		return cmd.Help()
+	}
+}
+
+// noCommand says that there is no command of a name, and which one may have been meant.
+func noCommand(of *cobra.Command, name string) error {
+	var names []string
+	for _, c := range of.Commands() {
+		names = append(names, c.Name())
+	}
+	return fmt.Errorf("there is no command %q%s", name, didYouMean(name, names))
+}
+
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command",
+		ValidArgsFunction: func(cmd *cobra.Command, a []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+			if of, rest, err := cmd.Root().Find(a); err == nil && len(rest) == 0 {
+				for _, c := range of.Commands() {
+					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, a []string) error {
+			of, rest, err := cmd.Root().Find(a)
+			if err == nil && len(rest) > 0 {
+				err = noCommand(of, rest[0])
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			of.InitDefaultHelpFlag() // else it is not among its flags
+			return of.Help()
+		},
+	}
+}
+
+// flagError says in our words what is wrong with a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) && strings.Contains(err.Error(), "missing unit in duration") {
-		return fmt.Errorf("%w; %[2]ss are %[2]s seconds", err, invalid.GetValue())
-	}
-	if !errors.As(err, &unknown) {
+	var without *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &invalid):
+		hint := ""
+		if strings.Contains(err.Error(), "missing unit in duration") {
+			hint = fmt.Sprintf("; %[1]ss are %[1]s seconds", invalid.GetValue())
+		}
+		return fmt.Errorf("--%s wants %s, not %q%s", invalid.GetFlag().Name, wanted(invalid.GetFlag()), invalid.GetValue(), hint)
+	case errors.As(err, &without):
+		return fmt.Errorf("--%s wants %s, and there is none", without.GetFlag().Name, wanted(without.GetFlag()))
+	case !errors.As(err, &unknown):
 		return err
 	}
-	if name := unknown.GetSpecifiedName(); name == "json" && cmd.Flags().Lookup("output") != nil {
-		return fmt.Errorf("%w; JSON is -o json", err)
+	name := "--" + unknown.GetSpecifiedName()
+	if given := unknown.GetSpecifiedShortnames(); given != "" {
+		return fmt.Errorf("there is no flag -%.1s (in -%s)", given, given)
+	}
+	if name == "--json" && cmd.Flags().Lookup("output") != nil {
+		return fmt.Errorf("there is no flag %s; JSON is -o json", name)
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return fmt.Errorf("%w%s", err, didYouMean("--"+unknown.GetSpecifiedName(), names))
+	return fmt.Errorf("there is no flag %s%s", name, didYouMean(name, names))
 }
 
-// args checks the number of arguments; a mistake is a usage error.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// wanted describes the value of a flag.
+func wanted(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "true or false"
+	case "int":
+		return "a whole number such as " + f.DefValue
+	case "duration":
+		return "a time such as 10s"
+	case "size":
+		return "a size such as 64MiB"
+	}
+	name, _ := pflag.UnquoteUsage(f)
+	return "a value (" + name + ")"
+}
+
+// args checks that each argument is there, and no more: those of names, of which the first least
+// have to be. A mistake is a usage error.
+func args(least int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, a []string) error {
-		if err := check(cmd, a); err != nil {
-			return usageError{err}
+		switch {
+		case len(a) < least:
+			missing := names[len(a):least]
+			verb := " is missing"
+			if len(missing) > 1 {
+				verb = " are missing"
+			}
+			return usageError{fmt.Errorf("%s: %s\n%s", cmd.Use, strings.Join(missing, " and ")+verb, command(cmd, append(a, missing...), ""))}
+		case len(a) > len(names) && !strings.HasSuffix(cmd.Use, "..."):
+			return usageError{fmt.Errorf("%s: %q is too much\n%s", cmd.Use, clean(a[len(names)]), command(cmd, a[:len(names)], ""))}
 		}
 		return nil
 	}

@@ -131,20 +131,61 @@ func TestMistakesOfTheCommandLineExitWith2(t *testing.T) {
 		"demo --all x",
 		"demo --all -o json",
 		"demo lock-convoy no-such-demo",
+		"compare",
+		"compare a.whylate",
+		"compare a b c",
+		"show",
+		"help no-such-command",
 	} {
 		t.Run(line, func(t *testing.T) {
 			code, stdout, stderr := whylate(t, strings.Split(line, " ")...)
 			if code != exitUsage || stdout != "" {
 				t.Errorf("exit %d, stdout %q", code, stdout)
 			}
-			see := "See whylate --help."
+			see := "whylate --help"
 			if cmd, _, err := newRoot(io.Discard, io.Discard).Find(strings.Split(line, " ")); err == nil {
-				see = "See " + cmd.CommandPath() + " --help."
+				see = strings.TrimSuffix(cmd.CommandPath(), " help") + " --help"
 			}
 			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) < 2 || !strings.HasPrefix(lines[0], "whylate: ") || lines[len(lines)-1] != see || strings.Contains(stderr, "hunter") {
 				t.Errorf("stderr %q", stderr)
 			}
 		})
+	}
+}
+
+// What is wrong with a command line is said in words of the command, with no word of the program's.
+func TestAMistakeOfTheCommandLineIsSaidInItsOwnWords(t *testing.T) {
+	for _, c := range []struct{ line, says string }{
+		{"compare a.whylate --jobs two b.whylate", `--jobs wants a whole number such as 1, not "two"`},
+		{"compare a.whylate b.whylate --jobs", "--jobs wants a whole number such as 1, and there is none"},
+		{"diagnose x --slo soon", `--slo wants a time such as 10s, not "soon"`},
+		{"diagnose x --for 10", `--for wants a time such as 10s, not "10"; 10s are 10 seconds`},
+		{"diagnose x --max-bytes much", `--max-bytes wants a size such as 64MiB, not "much"`},
+		{"diagnose x --check=perhaps", `--check wants true or false, not "perhaps"`},
+		{"show x -o", "--output wants a value (file), and there is none"},
+		{"show x -z", "there is no flag -z (in -z)"},
+		{"show x --outptu y", "there is no flag --outptu; did you mean --output?"},
+		{"diagnose x --json", "there is no flag --json; JSON is -o json"},
+		{"compare", "compare A B: A and B are missing\nwhylate compare A B"},
+		{"compare a.whylate --slo 1s", "compare A B: B is missing\nwhylate compare a.whylate B --slo=1s"},
+		{"compare a b c", "compare A B: \"c\" is too much\nwhylate compare a b"},
+		{"diagnose", "diagnose TARGET | RECORDING...: TARGET is missing\nwhylate diagnose TARGET"},
+		{"record http://me:hunter2@h:1 http://me:hunter2@h:1", "record TARGET: \"http://h:1\" is too much\nwhylate record http://h:1"},
+		{"version x", "version: \"x\" is too much\nwhylate version"},
+		{"export a.trace", "--to is missing: one of pprof, speedscope, perfetto, csv, parquet, states, wakeups\nwhylate export a.trace --to csv"},
+		{"completion bash x", "bash: \"x\" is too much\nwhylate completion bash"},
+		{"completion bsh", `there is no command "bsh"; did you mean bash?`},
+		{"help diagnos", `there is no command "diagnos"; did you mean diagnose?`},
+	} {
+		code, stdout, stderr := whylate(t, strings.Split(c.line, " ")...)
+		if code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "whylate: "+c.says+"\nwhylate ") {
+			t.Errorf("%s: exit %d, %s", c.line, code, stderr)
+		}
+	}
+	for _, line := range []string{"help", "help diagnose", "help completion bash"} {
+		if code, stdout, stderr := whylate(t, strings.Split(line, " ")...); code != exitOK || stderr != "" || !strings.Contains(stdout, "Usage:\n") {
+			t.Errorf("%s: exit %d, %s", line, code, stderr)
+		}
 	}
 }
 
@@ -334,6 +375,9 @@ func TestMistypedWordsAreCorrected(t *testing.T) {
 		{"diagnos x", "did you mean diagnose?"},
 		{"causse", "did you mean causes?"},
 		{"something", ""},
+		{"help diagnos", "did you mean diagnose?"},
+		{"help something", ""},
+		{"help completion bsh", "did you mean bash?"},
 		{"diagnose --sloo 1s x", "did you mean --slo?"},
 		{"diagnose --no-such-flag x", ""},
 		{"record -z x", ""},

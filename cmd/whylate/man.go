@@ -19,7 +19,7 @@ func newMan() *cobra.Command {
 there: whylate.1, whylate-diagnose.1 and so on.
 
   whylate man ~/.local/share/man/man1 && man whylate-diagnose`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(1, "DIRECTORY"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if err := os.MkdirAll(a[0], 0o755); err != nil {
 				return err

@@ -32,7 +32,7 @@ docs/privacy.md.
 
 The hashes have a random key each time, unless --salt gives one: who knows it can try
 names. --map keeps the names for yourself, to read what strangers answer.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(1, "FILE"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if err := wantFile(cmd, a[0]); err != nil {
 				return err

@@ -30,7 +30,7 @@ requests beside a typical one, and a flame graph of lateness. The page is one fi
 needs no network and asks none; -o keeps it.
 
 BROWSER, if it is set, is the command that opens it.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(1, "FILE"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if err := wantFile(cmd, a[0]); err != nil {
 				return err

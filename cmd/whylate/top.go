@@ -26,7 +26,7 @@ runnable before they run; and how often it read the clock by a system call in th
 first second. Nothing is stored. It takes root, or CAP_BPF and CAP_PERFMON; the
 process needs no change. Each set of probes in functions of the process is removed
 when it takes more than 1 % of its CPU time.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(1, "PID"),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			pid, err := strconv.ParseInt(a[0], 10, 32)
 			if err != nil || pid <= 0 {
