@@ -315,7 +315,7 @@ func explain(err error) error {
 	case errors.As(err, &rejected), errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
-	return fmt.Errorf("record scheduling events: %w", err)
+	return err
 }
 
 // reason says what is missing where a set of probes was not loaded or attached. The library

@@ -71,7 +71,7 @@ func Start(pid int, o Options) (*Recorder, error) {
 		return nil, err
 	}
 	if err := checkProcess(pid); err != nil {
-		return nil, fmt.Errorf("record scheduling events: %w", err)
+		return nil, err
 	}
 	p, err := load(pid, o)
 	if err != nil {
