@@ -73,7 +73,7 @@ func describe(pid int) (Static, []group, unix.CPUSet) {
 		s.Stderr, _ = fdKind(pid, 2)
 	}
 	if on, err := readInt("/proc/sys/kernel/task_delayacct"); err != nil || on == 0 {
-		miss("io_delay_ns", errors.New("the kernel does not account for delays of tasks"), "sysctl kernel.task_delayacct=1")
+		miss("io_delay_ns", errors.New("the kernel does not account for delays of tasks"), "sudo sysctl kernel.task_delayacct=1    # and restart the service: threads that run already are not counted")
 	}
 	g := findGroups(pid)
 	for _, x := range g.list {

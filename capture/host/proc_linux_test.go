@@ -131,3 +131,16 @@ func TestOurOwnThreadsHaveCounters(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 }
+
+// Only threads that start after it was switched on are counted.
+func TestWhoSwitchesDelayAccountingOnHearsToRestartTheService(t *testing.T) {
+	d, err := Describe(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	on, err := readInt("/proc/sys/kernel/task_delayacct")
+	i := slices.IndexFunc(d.Static.Missing, func(m Missing) bool { return m.What == "io_delay_ns" })
+	if off := err != nil || on == 0; (i >= 0) != off || off && !strings.Contains(d.Static.Missing[i].Command, "restart the service") {
+		t.Errorf("it is %d (%v), missing %+v", on, err, d.Static.Missing)
+	}
+}

@@ -248,14 +248,14 @@ func TestTextsKeepTheVocabulary(t *testing.T) {
 	r := newTest(t, "")
 	for s, hashed := range map[string][]string{ // the words that are hashed
 		"threads, delay_ns": nil,
-		"the profile is empty: the target does not sample it": nil,
-		"53 MB are resident: it takes 6.5 ms (7%)":            nil,
-		"sysctl kernel.task_delayacct=1":                      nil,
-		"runtime.SetBlockProfileRate(10_000)":                 {"000"},
-		"no answer from billing-prod within 5s":               {"billing", "prod"},
-		"sudo whylate record 23351":                           {"23351"},
-		"die Überweisung (acme) steht":                        {"die", "Überweisung", "acme", "steht"},
-		"read /home/bob: denied":                              {"home", "bob"},
+		"the profile is empty: the target does not sample it":                                                        nil,
+		"53 MB are resident: it takes 6.5 ms (7%)":                                                                   nil,
+		"sudo sysctl kernel.task_delayacct=1    # and restart the service: threads that run already are not counted": nil,
+		"runtime.SetBlockProfileRate(10_000)":                                                                        {"000"},
+		"no answer from billing-prod within 5s":                                                                      {"billing", "prod"},
+		"sudo whylate record 23351":                                                                                  {"23351"},
+		"die Überweisung (acme) steht":                                                                               {"die", "Überweisung", "acme", "steht"},
+		"read /home/bob: denied":                                                                                     {"home", "bob"},
 	} {
 		want := s
 		for _, h := range hashed {
