@@ -28,7 +28,7 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// A browser shows the page of every golden incident as its JSON says, by mouse and by
+// A browser shows the page of every golden incident, and of a bare trace, as its JSON says, by mouse and by
 // keyboard, light and dark, wide and narrow, and asks nobody for anything. Pictures of the
 // pages go to the folder WHYLATE_SCREENSHOTS, if it is set.
 func TestABrowserShowsEveryIncident(t *testing.T) {
@@ -48,6 +48,7 @@ func TestABrowserShowsEveryIncident(t *testing.T) {
 		}
 		files = append(files, list...)
 	}
+	files = append(files, "../request/testdata/fasthttp.trace") // nobody recorded it with whylate
 	for _, file := range files {
 		for _, format := range []string{"html", "json"} {
 			out, err := os.Create(filepath.Join(dir, incident(file)+"."+format))
@@ -82,7 +83,7 @@ func TestABrowserShowsEveryIncident(t *testing.T) {
 		t.Error(err)
 	}
 	if saw := fmt.Sprintf("\n%d pages, ", len(files)+1); !strings.Contains("\n"+string(out), saw) {
-		t.Errorf("it did not see the pages of %d incidents and a hostile one", len(files))
+		t.Errorf("it did not see the pages of %d recordings and a hostile one", len(files))
 	}
 }
 

@@ -171,8 +171,13 @@ export function NotRecorded({ doc: { diagnosis: d } }: Props) {
 }
 
 export function Footer({ doc: { diagnosis: d } }: Props) {
+  const parts = [
+    d.cost.record_cpu > 0 && `recording ${percent(d.cost.record_cpu)} of one CPU`, // of a bare trace it is not known
+    d.cost.probe_cpu && `probes in the kernel ${percent(d.cost.probe_cpu)} of one CPU`,
+    `the analysis ${duration(d.cost.analyse_s * 1e9)}`,
+  ].filter(Boolean)
   return <footer class="faint">
-    Recording took {percent(d.cost.record_cpu)} of one CPU{d.cost.probe_cpu ? `, probes in the kernel ${percent(d.cost.probe_cpu)}` : ''}, the analysis {duration(d.cost.analyse_s * 1e9)}.
+    What it cost: {parts.join(', ')}.
     {' '}{d.lost.bytes || d.lost.detail ? `Lost: ${count(d.lost.bytes)} bytes${d.lost.detail ? `: ${d.lost.detail}` : ''}.` : 'Nothing was lost.'}
     {' '}whylate {d.tool}. This page holds everything it shows and asks no network.
   </footer>

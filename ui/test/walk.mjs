@@ -73,6 +73,12 @@ async function numbers(page, d) {
   if (!name.startsWith('hostile')) for (const x of d.ruled_out) check(plain(eliminated.get(x.cause) ?? '') === plain(x.because), `${x.cause} is ruled out because ${eliminated.get(x.cause)}`)
 }
 
+// recording is what a reader hears of it: of what nobody measured nothing.
+async function recording(page, d) {
+  const text = await page.locator('footer').textContent()
+  check(/recording [\d.]+ % of one CPU/.test(text) === d.cost.record_cpu > 0, `what recording took is ${d.cost.record_cpu}, the page says ${JSON.stringify(plain(text))}`)
+}
+
 async function requests(page, d) {
   const all = page.locator('#requests > button.link')
   if (await all.count() > 0) await all.click()
@@ -224,6 +230,7 @@ for (const file of readdirSync(folder).filter(f => f.endsWith('.html')).sort()) 
   check(await page.evaluate(() => document.documentElement.dataset.theme) === (dark ? 'dark' : 'light'), 'the theme is not the one that the reader prefers')
   check(await page.locator('img, iframe, object, embed, script[src], link').count() === 0, 'the page holds elements of somebody else')
   await numbers(page, d)
+  await recording(page, d)
   await requests(page, d)
   await drawn(page)
   if (screenshots) await page.screenshot({ path: join(screenshots, `${name}-${dark ? 'dark' : 'light'}.png`), fullPage: true })
