@@ -394,6 +394,7 @@ func withoutTrace(in *evidence.Incident, o AnalyseOptions) *report.Diagnosis {
 			d.Kernel = counted(rec, rec.Header.StartNS, max(rec.Header.StartNS, rec.After.EndNS))
 		}
 	}
+	d.Lost.Detail = incomplete(in, evidence.MemberHost)
 	d.Verdict, d.Reason = report.VerdictInconclusive, "no-trace"
 	d.Sentence = "No execution trace was recorded, so nothing is known of the requests: " +
 		"add net/http/pprof to the program, two lines of Go, and record again."
@@ -406,7 +407,7 @@ func withoutTrace(in *evidence.Incident, o AnalyseOptions) *report.Diagnosis {
 
 // nothingIn says why a trace has nothing that can be diagnosed.
 func nothingIn(in *evidence.Incident, lost *gotrace.CorruptError) error {
-	if why := incomplete(in); why != "" {
+	if why := incomplete(in, evidence.MemberTrace); why != "" {
 		return fmt.Errorf("%w: %s", ErrTooEarly, why)
 	}
 	if lost != nil {
@@ -617,10 +618,10 @@ func pauses(d *report.Diagnosis, m *evidence.Manifest) {
 
 func clock(wall int64) string { return time.Unix(0, wall).UTC().Format("15:04:05 UTC") }
 
-// incomplete is why the recording of the trace ended early, "" if it did not.
-func incomplete(in *evidence.Incident) (why string) {
+// incomplete is why the recording of a member ended early, "" if it did not.
+func incomplete(in *evidence.Incident, member string) (why string) {
 	for _, r := range in.Manifest.Recorded {
-		if r.Member == evidence.MemberTrace && r.Incomplete != "" {
+		if r.Member == member && r.Incomplete != "" {
 			why = r.Incomplete
 		}
 	}
@@ -629,7 +630,7 @@ func incomplete(in *evidence.Incident) (why string) {
 
 // lost says what of the trace could not be read, of which so many bytes were good.
 func lost(d *report.Diagnosis, in *evidence.Incident, first *gotrace.CorruptError, read, good int64) {
-	d.Lost.Detail = incomplete(in)
+	d.Lost.Detail = incomplete(in, evidence.MemberTrace)
 	if first == nil {
 		return
 	}

@@ -117,6 +117,7 @@ func TestAnIncidentWithoutATraceIsInconclusive(t *testing.T) {
 	in := incident(t, map[string][]byte{evidence.MemberMetrics: []byte("{}\n")}, func(m *evidence.Manifest) {
 		m.Target.Kind, m.Target.PID, m.DurationNS = "pid", 42, 3e9
 		m.NotRecorded = []evidence.NotRecorded{{What: "kernel", Why: "no CAP_BPF"}}
+		m.Recorded = append(m.Recorded, evidence.Recorded{Member: evidence.MemberHost, Incomplete: "the process ended"})
 	})
 	d, err := Analyse(in, AnalyseOptions{Check: true})
 	if err != nil {
@@ -124,6 +125,9 @@ func TestAnIncidentWithoutATraceIsInconclusive(t *testing.T) {
 	}
 	if d.Verdict != report.VerdictInconclusive || d.Reason != "no-trace" || d.Schema != report.Schema || d.Tool == "" {
 		t.Errorf("%s (%s): %s", d.Verdict, d.Reason, d.Sentence)
+	}
+	if d.Lost.Detail != "the process ended" {
+		t.Errorf("lost %+v", d.Lost)
 	}
 	if d.Target.PID != 42 || d.DurationNS != 3e9 || len(d.NotRecorded) != 2 {
 		t.Errorf("%+v, %d ns, not recorded %+v", d.Target, d.DurationNS, d.NotRecorded)

@@ -390,6 +390,7 @@ func (h *hostRecording) stop() {
 		return
 	}
 	after, err := h.rec.Stop()
+	h.mem.Incomplete(after.Ended)
 	if err = errors.Join(err, h.mem.Close()); err != nil {
 		notRecorded(h.w, HostEvidence, err.Error(), "")
 	}

@@ -53,6 +53,7 @@ func spoiled() *Diagnosis {
 		d.Findings[i].Evidence = []string{markup}
 	}
 	d.NotRecorded = []NotRecorded{{What: markup, Why: markup, Command: markup}}
+	d.Lost = Lost{Bytes: 5, Detail: markup}
 	d.RuledOut[0].Because = markup
 	frames := []detail.Frame{{Function: markup, File: markup, Line: 3}}
 	stack := []int{0}

@@ -255,6 +255,7 @@ func (p *page) recording(d *Diagnosis) {
 	if p.next != "" {
 		p.line("  next" + strings.Repeat(" ", fieldColumn-len("  next")) + "$ " + quote(p.next, maxCommand)) // whole, to be pasted
 	}
+	p.fieldStyled("lost", lostPart(d.Lost), yellow)
 	r := d.Requests
 	if r.Count == 0 {
 		p.field("requests", "none found")
@@ -279,6 +280,22 @@ func (p *page) recording(d *Diagnosis) {
 	p.parts("classes", classes(r.Classes))
 	p.parts("left out", classes(r.Excluded))
 	p.parts("target", target(d))
+}
+
+// lostPart says what of the recording is missing, "" if nothing is.
+func lostPart(l Lost) string {
+	if l.Bytes == 0 && l.Detail == "" {
+		return ""
+	}
+	s := "a part"
+	if l.Bytes != 0 {
+		s = size(l.Bytes)
+	}
+	s += " of the recording"
+	if l.Detail != "" {
+		s += ": " + quote(l.Detail, maxSentence)
+	}
+	return s
 }
 
 func latency(r Requests) []string {
@@ -686,14 +703,9 @@ func (p *page) footer(d *Diagnosis) {
 			p.fieldStyled("check", fmt.Sprintf("FAILED: over %s the leaves miss the duration by up to %s; please report it", counted(c.Requests, "request"), duration(c.WorstNS)), red)
 		}
 	}
-	lost := "nothing"
-	if d.Lost.Bytes != 0 || d.Lost.Detail != "" {
-		lost = size(d.Lost.Bytes)
-		if d.Lost.Detail != "" {
-			lost += ": " + quote(d.Lost.Detail, maxSentence)
-		}
+	if lostPart(d.Lost) == "" { // else it stands above: all is of the rest only
+		p.field("lost", "nothing")
 	}
-	p.field("lost", lost)
 	cost := "analysis " + duration(nanoseconds(d.Cost.AnalyseS))
 	if d.Cost.RecordCPU > 0 { // of a bare trace it is not known
 		cost = fmt.Sprintf("recording %s of one CPU, %s", percent(d.Cost.RecordCPU), cost)

@@ -163,7 +163,13 @@ func (r *recording) explain(ctx context.Context) {
 			r.result.Advice = adviceListen
 		}
 	}
-	r.note("the trace is not complete: %s", r.result.Lost)
+	r.w.Edit(func(m *evidence.Manifest) { // the member has ended by now, and did not know the rest
+		for i := range m.Recorded {
+			if m.Recorded[i].Member == evidence.MemberTrace {
+				m.Recorded[i].Incomplete = r.result.Lost
+			}
+		}
+	})
 }
 
 // alive asks for the cheapest answers until one comes; an error status is one.

@@ -344,6 +344,10 @@ func TestALostPartIsOneLineOnStandardError(t *testing.T) {
 	if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "lost: the target ended") {
 		t.Errorf("stderr %q", stderr)
 	}
+	_, stdout, _ = whylate(t, "diagnose", path)
+	if above, _, _ := strings.Cut(stdout, "\n  latency "); !strings.Contains(above, "\n  lost        a part of the recording: the target ended") || strings.Count(stdout, "the target ended") != 1 {
+		t.Errorf("it does not say so once, at the top:\n%s", stdout)
+	}
 }
 
 func TestRecordWritesWhatDiagnoseReads(t *testing.T) {

@@ -20,6 +20,7 @@ export function Answer({ doc: { diagnosis: d } }: Props) {
   return <section id="answer" aria-labelledby="sentence">
     <p class={'verdict ' + d.verdict}>{words[d.verdict] ?? d.verdict}{d.reason && ` (${d.reason})`}</p>
     <h1 id="sentence">{d.sentence}</h1>
+    {(d.lost.bytes !== 0 || d.lost.detail) && <p class="lost">Lost: {d.lost.bytes ? `${count(d.lost.bytes)} bytes` : 'a part'} of the recording{d.lost.detail && `: ${d.lost.detail}`}.</p>}
     <p class="faint">{about.join(' · ')}</p>
     {r.count + r.in_flight > 0 ? <>
       <dl class="numbers" aria-label="Latency">
@@ -178,7 +179,7 @@ export function Footer({ doc: { diagnosis: d } }: Props) {
   ].filter(Boolean)
   return <footer class="faint">
     What it cost: {parts.join(', ')}.
-    {' '}{d.lost.bytes || d.lost.detail ? `Lost: ${count(d.lost.bytes)} bytes${d.lost.detail ? `: ${d.lost.detail}` : ''}.` : 'Nothing was lost.'}
+    {!d.lost.bytes && !d.lost.detail && ' Nothing was lost.'}
     {' '}whylate {d.tool}. This page holds everything it shows and asks no network.
   </footer>
 }

@@ -73,9 +73,10 @@ async function numbers(page, d) {
   if (!name.startsWith('hostile')) for (const x of d.ruled_out) check(plain(eliminated.get(x.cause) ?? '') === plain(x.because), `${x.cause} is ruled out because ${eliminated.get(x.cause)}`)
 }
 
-// recording is what a reader hears of it: of what nobody measured nothing.
+// recording is what a reader hears of it: what is lost first, of what nobody measured nothing.
 async function recording(page, d) {
   const text = await page.locator('footer').textContent()
+  check(await page.locator('#answer .lost').count() === (d.lost.bytes !== 0 || d.lost.detail ? 1 : 0), `what was lost is ${JSON.stringify(d.lost)}, the beginning of the page does not say so`)
   check(/recording [\d.]+ % of one CPU/.test(text) === d.cost.record_cpu > 0, `what recording took is ${d.cost.record_cpu}, the page says ${JSON.stringify(plain(text))}`)
 }
 
