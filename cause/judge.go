@@ -456,11 +456,32 @@ func (v *Verdict) drop() {
 		v.Unnamed = append(v.Unnamed, Unnamed{Share: c.Share, Leaf: strings.Join(c.Causes, " or ") + " (not material)", Where: c.Where, Causes: c.Causes})
 	}
 	v.Findings, v.Consistent = findings, suspects
-	sortUnnamed(v.Unnamed)
+	v.Unnamed = joined(v.Unnamed)
 }
 
-func sortUnnamed(u []Unnamed) {
-	sort.SliceStable(u, func(i, j int) bool { return u[i].Share > u[j].Share })
+// joined adds up what reads the same, and sorts it. Leaves differ in more than a reader sees: in
+// where the request stood while it was ready to run, in what its thread did meanwhile.
+func joined(list []Unnamed) (out []Unnamed) {
+	type read struct {
+		leaf, causes string
+		where        Place
+	}
+	at := map[read]int{}
+	for _, u := range list {
+		key := read{leaf: u.Leaf, causes: strings.Join(u.Causes, "|")}
+		if u.Where != nil {
+			key.where = *u.Where
+		}
+		i, ok := at[key]
+		if !ok {
+			at[key] = len(out)
+			out = append(out, u)
+			continue
+		}
+		out[i].Share += u.Share
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].Share > out[j].Share })
+	return out
 }
 
 // outcome is an entry's judgement that claims time.
@@ -554,7 +575,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	for i := len(outcomes) + 1; i < len(names); i++ {
 		v.addUnnamed(c, Unnamed{Share: t.Columns[i].Share, Leaf: names[i].text, Where: names[i].where})
 	}
-	sortUnnamed(v.Unnamed)
+	v.Unnamed = joined(v.Unnamed)
 }
 
 func (v *Verdict) addUnnamed(c *Case, u Unnamed) {

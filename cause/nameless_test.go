@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,5 +44,22 @@ func TestMostOfTheExcessAtOnePlaceIsToldWhereNoCauseFits(t *testing.T) {
 				t.Errorf("the largest leaf is at %+v, want %s:%d", w, c.place, c.line)
 			}
 		})
+	}
+}
+
+// A reader cannot tell rows apart that read the same: they are one, and nothing is lost.
+func TestLeavesThatReadTheSameAreOne(t *testing.T) {
+	at := &cause.Place{Function: "main.f", Line: 1}
+	got := cause.Joined([]cause.Unnamed{
+		{Leaf: "a", Share: 0.1}, {Leaf: "b", Share: 0.25}, {Leaf: "a", Share: 0.2},
+		{Leaf: "a", Share: 0.05, Where: at}, {Leaf: "a", Share: -0.25, Where: &cause.Place{Function: "main.f", Line: 1}},
+		{Leaf: "a", Share: 0.125, Causes: []string{"cpu-hog"}},
+	})
+	var text []string
+	for _, u := range got {
+		text = append(text, fmt.Sprintf("%s %.3f %v %v", u.Leaf, u.Share, u.Where != nil, u.Causes))
+	}
+	if want := "a 0.300 false [], b 0.250 false [], a 0.125 false [cpu-hog], a -0.200 true []"; strings.Join(text, ", ") != want {
+		t.Errorf("%s, want %s", strings.Join(text, ", "), want)
 	}
 }
