@@ -61,7 +61,7 @@ func noCause(id string) error {
 	for _, e := range cause.Entries() {
 		ids = append(ids, e.ID)
 	}
-	return fmt.Errorf("there is no cause %q%s; whylate causes lists them", id, didYouMean(id, ids))
+	return fmt.Errorf("there is no cause %q%s\nwhylate causes    # lists them", id, didYouMean(id, ids))
 }
 
 func firstSentence(s string) string {

@@ -106,7 +106,7 @@ func chosen(all bool, names []string) ([]demo.Scenario, error) {
 			for _, s := range demo.All() {
 				known = append(known, s.Name)
 			}
-			return nil, usageError{fmt.Errorf("there is no demo %q%s; whylate demo --list names them", name, didYouMean(name, known))}
+			return nil, usageError{fmt.Errorf("there is no demo %q%s\nwhylate demo --list", name, didYouMean(name, known))}
 		}
 		out = append(out, s)
 	}

@@ -332,7 +332,7 @@ func several(a []string) (bool, error) {
 	}
 	for _, path := range a {
 		if !diagnose.IsFile(path) {
-			return false, usageError{fmt.Errorf("of several targets each must be a file; %s is none", path)}
+			return false, usageError{fmt.Errorf("of several targets each must be a file; %s is none\n%s", clean(path), list(path))}
 		}
 	}
 	return true, nil
@@ -401,6 +401,9 @@ func requestFunc(s string) (*regexp.Regexp, error) {
 	expr, ok := strings.CutPrefix(s, "func=")
 	if !ok {
 		return nil, fmt.Errorf("--request must be func=REGEXP, not %q", s)
+	}
+	if expr == "" {
+		return nil, errors.New("--request: func= needs a regular expression")
 	}
 	re, err := regexp.Compile(expr)
 	if err != nil {

@@ -45,7 +45,10 @@ func wantFile(cmd *cobra.Command, arg string) error {
 	if !diagnose.IsFile(arg) && liveTarget.MatchString(arg) {
 		return usageError{fmt.Errorf("%s is no file; %s wants a recording\n%s", clean(arg), cmd.Name(), recordOne(pprofhttp.Shell(clean(arg)), ""))}
 	}
-	_, err := os.Stat(arg)
+	info, err := os.Stat(arg)
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a folder; %s wants one recording\nls %s/*.whylate", arg, cmd.Name(), pprofhttp.Shell(filepath.Clean(arg)))
+	}
 	return err // names the operation and the path
 }
 
@@ -127,7 +130,7 @@ func remedy(cmd *cobra.Command, err error) string {
 
 	case errors.Is(err, context.Canceled):
 		return again(cmd, "", "")
-	case errors.Is(err, host.ErrNoProcess):
+	case errors.Is(err, host.ErrNoProcess), errors.Is(err, syscall.ESRCH):
 		return findProcess
 	case errors.Is(err, diagnose.ErrNotGo):
 		return "pgrep -a -P " + cmd.Flags().Arg(0) + "    # its children: is the service one of them?"
@@ -141,10 +144,14 @@ func remedy(cmd *cobra.Command, err error) string {
 	case errors.Is(err, evidence.ErrNotIncident), errors.Is(err, diagnose.ErrNoTrace), errors.Is(err, gotrace.ErrFormat):
 		return recordOne("", "")
 
+	case at != nil && at.Op == "find recordings in":
+		return recordOne("", "")
 	case at != nil && at.Op == "stat" && errors.Is(err, fs.ErrNotExist):
 		return list(path)
 	case at != nil && at.Op == "create" && errors.Is(err, fs.ErrNotExist) && !isThere(filepath.Dir(path)):
 		return "mkdir -p " + pprofhttp.Shell(filepath.Dir(path))
+	case at != nil && at.Op == "mkdir":
+		return command(cmd, []string{filepath.Join(os.TempDir(), filepath.Base(path))}, "")
 	case errors.Is(err, syscall.EISDIR):
 		return elsewhere(cmd, path, filepath.Join(path, "FILE"))
 	case errors.Is(err, evidence.ErrSpecial):
@@ -155,6 +162,8 @@ func remedy(cmd *cobra.Command, err error) string {
 		return elsewhere(cmd, path, filepath.Join(os.TempDir(), filepath.Base(path)))
 	case errors.Is(err, fs.ErrPermission) && at != nil:
 		return "ls -ld " + pprofhttp.Shell(filepath.Dir(path)) + " " + pprofhttp.Shell(path)
+	case errors.Is(err, fs.ErrPermission) && cmd.Name() == "top":
+		return "sudo " + again(cmd, "", "")
 	case errors.Is(err, fs.ErrPermission):
 		return "whylate diagnose http://HOST:PORT    # of its net/http/pprof"
 	}

@@ -267,7 +267,9 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		{"an empty file", func(s scene) []string { return []string{"show", s.file("a.trace", nil)} },
 			exitFailure, "the file is empty", "whylate record "},
 		{"a folder", func(s scene) []string { return []string{"export", s.dir, "--to", "csv"} },
-			exitFailure, "not a regular file", "whylate record "},
+			exitFailure, "is a folder; export wants one recording", "ls /"},
+		{"a folder without recordings", func(s scene) []string { return []string{"diagnose", s.dir} },
+			exitFailure, "no file is named *.whylate, *.trace or *.out", "whylate record "},
 		{"a trace from before Go 1.22", func(s scene) []string {
 			return []string{"diagnose", s.file("a.trace", []byte("go 1.21 trace\x00\x00\x00"))}
 		}, exitFailure, "written by Go 1.21", "GOTOOLCHAIN=go1.26.0 go build "},
@@ -382,6 +384,8 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 
 		{"no such process", func(s scene) []string { return []string{"diagnose", "999999", short} },
 			exitFailure, "no such process", "pgrep -a "},
+		{"no such process for top", func(s scene) []string { return []string{"top", "2147483647"} },
+			exitFailure, "no such process", "pgrep -a "},
 		{"no such process for doctor", func(s scene) []string { return []string{"doctor", "2147483647"} },
 			exitFailure, "there is no process 2147483647", "pgrep -a "},
 		{"a process that is no Go program", func(s scene) []string { return []string{"diagnose", s.other(), short} },
@@ -405,6 +409,8 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		{"a folder to write to that is not there", func(s scene) []string {
 			return []string{"diagnose", s.service().URL, short, "--save", s.dir + "/none/a.whylate"}
 		}, exitFailure, "no such file or directory", "mkdir -p "},
+		{"a folder for manual pages that cannot be made", func(s scene) []string { return []string{"man", s.file("man1", nil)} },
+			exitFailure, "not a directory", "whylate man /"},
 		{"a page in a folder that is not there", func(s scene) []string {
 			return []string{"show", lockIncident, "-o", s.dir + "/none/a.html"}
 		}, exitFailure, "no such file or directory", "mkdir -p "},

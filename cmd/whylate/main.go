@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -101,6 +102,7 @@ Exit codes: 0 healthy or done, 1 failure, 2 usage, 3 a cause was named, 4 inconc
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
 	wantCommand(root)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return noneEmpty(cmd) }
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newDiagnose(), newRecord(), newShow(), newExport(), newCompare(), newRedact(), newCauses(), newDoctor(), newTop(), newDemo(), newVersion(), newMan())
 	root.InitDefaultCompletionCmd()
@@ -189,6 +191,18 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("there is no flag %s%s", name, didYouMean(name, names))
 }
 
+// noneEmpty returns a usage error if a flag was given without what it is for, as by a variable of
+// a shell that is not set: to go on without the flag would answer another question.
+func noneEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values, ok := f.Value.(pflag.SliceValue)
+		if f.Value.Type() == "string" && f.Value.String() == "" || ok && slices.Contains(values.GetSlice(), "") {
+			err = usageError{fmt.Errorf("--%s wants %s, and there is none", f.Name, wanted(f))}
+		}
+	})
+	return err
+}
+
 // wanted describes the value of a flag.
 func wanted(f *pflag.Flag) string {
 	switch f.Value.Type() {
@@ -201,7 +215,10 @@ func wanted(f *pflag.Flag) string {
 	case "size":
 		return "a size such as 64MiB"
 	}
-	name, _ := pflag.UnquoteUsage(f)
+	name, usage := pflag.UnquoteUsage(f)
+	if name == "string" { // the usage says what it may be
+		name = usage
+	}
 	return "a value (" + name + ")"
 }
 
@@ -209,7 +226,9 @@ func wanted(f *pflag.Flag) string {
 // have to be. A mistake is a usage error.
 func args(least int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, a []string) error {
-		switch {
+		switch i := slices.Index(a, ""); {
+		case i >= 0:
+			return usageError{fmt.Errorf("%s: argument %d is empty", cmd.Use, i+1)}
 		case len(a) < least:
 			missing := names[len(a):least]
 			verb := " is missing"

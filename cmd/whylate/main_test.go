@@ -163,6 +163,14 @@ func TestAMistakeOfTheCommandLineIsSaidInItsOwnWords(t *testing.T) {
 		{"diagnose x --max-bytes much", `--max-bytes wants a size such as 64MiB, not "much"`},
 		{"diagnose x --check=perhaps", `--check wants true or false, not "perhaps"`},
 		{"show x -o", "--output wants a value (file), and there is none"},
+		{"diagnose x -o", "--output wants a value (text, json or html), and there is none"},
+		{"diagnose x --baseline ", "--baseline wants a value (file), and there is none"},
+		{"diagnose x --header ", "--header wants a value ('Name: value'), and there is none"},
+		{"diagnose x --request func=", "--request: func= needs a regular expression"},
+		{"show ", "show FILE: argument 1 is empty"},
+		{"causes nonsense", "there is no cause \"nonsense\"\nwhylate causes # lists them"},
+		{"demo nonsense", "there is no demo \"nonsense\"\nwhylate demo --list"},
+		{"diagnose " + healthyTrace + " nofile", "of several targets each must be a file; nofile is none\nls *.whylate # or make one: whylate record http://HOST:PORT --save FILE.whylate"},
 		{"show x -z", "there is no flag -z (in -z)"},
 		{"show x --outptu y", "there is no flag --outptu; did you mean --output?"},
 		{"diagnose x --json", "there is no flag --json; JSON is -o json"},
@@ -391,6 +399,7 @@ func TestMistypedWordsAreCorrected(t *testing.T) {
 		{"causes l", ""},
 		{"causes nonsense", ""},
 		{"demo cpuhog", "did you mean cpu-hog?"},
+		{"causes CPU-HOG", "did you mean cpu-hog?"},
 	} {
 		code, _, stderr := whylate(t, strings.Split(c.line, " ")...)
 		if code != exitUsage || !strings.Contains(stderr, c.says) || c.says == "" && strings.Contains(stderr, "did you mean") {

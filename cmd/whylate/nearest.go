@@ -12,6 +12,7 @@ const maxMeant = 3
 // didYouMean returns "; did you mean NAME?" with the name that a mistyped word is
 // nearest to, or with those of which it is the beginning, "" if there are none or many.
 func didYouMean(word string, names []string) string {
+	word = strings.ToLower(word) // as all names are
 	var meant []string
 	if best := nearest(word, names); best != "" {
 		meant = []string{best}
