@@ -35,17 +35,19 @@ func newCauses() *cobra.Command {
 				return causesMarkdown(cmd.OutOrStdout())
 			}
 			if len(a) == 0 {
+				var list strings.Builder
 				for _, e := range cause.Entries() {
-					fmt.Fprintf(cmd.OutOrStdout(), "%-22s %s\n", e.ID, firstSentence(e.What))
+					fmt.Fprintf(&list, "%-22s %s\n", e.ID, firstSentence(e.What))
 				}
-				return nil
+				_, err := io.WriteString(cmd.OutOrStdout(), list.String())
+				return err
 			}
 			e := cause.Lookup(a[0])
 			if e == nil {
 				return usageError{noCause(a[0])}
 			}
-			explain(cmd.OutOrStdout(), e)
-			return nil
+			_, err := io.WriteString(cmd.OutOrStdout(), explained(e))
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "write the whole catalogue as a Markdown document")
@@ -71,10 +73,12 @@ func firstSentence(s string) string {
 	return s
 }
 
-func explain(w io.Writer, e *cause.Entry) {
-	fmt.Fprintf(w, "%s: %s\n\n%s\n\nmust hold      %s\nmust not hold  %s\nlook-alikes    %s\n\nfix\n", e.ID, e.Title, e.What, e.MustHold, e.MustNot, strings.Join(e.LookAlikes, ", "))
+func explained(e *cause.Entry) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%s: %s\n\n%s\n\nmust hold      %s\nmust not hold  %s\nlook-alikes    %s\n\nfix\n", e.ID, e.Title, e.What, e.MustHold, e.MustNot, strings.Join(e.LookAlikes, ", "))
 	for _, f := range e.Fix {
-		fmt.Fprintf(w, "  - %s\n", f)
+		fmt.Fprintf(&w, "  - %s\n", f)
 	}
-	fmt.Fprintf(w, "\nverify\n  %s\n", e.Verify)
+	fmt.Fprintf(&w, "\nverify\n  %s\n", e.Verify)
+	return w.String()
 }

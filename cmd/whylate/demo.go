@@ -61,10 +61,12 @@ the planted one.`,
 				return usageError{errors.New("--times must be at least 1")}
 			}
 			if list {
+				var lines strings.Builder
 				for _, s := range demo.All() {
-					fmt.Fprintf(out, "%-21s %-24s %s\n", s.Name, planted(s), s.Title)
+					fmt.Fprintf(&lines, "%-21s %-24s %s\n", s.Name, planted(s), s.Title)
 				}
-				return nil
+				_, err := io.WriteString(out, lines.String())
+				return err
 			}
 			d := demonstration{out: out, progress: newProgress(cmd.ErrOrStderr()), duration: duration, output: output, save: save}
 			scenarios, err := chosen(all, a)

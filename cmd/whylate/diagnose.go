@@ -498,7 +498,7 @@ Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command li
 			if st, err := os.Stat(save); err == nil {
 				size = st.Size()
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %.1f s, %s\nwhylate diagnose %s\n", save, r.Took.Seconds(), fileSize(size), save)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %.1f s, %s\nwhylate diagnose %s\n", save, r.Took.Seconds(), fileSize(size), pprofhttp.Shell(save))
 			return nil
 		},
 	}

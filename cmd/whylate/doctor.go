@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,24 +67,26 @@ func printDoctor(w io.Writer, r *doctor.Report, output string) error {
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
+	var b strings.Builder
 	who := "of a Go program started here"
 	if t := r.Target; t != nil {
 		who = fmt.Sprintf("of process %d", t.PID)
 		if what := t.Main + " " + t.Go; t.Problem == "" { // a problem stands on stderr, once
-			fmt.Fprintf(w, "process %d  %s\n", t.PID, report.Quote(what))
+			fmt.Fprintf(&b, "process %d  %s\n", t.PID, report.Quote(what))
 		}
 		for _, l := range t.Limits {
-			fmt.Fprintf(w, "  %s\n", report.Quote(l))
+			fmt.Fprintf(&b, "  %s\n", report.Quote(l))
 		}
 		if t.Problem == "" || len(t.Limits) > 0 {
-			fmt.Fprintln(w)
+			fmt.Fprintln(&b)
 		}
 	}
-	rows(w, "What can be recorded here", r.Record)
-	rows(w, "Clock", r.Clock.Rows)
-	rows(w, "CPU quota and GOMAXPROCS "+who, r.Procs.Rows)
-	rows(w, "Host settings", r.Host)
-	return nil
+	rows(&b, "What can be recorded here", r.Record)
+	rows(&b, "Clock", r.Clock.Rows)
+	rows(&b, "CPU quota and GOMAXPROCS "+who, r.Procs.Rows)
+	rows(&b, "Host settings", r.Host)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // rows prints a part of the report, if there is anything in it: what was found, and below it what to do.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode"
 
@@ -461,6 +462,24 @@ func TestCausesListsAndExplainsTheCatalogue(t *testing.T) {
 		}
 	}
 }
+
+// A list that is cut is no answer.
+func TestWhatCannotBeWrittenIsAFailure(t *testing.T) {
+	for _, line := range []string{"causes", "causes cpu-hog", "causes --markdown", "demo --list", "version", "version -o json", "doctor", "doctor -o json"} {
+		if runtime.GOOS != "linux" && strings.HasPrefix(line, "doctor") {
+			continue
+		}
+		var stderr bytes.Buffer
+		if code := run(t.Context(), strings.Split(line, " "), noRoom{}, &stderr); code != exitFailure || stderr.String() != "whylate: no space left on device\n" {
+			t.Errorf("%s: exit %d, %q", line, code, &stderr)
+		}
+	}
+}
+
+// noRoom takes nothing.
+type noRoom struct{}
+
+func (noRoom) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestVersion(t *testing.T) {
 	code, stdout, stderr := whylate(t, "version")

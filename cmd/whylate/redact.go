@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/report"
@@ -142,5 +143,5 @@ func printRedacted(w io.Writer, r *redact.Result, output string) {
 	for _, d := range r.Dropped {
 		fmt.Fprintf(w, "left out: %s: %s\n", report.Quote(d.What), report.Quote(d.Why))
 	}
-	fmt.Fprintf(w, "%s\nwhylate diagnose %s\n", report.Quote(output), report.Quote(output))
+	fmt.Fprintf(w, "%s\nwhylate diagnose %s\n", report.Quote(output), pprofhttp.Shell(report.Quote(output)))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,7 +65,7 @@ BROWSER, if it is set, is the command that opens it.`,
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), page)
 			if err := openPage(page); err != nil {
-				complain(cmd.ErrOrStderr(), fmt.Sprintf("no browser can be opened here: %v\nwhylate show %s -o FILE.html", err, a[0]))
+				complain(cmd.ErrOrStderr(), fmt.Sprintf("no browser can be opened here: %v\n%s", err, command(cmd, a, "--output FILE.html")))
 			}
 			return nil
 		},
@@ -95,24 +96,26 @@ func pageFile(of string, write func(io.Writer) error) (string, error) {
 
 // openPage has a browser show a file.
 func openPage(page string) error {
-	var command []string
+	var words []string
 	switch {
 	case os.Getenv("BROWSER") != "":
-		command = strings.Fields(os.Getenv("BROWSER"))
+		words = strings.Fields(os.Getenv("BROWSER"))
 	case runtime.GOOS == "darwin":
-		command = []string{"open"}
+		words = []string{"open"}
 	case runtime.GOOS == "windows":
-		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+		words = []string{"rundll32", "url.dll,FileProtocolHandler"}
 	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
 		return errors.New("there is no screen (neither DISPLAY nor WAYLAND_DISPLAY is set)")
 	default:
-		command = []string{"xdg-open"}
+		words = []string{"xdg-open"}
 	}
-	if len(command) == 0 {
+	if len(words) == 0 {
 		return errors.New("BROWSER is empty")
 	}
-	c := exec.Command(command[0], append(command[1:], page)...)
-	if err := c.Start(); err != nil {
+	c := exec.Command(words[0], append(words[1:], page)...)
+	if err := c.Start(); errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no program %s", words[0])
+	} else if err != nil {
 		return err
 	}
 	return c.Process.Release() // it is the user's now

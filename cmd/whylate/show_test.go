@@ -44,7 +44,7 @@ func TestShowWithoutABrowserSaysWhatToDo(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("BROWSER", filepath.Join(t.TempDir(), "none"))
 	code, stdout, stderr := whylate(t, "show", healthyTrace)
-	if code != exitOK || !strings.HasSuffix(stdout, ".html\n") || !strings.Contains(stderr, "-o FILE.html") {
+	if code != exitOK || !strings.HasSuffix(stdout, ".html\n") || !strings.Contains(stderr, ": there is no program /") || !strings.Contains(stderr, "\nwhylate show "+healthyTrace+" --output FILE.html\n") {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
 	if st, err := os.Stat(strings.TrimSpace(stdout)); err != nil || st.Size() < 1000 {
