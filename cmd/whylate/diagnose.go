@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,6 +81,9 @@ func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error)
 	if err := checkDuration(f.duration); err != nil {
 		return o, err
 	}
+	if (f.cert == "") != (f.key == "") {
+		return o, usageError{errors.New("--cert and --key go together: one of them is missing")}
+	}
 	sets, re, err := f.sets()
 	if err != nil {
 		return o, usageError{err}
@@ -121,7 +125,7 @@ func (f *recordFlags) sets() (list []string, re *regexp.Regexp, err error) {
 		case isFunc && expr == "":
 			return nil, nil, errors.New("--probes: func= needs a regular expression")
 		case isFunc:
-			if re, err = regexp.Compile(expr); err != nil {
+			if re, err = expression(expr); err != nil {
 				return nil, nil, fmt.Errorf("--probes: %w", err)
 			}
 		}
@@ -196,7 +200,10 @@ func checkOutput(o string, formats ...string) error {
 	return nil
 }
 
-// byteSize is a flag like 64MiB.
+// leastBytes is less than the trace of a second of any service takes.
+const leastBytes = 16 << 10
+
+// byteSize is a flag like 64MiB, at least leastBytes.
 type byteSize int64
 
 func (b *byteSize) String() string { return fmt.Sprintf("%dMiB", int64(*b)>>20) }
@@ -213,7 +220,7 @@ func (b *byteSize) Set(s string) error {
 			continue
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil || n <= 0 || n > (1<<44)/u.factor {
+		if err != nil || n > (1<<44)/u.factor || n*u.factor < leastBytes {
 			return fmt.Errorf("%q is no size such as 64MiB", s)
 		}
 		*b = byteSize(n * u.factor)
@@ -290,6 +297,9 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				o.Analyse.Detail = &report.PageDetail
 			}
 			if baseline != "" {
+				if err := wantFile(cmd, baseline); err != nil {
+					return err
+				}
 				in, err := evidence.Open(baseline, evidence.Options{MaxTrace: diagnose.MaxTrace})
 				if err != nil {
 					return err
@@ -405,11 +415,21 @@ func requestFunc(s string) (*regexp.Regexp, error) {
 	if expr == "" {
 		return nil, errors.New("--request: func= needs a regular expression")
 	}
-	re, err := regexp.Compile(expr)
+	re, err := expression(expr)
 	if err != nil {
 		return nil, fmt.Errorf("--request: %w", err)
 	}
 	return re, nil
+}
+
+// expression compiles a regular expression; the error says what is wrong with it.
+func expression(expr string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(expr)
+	var bad *syntax.Error
+	if errors.As(err, &bad) {
+		return nil, fmt.Errorf("%q is no regular expression: %s", expr, bad.Code)
+	}
+	return re, err
 }
 
 // print writes a diagnosis; next is the command to run next, or "".

@@ -148,6 +148,8 @@ func remedy(cmd *cobra.Command, err error) string {
 		return recordOne("", "")
 	case at != nil && at.Op == "stat" && errors.Is(err, fs.ErrNotExist):
 		return list(path)
+	case at != nil && at.Op == "open" && errors.Is(err, fs.ErrNotExist):
+		return "ls -l " + pprofhttp.Shell(filepath.Dir(path))
 	case at != nil && at.Op == "create" && errors.Is(err, fs.ErrNotExist) && !isThere(filepath.Dir(path)):
 		return "mkdir -p " + pprofhttp.Shell(filepath.Dir(path))
 	case at != nil && at.Op == "mkdir":

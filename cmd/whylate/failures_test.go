@@ -259,6 +259,9 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		{"a baseline that is not there", func(s scene) []string {
 			return []string{"diagnose", healthyTrace, "--baseline", s.dir + "/none"}
 		}, exitFailure, "no such file", "ls /"},
+		{"certificates that are not there", func(s scene) []string {
+			return []string{"diagnose", s.service().URL, short, "--ca-file", s.dir + "/ca.pem"}
+		}, exitFailure, "no such file or directory", "ls -l /"},
 		{"a baseline without a trace", func(s scene) []string {
 			return []string{"diagnose", healthyTrace, "--baseline", emptyIncident(s.T)}
 		}, exitFailure, "no execution trace", "whylate record "},

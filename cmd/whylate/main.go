@@ -171,7 +171,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		hint := ""
 		if strings.Contains(err.Error(), "missing unit in duration") {
-			hint = fmt.Sprintf("; %[1]ss are %[1]s seconds", invalid.GetValue())
+			hint = "; did you mean " + invalid.GetValue() + "s?"
 		}
 		return fmt.Errorf("--%s wants %s, not %q%s", invalid.GetFlag().Name, wanted(invalid.GetFlag()), invalid.GetValue(), hint)
 	case errors.As(err, &without):
