@@ -63,6 +63,9 @@ func (f *recordFlags) registerHost(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noHost, "no-host", false, "leave out what the machine knows of a local process (threads, cgroup, pressure, scheduling events)")
 }
 
+// leastBytes is less than the trace of a second of any service takes.
+const leastBytes = 16 << 10
+
 // checkTarget refuses numbers that are no process.
 func checkTarget(target string) error {
 	if n, err := strconv.Atoi(target); err == nil && n <= 0 {
@@ -80,6 +83,9 @@ func (f *recordFlags) options(p *progress) (o diagnose.RecordOptions, err error)
 	}
 	if err := checkDuration(f.duration); err != nil {
 		return o, err
+	}
+	if f.maxBytes < leastBytes {
+		return o, usageError{fmt.Errorf("--max-bytes must be at least %dKiB", leastBytes>>10)}
 	}
 	if (f.cert == "") != (f.key == "") {
 		return o, usageError{errors.New("--cert and --key go together: one of them is missing")}
@@ -200,10 +206,7 @@ func checkOutput(o string, formats ...string) error {
 	return nil
 }
 
-// leastBytes is less than the trace of a second of any service takes.
-const leastBytes = 16 << 10
-
-// byteSize is a flag like 64MiB, at least leastBytes.
+// byteSize is a flag like 64MiB.
 type byteSize int64
 
 func (b *byteSize) String() string { return fmt.Sprintf("%dMiB", int64(*b)>>20) }
@@ -220,7 +223,7 @@ func (b *byteSize) Set(s string) error {
 			continue
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil || n > (1<<44)/u.factor || n*u.factor < leastBytes {
+		if err != nil || n <= 0 || n > (1<<44)/u.factor {
 			return fmt.Errorf("%q is no size such as 64MiB", s)
 		}
 		*b = byteSize(n * u.factor)

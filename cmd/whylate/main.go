@@ -16,7 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/whylate/whylate/capture/pprofhttp"
 	"github.com/whylate/whylate/demo"
+	"github.com/whylate/whylate/diagnose"
 	"github.com/whylate/whylate/internal/version"
 	"github.com/whylate/whylate/report"
 )
@@ -127,8 +129,12 @@ func wantCommand(c *cobra.Command) {
 	}
 }
 
-// noCommand says that there is no command of a name, and which one may have been meant.
+// noCommand says that there is no command of a name, and which one may have been meant: what is
+// a target is to be diagnosed.
 func noCommand(of *cobra.Command, name string) error {
+	if !of.HasParent() && (liveTarget.MatchString(name) || diagnose.IsFile(name)) {
+		return fmt.Errorf("there is no command %q\nwhylate diagnose %s", clean(name), pprofhttp.Shell(clean(name)))
+	}
 	var names []string
 	for _, c := range of.Commands() {
 		names = append(names, c.Name())
@@ -235,7 +241,7 @@ func args(least int, names ...string) cobra.PositionalArgs {
 			if len(missing) > 1 {
 				verb = " are missing"
 			}
-			return usageError{fmt.Errorf("%s: %s\n%s", cmd.Use, strings.Join(missing, " and ")+verb, command(cmd, append(a, missing...), ""))}
+			return usageError{fmt.Errorf("%s: %s\n%s", cmd.Use, strings.Join(missing, " and ")+verb, command(cmd, slices.Concat(a, missing), ""))}
 		case len(a) > len(names) && !strings.HasSuffix(cmd.Use, "..."):
 			return usageError{fmt.Errorf("%s: %q is too much\n%s", cmd.Use, clean(a[len(names)]), command(cmd, a[:len(names)], ""))}
 		}
