@@ -16,7 +16,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, streamed: map[int32]int{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{},
+		excluded: map[string]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{},
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -70,9 +70,11 @@ type finder struct {
 	roleHome []int32
 	excluded map[string]int
 	streamed map[int32]int // streams, by node
-	carried  []bool
-	slab     []Part
-	nodes    []nodeCount // scratch
+	// hijackers are net/http's goroutines whose connection a handler has taken over.
+	hijackers map[timeline.GID]bool
+	carried   []bool
+	slab      []Part
+	nodes     []nodeCount // scratch
 	// writesLast are the places at which workers write to a socket last before they are home.
 	writesLast map[timeline.GID]int32
 }

@@ -23,38 +23,55 @@ type group struct {
 // generic finds entry roles by what the goroutines do whom the network wakes.
 // Where known servers accept all connections, the others are outgoing. If those servers had
 // nobody to serve but the observer, requests may come in on such a connection: from a broker
-// of messages.
+// of messages. If they had too few for a diagnosis, those are requests that come in on
+// connections which handlers took over, as websockets do.
 func (d *finder) generic() {
 	inbound, unserved := d.h.strangers || d.h.acceptors == 0, len(d.list) == 0
 	for class := range d.excluded {
-		unserved = unserved && class == classObserver
+		unserved = unserved && (class == classObserver || class == classHijacked)
 	}
-	for _, gr := range d.groups() {
-		if !inbound && gr.root.accepted == 0 && !gr.datagrams && !(unserved && d.consumes(gr)) {
+	for _, gr := range d.groups(len(d.list) < leastTaken) {
+		takenOver := gr.root.name == rootHTTP
+		if !inbound && gr.root.accepted == 0 && !gr.datagrams && !takenOver && !(unserved && d.consumes(gr)) {
 			continue
 		}
-		if gr.activations == 0 || 2*gr.root.dialled > gr.root.goroutines && gr.root.accepted == 0 {
+		if gr.activations == 0 || 2*gr.root.dialled > gr.root.goroutines && gr.root.accepted == 0 && !takenOver {
 			continue // it dialled before it read: an outgoing connection
+		}
+		name := gr.root.name
+		if takenOver {
+			name = roleTakenOver
 		}
 		switch {
 		case 2*gr.wrote >= gr.activations:
-			role := d.roleOf(gr.root.name, Connection, gr.root.name, gr.home)
+			role := d.roleOf(name, Connection, gr.root.name, gr.home)
 			for _, g := range gr.members {
 				d.connection(g, role, gr.home, answersPeer)
 			}
 		case 2*gr.bore >= gr.activations:
-			role := d.roleOf(gr.root.name, PerRequest, gr.root.name, gr.home)
+			role := d.roleOf(name, PerRequest, gr.root.name, gr.home)
 			for _, g := range gr.members {
 				d.births(g, role, gr.home)
 			}
 		case gr.handed > gr.returned:
-			role := d.roleOf(gr.root.name, ReaderWriter, gr.root.name, gr.home)
+			role := d.roleOf(name, ReaderWriter, gr.root.name, gr.home)
 			for _, g := range gr.members {
 				d.pair(g, role, gr.home)
+			}
+		default:
+			continue
+		}
+		for _, g := range gr.members {
+			if takenOver && !beyond(d.t, d.t.Gs[g].Start()) {
+				d.excluded[classHijacked]--
 			}
 		}
 	}
 }
+
+// roleTakenOver is the role of messages on connections that handlers took over from net/http's
+// server.
+const roleTakenOver = "messages on connections taken over from net/http"
 
 // consumes reports whether goroutines wait at home for most of the time: for a message, whenever
 // it comes, and not for the answer to what they ask now and then.
@@ -71,8 +88,9 @@ func (d *finder) consumes(gr *group) bool {
 }
 
 // groups returns the goroutines whose home is a read from a socket that belongs
-// to no known library, by role.
-func (d *finder) groups() (out []*group) {
+// to no known library, by role; if takenOver is set, also those of net/http's server in which
+// a handler has taken over the connection for all of the trace.
+func (d *finder) groups(takenOver bool) (out []*group) {
 	type key struct {
 		root *root
 		home int32
@@ -80,7 +98,7 @@ func (d *finder) groups() (out []*group) {
 	by := map[key]*group{}
 	for i := range d.t.Gs {
 		r, home := d.h.of[i], d.h.home[i]
-		if r == nil || home < keyFirst || serves(r.name) || !d.readsAt(i, home) {
+		if r == nil || home < keyFirst || serves(r.name) && !(takenOver && d.hijackers[timeline.GID(i)]) || !d.readsAt(i, home) {
 			continue
 		}
 		g := by[key{r, home}]

@@ -62,6 +62,7 @@ func (d *finder) http1(g timeline.GID) {
 func (d *finder) strangers(g timeline.GID) {
 	gr := &d.t.Gs[g]
 	hijacks, observes, home := 0, false, false
+	reads, writes := false, false
 	for _, s := range gr.Blocked() {
 		in := d.c.of(s.Stack)
 		switch {
@@ -73,12 +74,20 @@ func (d *finder) strangers(g timeline.GID) {
 			observes = true
 		case in.foreign() && byNetwork(s):
 			hijacks++
+		case in.flags&inHandler != 0 && in.flags&httpBody != 0 && byNetwork(s):
+			reads = true
+		case in.flags&(inHandler|answers) == inHandler && in.op == opWrite && in.client == 0:
+			writes = true
 		}
+	}
+	if reads && writes { // what it has of the connection goes on to read through net/http's reader
+		hijacks++
 	}
 	switch {
 	case observes && !home:
 		d.exclude(classObserver, d.t.Gs[g].Start())
 	case hijacks > 0 && !home:
+		d.hijackers[g] = true
 		d.exclude(classHijacked, d.t.Gs[g].Start())
 	}
 }

@@ -776,7 +776,12 @@ func TestPermitsForTheGoroutinesOfAReaderAreNotItsHome(t *testing.T) {
 }
 
 // web is an HTTP server with two endpoints behind a logging middleware.
-type web struct{ inner }
+type web struct {
+	inner
+	// If upgraded is set, it is told of every connection that is taken over, and messages
+	// are read when begin is closed.
+	upgraded, begin chan struct{}
+}
 
 func (w *web) fast(rw http.ResponseWriter, r *http.Request) {
 	time.Sleep(time.Millisecond)
@@ -811,6 +816,10 @@ func (w *web) upgrade(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.Close()
+	if w.upgraded != nil {
+		w.upgraded <- struct{}{}
+		<-w.begin
+	}
 	fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\n\r\n!")
 	for {
 		line, err := buf.ReadString('\n')
@@ -864,6 +873,42 @@ func TestHijackedConnectionsAreExcluded(t *testing.T) {
 	}
 	if n := excluded(f, classHijacked); n != 4 {
 		t.Errorf("%d excluded of 4 connections", n)
+	}
+}
+
+func TestMessagesAreTheRequestsOnConnectionsTakenOverBeforeTheTrace(t *testing.T) {
+	for _, served := range []bool{false, true} {
+		t.Run(fmt.Sprintf("with other requests: %v", served), func(t *testing.T) {
+			w, addr := serveHTTP(t)
+			w.upgraded, w.begin = make(chan struct{}), make(chan struct{})
+			sent := make(chan int)
+			go func() { sent <- len(askFromOutside(t, "upgraded", addr)) }()
+			for range 4 {
+				<-w.upgraded
+			}
+			var messages int
+			f := record(t, Options{}, func() {
+				close(w.begin)
+				messages = <-sent
+				if served {
+					askFromOutside(t, "http", addr)
+				}
+			})
+			describe(t, f)
+			hijacked := excluded(f, classHijacked)
+			if served {
+				if hijacked != 4 || len(f.Roles) != 1 || f.Roles[0].Name != "net/http" {
+					t.Errorf("%d excluded of 4 connections, roles %v", hijacked, f.Roles)
+				}
+				return
+			}
+			if hijacked != 0 || len(f.Roles) != 1 || f.Roles[0].Name != roleTakenOver {
+				t.Errorf("%d connections are excluded, roles %v", hijacked, f.Roles)
+			}
+			if n := len(f.Requests); n < messages-messages/50-1 || n > messages {
+				t.Errorf("%d found of %d messages", n, messages)
+			}
+		})
 	}
 }
 

@@ -112,7 +112,8 @@ type Found struct {
 	// Outgoing counts calls that the process makes, by client library.
 	Outgoing []Class
 	// Excluded counts what looks like a request and is none: the observer's own
-	// requests, streams, hijacked connections, long polls.
+	// requests, streams, long polls, and hijacked connections where there are requests of
+	// another kind.
 	Excluded []Class
 	// Consumer is the function whose calls are the requests because nothing else is one: goroutines
 	// take work for it from others again and again. "" if that is not so.
