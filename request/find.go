@@ -48,6 +48,8 @@ type candidate struct {
 	Request
 	node     int32  // in the dispatch tree; 0 if nothing was seen of its handler
 	endpoint string // if not by node
+	chance   bool   // its handler was seen by CPU samples alone
+	alike    int32  // if nothing was seen of its handler: see unseen
 	poll     bool   // most of it was one long wait that nobody ended
 	cut      bool   // its handler was not done at the end of the trace
 	dropped  bool
@@ -128,7 +130,7 @@ func (d *finder) add(role int, r Request, e evidence) {
 	if n := len(d.list); n == cap(d.list) { // append grows a long one by a quarter only
 		d.list = slices.Grow(d.list, n+64)
 	}
-	d.list = append(d.list, candidate{Request: r, node: e.node, poll: e.poll, cut: e.cut || r.InFlight})
+	d.list = append(d.list, candidate{Request: r, node: e.node, chance: e.chance, poll: e.poll, cut: e.cut || r.InFlight})
 }
 
 // beyond reports whether what begins at an instant is the next part's.
@@ -147,6 +149,7 @@ func (d *finder) exclude(class string, begin timeline.Time) {
 type evidence struct {
 	flags   flags
 	node    int32
+	chance  bool // CPU samples alone told node
 	poll    bool
 	cut     bool // see candidate
 	foreign bool // its handler read a socket past net/http's server and every known client
@@ -190,12 +193,14 @@ func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evide
 	for k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= from }); k < len(ws) && ws[k].Time <= to; k++ {
 		d.event(&e, d.c.of(ws[k].Stack))
 	}
+	e.chance = len(d.nodes) == 0
 	if ss := d.samples[g]; len(ss) > 0 {
 		for k := sort.Search(len(ss), func(k int) bool { return ss[k].Time >= from }); k < len(ss) && ss[k].Time <= to; k++ {
 			d.event(&e, d.c.of(ss[k].Stack))
 		}
 	}
 	e.node = d.commonNode()
+	e.chance = e.chance && e.node != 0
 	return e
 }
 
@@ -383,7 +388,7 @@ func (d *finder) endpoints(f *Found) {
 	for i, m := range count {
 		below[i] = d.leaves(m)
 	}
-	d.unseen(below)
+	d.unseen(below, d.byChance(below))
 	ids := map[string]int{}
 	for i := range d.list {
 		r := &d.list[i]
@@ -410,11 +415,16 @@ func (d *finder) endpoints(f *Found) {
 // by chance: a preemption, a CPU sample. Endpoints that always show something
 // are no candidates, however common they are among the requests that do. If no
 // fast request showed anything, the most common endpoint is a guess, and they are
-// marked so.
-func (d *finder) unseen(below []map[int32]int32) {
+// marked so. Before that, a request is of the endpoint of those that took as long as it
+// and were seen by their CPU samples alone: they are alike but for that.
+func (d *finder) unseen(below []map[int32]int32, chances []seenByChance) {
 	fast := make([][]timeline.Time, len(d.role))
 	for i := range d.list {
-		if r := &d.list[i]; r.node == 0 && !r.dropped && !r.InFlight {
+		r := &d.list[i]
+		if r.node != 0 || r.dropped || r.InFlight {
+			continue
+		}
+		if r.alike = chances[r.Role].alike(r.Duration()); r.alike == 0 {
 			fast[r.Role] = append(fast[r.Role], r.Duration())
 		}
 	}
@@ -437,7 +447,12 @@ func (d *finder) unseen(below []map[int32]int32) {
 		votes[r.Role][below[r.Role][r.node]]++
 	}
 	for i := range d.list {
-		if r := &d.list[i]; r.node == 0 && r.endpoint == "" && below[r.Role][0] != 0 {
+		r := &d.list[i]
+		switch {
+		case r.node != 0 || r.endpoint != "":
+		case r.alike != 0:
+			r.node, r.Unseen = r.alike, true
+		case below[r.Role][0] != 0:
 			r.Unseen, r.Guessed = true, votes[r.Role] == nil
 		}
 	}
@@ -452,6 +467,54 @@ func (d *finder) unseen(below []map[int32]int32) {
 			below[i][0] = best
 		}
 	}
+}
+
+// seenByChance are requests of a role whose handlers were seen by CPU samples alone, in order
+// of their durations. A handler has as many samples as CPU time, so of requests that took
+// equally long each endpoint's are seen in the same proportion.
+type seenByChance []chance
+
+type chance struct {
+	took timeline.Time
+	node int32
+}
+
+// byChance returns them by role.
+func (d *finder) byChance(below []map[int32]int32) []seenByChance {
+	of := make([]seenByChance, len(d.role))
+	for i := range d.list {
+		if r := &d.list[i]; r.chance && !r.dropped && !r.InFlight && r.Duration() > 0 {
+			of[r.Role] = append(of[r.Role], chance{r.Duration(), below[r.Role][r.node]})
+		}
+	}
+	for _, s := range of {
+		slices.SortFunc(s, func(a, b chance) int { return cmp.Or(cmp.Compare(a.took, b.took), cmp.Compare(a.node, b.node)) })
+	}
+	return of
+}
+
+// leastAlike is how many requests that took about as long must be of one endpoint, and more
+// than of all others, for one of which nothing was seen to be of it.
+const leastAlike = 5
+
+// alike returns the node of most of those that took between half and twice as long, 0 if
+// there is none.
+func (s seenByChance) alike(took timeline.Time) int32 {
+	from, _ := slices.BinarySearchFunc(s, took/2, func(c chance, t timeline.Time) int { return cmp.Compare(c.took, t) })
+	votes, all := map[int32]int{}, 0
+	for _, c := range s[from:] {
+		if c.took > 2*took {
+			break
+		}
+		votes[c.node]++
+		all++
+	}
+	for n, k := range votes {
+		if k >= leastAlike && 2*k > all {
+			return n
+		}
+	}
+	return 0
 }
 
 // minBelow is the part of the requests seen in a handler that must be seen in

@@ -1,0 +1,50 @@
+package request
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/timeline"
+)
+
+// TestWhatWasNotSeenIsOfTheEndpointOfThoseThatAreAlike has requests that wait, such that compute
+// for long, of which half have a CPU sample, and fast ones that nobody sees.
+func TestWhatWasNotSeenIsOfTheEndpointOfThoseThatAreAlike(t *testing.T) {
+	const item, search, rest = 1, 2, 3
+	const ms = timeline.Time(1e6)
+	d := &finder{
+		c:    &classifier{tree: []node{{}, {0, 1, "main.item"}, {0, 1, "main.search"}, {0, 1, "main.rest"}}},
+		role: []Role{{Name: "net/http"}},
+	}
+	add := func(n int, node int32, chance bool, took timeline.Time) {
+		for i := range n {
+			at := timeline.Time(len(d.list)) * 100 * ms
+			took := took + timeline.Time(i)*took/100
+			d.list = append(d.list, candidate{Request: Request{Parts: []Part{{0, at, at + took}}}, node: node, chance: chance})
+		}
+	}
+	add(40, item, false, 4*ms)
+	add(20, search, true, 6*ms)
+	add(4, rest, true, 30*ms)
+	unseen := len(d.list)
+	add(20, 0, false, 6*ms)
+	fast := len(d.list)
+	add(40, 0, false, ms/10)
+	few := len(d.list)
+	add(2, 0, false, 30*ms)
+	f := &Found{}
+	d.endpoints(f)
+	for i := unseen; i < len(d.list); i++ {
+		r := &d.list[i]
+		is := f.Endpoints[r.Endpoint] == "main.search"
+		switch {
+		case !r.Unseen:
+			t.Fatalf("request %d counts as seen", i)
+		case i < fast && (!is || r.Guessed):
+			t.Errorf("one of %d ns is taken for %s, guessed: %v", r.Duration(), f.Endpoints[r.Endpoint], r.Guessed)
+		case i >= fast && i < few && is:
+			t.Error("a fast one is taken for one that computes")
+		case i >= few && is:
+			t.Error("one that took much longer is taken for one that computes")
+		}
+	}
+}
