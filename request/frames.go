@@ -18,6 +18,28 @@ func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
 	return gotrace.Frame{}, false
 }
 
+// Callers returns the frames of the application's own, the innermost first, that are outside of
+// the client library by which a stack calls a peer: what that calls back, as a transport that
+// wraps another one or a driver, only passes calls on. Without such a library, or where all that
+// is the application's own is inside of it, it returns all of them. It goes out to a handler that
+// a router or a server calls: what is around that handles all requests.
+func Callers(frames []gotrace.Frame) (own []gotrace.Frame) {
+	outside := 0
+	for i, f := range frames {
+		if _, app := AppFrame(frames[i : i+1]); app {
+			own = append(own, f)
+		} else if len(own) > 0 && dispatches(f.Func) {
+			break
+		} else if clientOf(f.Func) != 0 || f.Func == "net/http.send" {
+			outside = len(own)
+		}
+	}
+	if outside == len(own) {
+		return own
+	}
+	return own[outside:]
+}
+
 // PackageOf returns the import path of a function by its full name:
 // "net/http.(*conn).serve" is of "net/http". Dots in the path's last element
 // are escaped by the linker ("gopkg.in/yaml%2ev3.Unmarshal").

@@ -50,12 +50,19 @@ func judge(c *cause.Case) *cause.Judgement {
 		return cmp.Or(k.First.Site, k.Site)
 	}
 	site, most := cause.TopBy(c, keys, call)
-	where := c.PlaceOf(site)
+	where, called := c.Caller(site, keys, call)
+	at := c.SiteName(site)
+	if where != nil {
+		at = cause.PlaceName(where)
+	}
+	if called != "" {
+		called = ", called by " + called
+	}
 	network := c.Sum(keys)
 	told := c.Told(keys)
 	ev := []cause.Evidence{
 		{
-			Text:  fmt.Sprintf("%s of these waits are in %s", cause.Pct(most/max(network, 1)), c.SiteName(site)),
+			Text:  fmt.Sprintf("%s of these waits are in %s%s", cause.Pct(most/max(network, 1)), at, called),
 			Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
 		},
 		told.Asked(c.Punctual("the peer", keys)),
@@ -74,7 +81,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	return &cause.Judgement{
 		Keys: keys, Where: where, Via: c.Via(keys),
-		Subject:  fmt.Sprintf("they wait in %s for %s", c.SiteName(site), told.Peer),
+		Subject:  fmt.Sprintf("they wait in %s for %s", at, told.Peer),
 		Evidence: append(ev, told.Evidence...), Fix: told.Fix,
 		Alike: []string{"host-contention"}, Record: cause.RecordHost,
 	}
