@@ -98,7 +98,15 @@ func hold(c *cause.Case, l *cause.Locks) *holding {
 		most = waited
 	}
 	h.what, _ = cause.TopBy(c, most, func(k blame.Key) leaf { return leaf{k.Kind, k.Class, k.Site, k.Last} })
-	if h.where = c.PlaceOfHolder(h.what.site, h.what.last); h.where == nil {
+	// In a reply reader's stack there is nothing of the program's own, and what calls the peer
+	// may serve all who call one: the writer is who holds the lock meanwhile.
+	if h.where = c.PlaceOf(h.what.site); h.where == nil && h.reading <= 0.5 {
+		h.where = h.writer
+	}
+	if h.where == nil {
+		h.where = c.PlaceOfHolder(h.what.site, h.what.last)
+	}
+	if h.where == nil {
 		h.where = h.writer
 	}
 	return h
