@@ -50,9 +50,10 @@ func (c *Case) collection(of func(timeline.Starter) bool) *Collection {
 	mostly := c.StopShare(func(s *timeline.Span) bool {
 		return collects(s.Name) && (len(cycles) == len(c.A.Timeline().Cycles) || timeline.Overlap(cycles, s.Start, s.End) > 0)
 	}) > 0.5
+	flooded := c.Processors().Marked > 0
 	g := &Collection{
 		Assist: c.Free(func(k blame.Key) bool {
-			return (k.Kind == blame.Assist || k.Kind == blame.GCWait && c.A.Sites[k.Site].Kind != blame.SiteWeak || k.Kind == blame.Behind && k.Class == timeline.ClassGCAssist) && of(k.Starter)
+			return (k.Kind == blame.Assist || k.Kind == blame.GCWait && c.A.Sites[k.Site].Kind != blame.SiteWeak || k.Kind == blame.Behind && k.Class == timeline.ClassGCAssist && !flooded) && of(k.Starter)
 		}),
 		Worker: c.Free(func(k blame.Key) bool {
 			return k.Kind == blame.Behind && k.Class == timeline.ClassGCWorker && of(k.Starter)

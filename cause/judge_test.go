@@ -295,6 +295,23 @@ var scenes = []struct {
 		verdict: "cause", finding: "goroutine-flood", where: "main.tick",
 	},
 	{
+		name: "very many goroutines run shortly on the only P, most of it for the collector",
+		scene: scene{procs: 1, cast: crowdAtHome("main.tick"), in: every(10, func(p *play) {
+			p.do(p.b.Range(gotrace.KindRangeBegin, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+			crowded(p, "select", []string{"runtime.selectgo", "main.tick"}, func(g gotrace.GoID) {
+				p.pass(ms / 4)
+				p.do(p.b.Range(gotrace.KindRangeBegin, crowd0+g, "GC mark assist", p.stack("runtime.mallocgc", "main.tick")))
+				p.pass(3 * ms / 4)
+				if g%10 == 9 {
+					p.b.Sample(crowd0+g, p.stack("runtime.mallocgc", "main.tick"))
+				}
+				p.do(p.b.Range(gotrace.KindRangeEnd, crowd0+g, "GC mark assist", 0))
+			})
+			p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+		})},
+		verdict: "cause", finding: "goroutine-flood", where: "main.tick",
+	},
+	{
 		name: "more requests than the only P can serve",
 		scene: scene{procs: 1, cast: func(p *play) {
 			for g := range crowd {

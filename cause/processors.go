@@ -63,6 +63,9 @@ type Processors struct {
 	// the rest was runnable.
 	Blind, Due float64
 	Total      float64
+	// Marked is the part of the assists while slow requests waited that those did who flood the
+	// Ps, if these lead and did most of them, else 0: then they are among what they executed.
+	Marked float64
 }
 
 // Processors analyses, once per case, what the Ps executed while the tail waited.
@@ -76,6 +79,7 @@ func (c *Case) Processors() *Processors {
 	perClass := c.perClass(behind)
 	p.Keys, p.NS = c.Holders(behind)
 	p.Total = c.Sum(behind)
+	c.marking(p, perClass)
 	into := NoHolder
 	if lead(p.NS) == Timers {
 		into = Flood
@@ -104,7 +108,9 @@ func (c *Case) Processors() *Processors {
 		p.Claim = append(p.Claim, p.Keys[NoHolder]...)
 		sort.Slice(p.Claim, func(i, j int) bool { return p.Claim[i] < p.Claim[j] })
 	}
-	p.Class, _ = TopBy(c, p.Keys[p.Winner], func(k blame.Key) blame.ClassID { return k.Class })
+	p.Class, _ = TopBy(c, keep(p.Keys[p.Winner], func(id blame.KeyID) bool {
+		return p.Winner == Collector || c.Key(id).Class != timeline.ClassGCAssist
+	}), func(k blame.Key) blame.ClassID { return k.Class })
 	p.Bursts = c.bursts(p.Class, perClass[p.Class])
 	var sum float64
 	for _, id := range p.Claim {
@@ -121,6 +127,66 @@ func (c *Case) Processors() *Processors {
 		p.Due /= sum
 	}
 	return p
+}
+
+// marking gives the waits behind assists to the goroutines that flood the Ps, if what these
+// execute for themselves leads and most assists meanwhile are theirs, too: what is in the way is
+// their number, whatever each does.
+func (c *Case) marking(p *Processors, perClass map[blame.ClassID]float64) {
+	class, part := c.assists()
+	if part <= 0.5 || c.holder(class, perClass[class]+perClass[timeline.ClassGCAssist]) != Flood {
+		return
+	}
+	own := c.holder(class, perClass[class])
+	ns := p.NS
+	ns[own] -= perClass[class]
+	ns[Flood] += perClass[class]
+	ns[Collector] = 0
+	if perClass[class] <= 0 || lead(ns) != Flood {
+		return
+	}
+	p.Marked = part
+	p.move(own, Flood, func(k blame.Key) bool { return k.Class == class }, c)
+	p.move(Collector, Flood, func(k blame.Key) bool { return k.Class == timeline.ClassGCAssist }, c)
+}
+
+// move brings keys from one group to another one.
+func (p *Processors) move(from, to Holder, is func(blame.Key) bool, c *Case) {
+	if from == to {
+		return
+	}
+	var stay []blame.KeyID
+	for _, id := range p.Keys[from] {
+		if !is(c.Key(id)) {
+			stay = append(stay, id)
+			continue
+		}
+		p.Keys[to] = append(p.Keys[to], id)
+		p.NS[to] += c.NS[id]
+		p.NS[from] -= c.NS[id]
+	}
+	p.Keys[from] = stay
+}
+
+// assists returns the class whose goroutines did most of the assists during slow requests, and
+// their part of them.
+func (c *Case) assists() (most blame.ClassID, part float64) {
+	by := map[blame.ClassID]timeline.Time{}
+	var all timeline.Time
+	t, tail := c.A.Timeline(), c.tailSpans()
+	for g := range t.Gs {
+		for _, s := range t.Assists(timeline.GID(g)) {
+			d := timeline.Overlap(tail, s.Start, s.End)
+			all += d
+			by[c.A.ClassAt(timeline.GID(g), s.Start)] += d
+		}
+	}
+	for class, d := range by {
+		if d > by[most] || d == by[most] && class < most {
+			most = class
+		}
+	}
+	return most, float64(by[most]) / float64(max(all, 1))
 }
 
 // Behind returns the free waits for a P behind what the Ps executed.
@@ -354,6 +420,9 @@ func (c *Case) HolderEvidence(p *Processors, want Holder) []Evidence {
 			c.ClassName(p.Class), Pct(lead), cl.Members, Ms(float64(cl.Burst)), p.Bursts),
 		Holds: Of(p.Winner == want), Decides: true, Number: lead,
 	})
+	if p.Marked > 0 && want == Flood {
+		ev = append(ev, Evidence{Text: fmt.Sprintf("%s of the assists meanwhile were theirs, and count as what they executed", Pct(p.Marked)), Holds: Yes, Number: p.Marked})
+	}
 	return append(ev, c.ClassCPU(p.Class))
 }
 
