@@ -60,6 +60,7 @@ type Case struct {
 	strange map[blame.ClassID]*Strange // cache of strangeTo
 	passes  map[blame.SiteID]float64   // cache of passThrough
 	singles map[blame.SiteID]bool      // cache of single
+	turns   map[[2]blame.SiteID]bool   // cache of inTurn
 	// handoffs is the cache of Handoffs.
 	handoffs *Handoffs
 	switches *blame.Switches // cache of Switches

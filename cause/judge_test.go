@@ -105,6 +105,43 @@ var scenes = []struct {
 		verdict: "cause", finding: "single-worker", where: "main.compact",
 	},
 	{
+		name: "one at a time hands its work to the only goroutine that does it",
+		scene: scene{procs: 2, cast: crowdOf(2), in: func(p *play, i int) {
+			lock := []string{"sync.(*Mutex).Lock", "main.plot", "main.serve"}
+			result := []string{"runtime.chanrecv1", "main.plot", "main.serve"}
+			hands := func(g gotrace.GoID, on gotrace.ProcID) {
+				p.wakes(g, helper, "runtime.chansend1", "main.plot", "main.serve")
+				p.leaves(g, on, "chan receive", result...)
+				p.runs(helper, 1)
+			}
+			draws := func(g gotrace.GoID, ns int64) {
+				p.leaves(helper, 1, "sleep", "time.Sleep", "main.pen", "main.loop")
+				p.pass(ns)
+				p.wakes(0, helper)
+				p.runs(helper, 1)
+				p.wakes(helper, g, "runtime.chansend1", "main.loop")
+				p.leaves(helper, 1, "select", idle...)
+			}
+			if first := crowd0 + 1; i%10 == 9 {
+				p.wakes(0, first)
+				p.runs(first, 1)
+				p.do(p.b.Task(first, "request"))
+				hands(first, 1)
+				p.leaves(serving, 0, "sync", lock...)
+				draws(first, 20*ms)
+				p.runs(first, 1)
+				p.wakes(first, serving, "sync.(*Mutex).Unlock", "main.plot", "main.serve")
+				p.do(p.b.Done(first))
+				p.leaves(first, 1, "network", home...)
+				p.runs(serving, 0)
+			}
+			hands(serving, 0)
+			draws(serving, ms)
+			p.runs(serving, 0)
+		}},
+		verdict: "cause", finding: "single-worker", where: "main.pen",
+	},
+	{
 		name: "a full channel in front of a slow consumer",
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("chan send", send, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, naps(20*ms, "main.consume", "main.loop")))},
@@ -472,6 +509,16 @@ func attributed(tb testing.TB, s scene) *blame.Attribution {
 	}
 	s.period = 20 * ms
 	return s.attribute(tb)
+}
+
+// crowdOf has n goroutines at home where requests come in, and the helper at its own.
+func crowdOf(n int) func(p *play) {
+	return func(p *play) {
+		waitingHelper(p)
+		for g := range gotrace.GoID(n) {
+			p.waits(crowd0+g, "", home...)
+		}
+	}
 }
 
 func TestScenesGetTheirVerdict(t *testing.T) {

@@ -145,7 +145,41 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 			return last, k.Last
 		}
 	}
+	if kind == Lock && k.Last != h && c.HopKind(k.Last) == Worker && c.inTurn(h.Site, k.Last.Site) {
+		return Worker, k.Last
+	}
 	return kind, h
+}
+
+// inTurn reports whether most requests that wait at one site wait at another one, too, on their
+// own account and not for who waits there: they stand in both queues.
+func (c *Case) inTurn(one, other blame.SiteID) bool {
+	sites := [2]blame.SiteID{one, other}
+	in, known := c.turns[sites]
+	if known {
+		return in
+	}
+	at := func(k blame.Key, s blame.SiteID) bool { return k.First.Site == s || k.Queue.Site == s }
+	n, both := 0, 0
+	for _, r := range c.P.All() {
+		first, second := false, false
+		for _, p := range c.A.Requests[r].Pieces {
+			k := c.Key(p.Key)
+			first, second = first || at(k, one), second || at(k, other)
+		}
+		if first {
+			n++
+			if second {
+				both++
+			}
+		}
+	}
+	in = n > 0 && 2*both >= n
+	if c.turns == nil {
+		c.turns = map[[2]blame.SiteID]bool{}
+	}
+	c.turns[sites] = in
+	return in
 }
 
 // Waits reports whether a leaf is a wait or a call that blocks, rather than work.
