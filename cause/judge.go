@@ -184,6 +184,10 @@ type Verdict struct {
 	// whether it has a name or not; many is set if that is why it is healthy.
 	most float64
 	many bool
+	// missed is what the slow requests waited longer because they had just missed a round, see
+	// Case.missed; onlyMissed is set if without it there is nothing to explain.
+	missed     float64
+	onlyMissed bool
 	// place says where most of the excess went of which no cause speaks, and to what.
 	place string
 }
@@ -343,6 +347,9 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	}
 	if !healthy && v.faint(s, hanging) {
 		healthy, v.many = true, true
+	}
+	if missed := (blame.Share{NS: v.missed + max(0, v.ownAtLeast.NS)}); !healthy && v.missed > 0 && s.SLO == 0 && isHealthy(p, s, hanging, missed) {
+		healthy, v.onlyMissed = true, true
 	}
 	mixed := v.Mix >= MixShare && (s.SLO == 0 || p99 <= s.SLO)
 	if healthy || mixed {
@@ -507,6 +514,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		t = c.P.LevelContrast(cols, len(names), base)
 	} else {
 		t = c.P.TailContrast(cols, len(names))
+		v.missed = c.missed(c.waitingForPeers())
 		v.Tail, v.Mix, v.MixEndpoint = t, t.Mix.Share, t.MixEndpoint
 		for _, x := range t.Columns {
 			v.most = max(v.most, surely(x, t.Excess))
@@ -1181,6 +1189,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		}
 		if v.many {
 			v.Sentence += fmt.Sprintf(" Slow requests take %s longer by many things, none of which surely takes %s.", Ms(v.Tail.Excess), Ms(NamedExcess))
+		}
+		if v.onlyMissed {
+			v.Sentence += fmt.Sprintf(" Slow requests take %s longer because they came just after one goroutine had begun to work for those before them: it takes as long as always.", Ms(v.missed))
 		}
 		if v.onlyOwn {
 			v.Sentence += fmt.Sprintf(" The recording itself cost slow requests %s.", Ms(v.own.NS))

@@ -105,6 +105,21 @@ var scenes = []struct {
 		verdict: "cause", finding: "single-worker", where: "main.compact",
 	},
 	{
+		name:    "one goroutine asks a peer for all who are there, and the slowest have just missed it",
+		scene:   scene{procs: 2, requests: 100, cast: crowdOf(6), in: commits(func(int) int64 { return 6 * ms })},
+		verdict: "healthy",
+	},
+	{
+		name: "one goroutine asks a peer for all who are there, which sometimes takes longer",
+		scene: scene{procs: 2, requests: 100, cast: crowdOf(6), in: commits(func(i int) int64 {
+			if i%10 == 9 {
+				return 20 * ms
+			}
+			return 3 * ms
+		})},
+		verdict: "cause", finding: "slow-dependency", where: "main.commit",
+	},
+	{
 		name: "one at a time hands its work to the only goroutine that does it",
 		scene: scene{procs: 2, cast: crowdOf(2), in: func(p *play, i int) {
 			lock := []string{"sync.(*Mutex).Lock", "main.plot", "main.serve"}
@@ -518,6 +533,55 @@ func crowdOf(n int) func(p *play) {
 		for g := range gotrace.GoID(n) {
 			p.waits(crowd0+g, "", home...)
 		}
+	}
+}
+
+// commits is a request that comes when the helper has just begun to ask a peer for another one,
+// and waits, with those who come meanwhile, until it has asked for them, too; takes is how long the
+// second answer takes in scene i, and usual ones 8 ms or as long as that if it is shorter.
+func commits(takes func(i int) int64) func(p *play, i int) {
+	commit := []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.commit", "main.loop"}
+	answer := []string{"runtime.chansend1", "main.loop"}
+	return func(p *play, i int) {
+		joins := func(g gotrace.GoID) {
+			p.wakes(0, g)
+			p.runs(g, 1)
+			p.do(p.b.Task(g, "request"))
+		}
+		goes := func(g gotrace.GoID) {
+			p.runs(g, 1)
+			p.do(p.b.Done(g))
+			p.leaves(g, 1, "network", home...)
+		}
+		joins(crowd0)
+		p.wakes(crowd0, helper, "runtime.chansend1", "main.ask", "main.serve")
+		p.leaves(crowd0, 1, "chan receive", receive...)
+		p.runs(helper, 1)
+		p.leaves(helper, 1, "network", commit...)
+		p.leaves(serving, 0, "chan receive", receive...)
+		for g := range gotrace.GoID(5) {
+			p.pass(min(takes(i), 8*ms) / 6)
+			joins(crowd0 + 1 + g)
+			p.leaves(crowd0+1+g, 1, "chan receive", receive...)
+		}
+		p.pass(min(takes(i), 8*ms) / 6)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.wakes(helper, crowd0, answer...)
+		p.leaves(helper, 1, "network", commit...)
+		goes(crowd0)
+		p.pass(takes(i))
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		for g := range gotrace.GoID(5) {
+			p.wakes(helper, crowd0+1+g, answer...)
+		}
+		p.wakes(helper, serving, answer...)
+		p.leaves(helper, 1, "select", idle...)
+		for g := range gotrace.GoID(5) {
+			goes(crowd0 + 1 + g)
+		}
+		p.runs(serving, 0)
 	}
 }
 

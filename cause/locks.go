@@ -245,12 +245,17 @@ func (c *Case) MeanUse(site blame.SiteID) (mean, n float64) {
 // queued returns the mean time and the mean number of the holds that the tail
 // requests queueing under keys waited for.
 func (c *Case) queued(keys []blame.KeyID) (held, holders float64) {
+	return c.queuedIn(c.Tail, keys)
+}
+
+// queuedIn is queued of some requests.
+func (c *Case) queuedIn(requests []int, keys []blame.KeyID) (held, holders float64) {
 	in := map[blame.KeyID]bool{}
 	for _, id := range keys {
 		in[id] = true
 	}
 	n := 0.0
-	for _, r := range c.Tail {
+	for _, r := range requests {
 		for _, p := range c.A.Requests[r].Pieces {
 			if in[p.Key] {
 				held += float64(c.A.Requests[r].Held)

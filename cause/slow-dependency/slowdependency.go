@@ -14,7 +14,7 @@ var Entry = &cause.Entry{
 	ID: "slow-dependency", Title: "slow dependency", Rank: 600, Layer: cause.Network,
 	What:       "A peer that the request calls over the network answers late.",
 	MustHold:   "waits for the network that ended while a P was idle or the network had been polled; threads run when they should; concentrated on one call",
-	MustNot:    "all Ps busy at the end of the wait; retransmissions; threads kept from the CPU",
+	MustNot:    "all Ps busy at the end of the wait; retransmissions; threads kept from the CPU; slow requests wait for as many rounds of one worker as typical ones, and no longer ones: they had just missed one",
 	LookAlikes: []string{"netpoll-starvation", "tcp-loss", "pool-exhausted", "host-contention", "slow-dns", "retry-storm", "slow-client"},
 	Fix: []string{
 		"look at the peer: its own p99 for these calls, its slow log",
@@ -72,6 +72,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		ev = append(ev, c.FirstAnswers(keys)...)
 	}
 	ev = append(ev, c.AllAtOnce()...)
+	ev = append(ev, c.JustMissed(keys)...)
 	ev = append(ev, c.OtherEndpoint()...)
 	timedOut := c.Free(func(k blame.Key) bool {
 		return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0
