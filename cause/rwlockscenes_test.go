@@ -98,6 +98,22 @@ var writerScenes = []told{
 		finding: "rwmutex-writer", where: "main.refresh", share: 1,
 	},
 	{
+		name: "the writer calls with the lock, as all do who call",
+		scene: scene{procs: 2, cast: func(p *play) {
+			waitingHelper(p)
+			p.waits(crowd0, "", append(home[:3:3], "net/http.(*persistConn).readLoop")...)
+		}, in: every(10, behindHelper("sync", rlock, wunlock, func(p *play) {
+			p.leaves(helper, 1, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "client.get", "main.refresh", "main.loop")
+			p.pass(20 * ms)
+			p.wakes(0, crowd0)
+			p.runs(crowd0, 1)
+			p.wakes(crowd0, helper, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+			p.leaves(crowd0, 1, "network", append(home[:3:3], "net/http.(*persistConn).readLoop")...)
+			p.runs(helper, 1)
+		}))},
+		finding: "rwmutex-writer", where: "main.refresh", share: 1,
+	},
+	{
 		name: "the writer computes with the lock",
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("sync", rlock, wunlock, func(p *play) { p.computes(helper, 1, 20*ms, "main.refresh", "main.loop") }))},
