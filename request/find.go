@@ -34,6 +34,9 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	}
 	d.dropStreams()
 	d.dropPolls()
+	if o.Func == nil && len(o.Calls) == 0 && !slices.ContainsFunc(d.list, func(r candidate) bool { return !r.dropped }) {
+		d.pushes()
+	}
 	f := d.result()
 	if len(f.Requests) == 0 && o.Func == nil && len(o.Calls) == 0 {
 		if c := f.consumed(); c != nil {
@@ -72,6 +75,7 @@ type finder struct {
 	roleHome []int32
 	excluded map[string]int
 	streamed map[int32]int // streams, by node
+	pushing  []Part        // streams
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	carried   []bool
@@ -123,6 +127,7 @@ func (d *finder) add(role int, r Request, e evidence) {
 	}
 	if r.Duration() >= LongPoll && d.streams(r.Parts[len(r.Parts)-1], LongPoll) {
 		d.streamed[e.node]++
+		d.pushing = append(d.pushing, r.Parts[len(r.Parts)-1])
 		d.exclude(classPush, r.Start())
 		return
 	}

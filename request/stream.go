@@ -57,6 +57,7 @@ func (d *finder) streamedBefore(g timeline.GID) {
 	}
 	if p := (Part{g, gr.Start(), end}); end-p.Start >= LongPoll && d.streams(p, LongPoll) {
 		d.streamed[d.examine(g, 0, p.Start, end).node]++
+		d.pushing = append(d.pushing, p)
 	}
 }
 
@@ -90,7 +91,72 @@ func (d *finder) dropStreams() {
 		}
 		if r.cut && took < LongPoll || d.streams(r.Parts[len(r.Parts)-1], took/2) {
 			r.dropped = true
+			d.pushing = append(d.pushing, r.Parts[len(r.Parts)-1])
 			d.exclude(classPush, r.Start())
 		}
 	}
+}
+
+// rolePushes is the role of what streams send where nothing else is a request.
+const rolePushes = "pushes on streams of net/http"
+
+// pushes finds what streams send: each from when its goroutine had waited at the stream's home, for
+// time or for news, until it has written. Before that nothing is known of it.
+func (d *finder) pushes() {
+	for _, p := range d.pushing {
+		home := d.idleIn(p)
+		if home == keyNone {
+			continue
+		}
+		gr := &d.t.Gs[p.G]
+		from, seg, end := timeline.Time(-1), 0, timeline.Time(-1)
+		push := func(to timeline.Time, open bool) {
+			if from >= 0 && to >= from {
+				role := d.roleOf(rolePushes, PerRequest, gr.Root(), keyNone)
+				d.carried[p.G] = true
+				d.add(role, Request{Parts: d.parts(Part{p.G, from, to}), InFlight: open}, d.examine(p.G, seg, from, to))
+			}
+			from, end = -1, -1
+		}
+		for i := d.segmentFrom(p.G, p.Start); i < gr.Len() && gr.Seg(i).Start < p.End; i++ {
+			s := gr.Seg(i)
+			switch in := d.c.of(s.Stack); {
+			case s.Stack == 0:
+			case s.Kind == timeline.Waiting && in.key == home:
+				push(end, false)
+				if s.End < p.End {
+					from, seg = s.End, i+1
+				}
+			case s.Kind == timeline.Syscall && in.op == opWrite && in.client == 0, in.flags&frameWritten != 0:
+				end = s.End
+			}
+		}
+		if end < 0 && !gr.Died && p.End == gr.End() && p.End-from >= minAtWork {
+			push(p.End, true)
+		}
+		push(end, false)
+	}
+}
+
+// idleIn is the place at which the goroutine of a stream waits longest for time or for news,
+// keyNone if there is none.
+func (d *finder) idleIn(p Part) (home int32) {
+	by := map[int32]timeline.Time{}
+	for _, s := range d.t.Gs[p.G].SegsFrom(d.segmentFrom(p.G, p.Start)) {
+		if s.Start >= p.End {
+			break
+		}
+		switch s.Reason {
+		case timeline.ReasonSelect, timeline.ReasonChanReceive, timeline.ReasonCond, timeline.ReasonSleep:
+			if s.Kind == timeline.Waiting && s.Stack != 0 {
+				by[d.c.of(s.Stack).key] += s.End - s.Start
+			}
+		}
+	}
+	for k, ns := range by {
+		if home == keyNone || ns > by[home] || ns == by[home] && k < home {
+			home = k
+		}
+	}
+	return home
 }
