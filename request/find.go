@@ -34,7 +34,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	}
 	d.dropStreams()
 	d.dropPolls()
-	if o.Func == nil && len(o.Calls) == 0 && !slices.ContainsFunc(d.list, func(r candidate) bool { return !r.dropped }) {
+	if o.Func == nil && len(o.Calls) == 0 && d.unasked() {
 		d.pushes()
 	}
 	f := d.result()
@@ -56,6 +56,21 @@ type candidate struct {
 	poll     bool   // most of it was one long wait that nobody ended
 	cut      bool   // its handler was not done at the end of the trace
 	dropped  bool
+}
+
+// unasked reports whether too few requests were found for a diagnosis, and none that hangs.
+func (d *finder) unasked() bool {
+	n := 0
+	for i := range d.list {
+		r := &d.list[i]
+		if r.dropped {
+			continue
+		}
+		if n++; r.InFlight || n >= leastTaken {
+			return false
+		}
+	}
+	return true
 }
 
 type roleKey struct {

@@ -23,14 +23,14 @@ type group struct {
 // generic finds entry roles by what the goroutines do whom the network wakes.
 // Where known servers accept all connections, the others are outgoing. If those servers had
 // nobody to serve but the observer, requests may come in on such a connection: from a broker
-// of messages. If they had too few for a diagnosis, those are requests that come in on
-// connections which handlers took over, as websockets do.
+// of messages. If they had too few for a diagnosis, and none hangs, those are requests that come
+// in on connections which handlers took over, as websockets do.
 func (d *finder) generic() {
 	inbound, unserved := d.h.strangers || d.h.acceptors == 0, len(d.list) == 0
 	for class := range d.excluded {
 		unserved = unserved && (class == classObserver || class == classHijacked)
 	}
-	for _, gr := range d.groups(len(d.list) < leastTaken) {
+	for _, gr := range d.groups(d.unasked()) {
 		takenOver := gr.root.name == rootHTTP
 		if !inbound && gr.root.accepted == 0 && !gr.datagrams && !takenOver && !(unserved && d.consumes(gr)) {
 			continue

@@ -97,7 +97,7 @@ func (d *finder) dropStreams() {
 	}
 }
 
-// rolePushes is the role of what streams send where nothing else is a request.
+// rolePushes is the role of what streams send where hardly anything else is a request.
 const rolePushes = "pushes on streams of net/http"
 
 // pushes finds what streams send: each from when its goroutine had waited at the stream's home, for
