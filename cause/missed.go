@@ -1,8 +1,6 @@
 package cause
 
 import (
-	"fmt"
-
 	"github.com/whylate/whylate/blame"
 )
 
@@ -50,7 +48,7 @@ func (c *Case) JustMissed(keys []blame.KeyID) []Evidence {
 	return []Evidence{{
 		Text:  "slow requests wait for as many rounds of one goroutine that works for all who are there as typical ones do, and the rounds take as long: they came just after one had begun",
 		Holds: Unknown, Decides: true, Number: ns / max(1, c.Excess),
-		Alike: []string{"single-worker"}, Record: fmt.Sprintf("%s, or when it is too slow: --slo", RecordEndpoints),
+		Alike: []string{"single-worker"}, Record: "the peer's own time for each of these calls",
 	}}
 }
 
