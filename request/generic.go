@@ -346,7 +346,7 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 	last := timeline.Time(-1)
 	flush := func(at timeline.Time) { // nobody had to be woken for it
 		if m.start >= 0 {
-			m.handed, m.whom = at, timeline.NoG
+			m.handed, m.whom = d.taken(g, m.start, at), timeline.NoG
 			out = append(out, m)
 		}
 		m.start = -1
@@ -369,6 +369,22 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 		last, m.start = w.Time, -1
 	}, flush)
 	return out
+}
+
+// taken returns when somebody took what a reader had to hand on between two instants: when he ended
+// its last wait, for room or for him, else at the end. The answer may be written before the reader
+// runs again.
+func (d *finder) taken(g timeline.GID, from, to timeline.Time) timeline.Time {
+	at := to
+	for _, s := range d.t.Gs[g].SegsFrom(d.segmentFrom(g, from)) {
+		if s.End > to {
+			break
+		}
+		if s.Kind == timeline.Waiting && s.Start >= from && s.Waker != timeline.NoG {
+			at = s.End
+		}
+	}
+	return at
 }
 
 // partner is the writer whom a reader wakes most often, itself or through a worker.

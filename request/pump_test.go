@@ -1,0 +1,101 @@
+package request
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+	"github.com/whylate/whylate/timeline/timelinetest"
+)
+
+// TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage plays connections with a goroutine
+// that reads and one that writes, and a hub between them, which is busy for 40 ms now and then: then
+// the reader waits until it takes the message, and the answer is written before the reader runs again.
+func TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage(t *testing.T) {
+	const connections, rounds, hub = 4, 40, gotrace.GoID(100)
+	const ms = int64(1e6)
+	b := timelinetest.NewBuilder()
+	b.Procs(1)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := int64(0)
+	pass := func(ns int64) {
+		now += ns
+		do(b.At(now))
+	}
+	read := b.Stack("internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "main.(*peer).reads")
+	write := b.Stack("syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", "main.(*peer).writes")
+	next := b.Stack("runtime.chanrecv1", "main.(*peer).writes")
+	room := b.Stack("runtime.chansend1", "main.(*peer).reads")
+	news := b.Stack("runtime.selectgo", "main.(*hub).run")
+	call := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).roundTrip", "main.(*hub).persist", "main.(*hub).run")
+	do(b.Busy(0))
+	stays := func(g gotrace.GoID, reason string, at gotrace.StackID) {
+		do(b.Runs(g, 0, at))
+		do(b.Waits(g, reason, at))
+	}
+	for c := range gotrace.GoID(connections) {
+		stays(1+2*c, "network", read)
+		stays(2+2*c, "chan receive", next)
+	}
+	stays(hub, "select", news)
+	pass(ms)
+	answers := func(writer gotrace.GoID) {
+		do(b.Wakes(hub, 0, writer, b.Stack("runtime.chansend1", "main.(*hub).run")))
+		do(b.Waits(hub, "select", news))
+		pass(ms / 100)
+		do(b.Runs(writer, 0, 0))
+		do(b.Calls(writer, write))
+		pass(ms / 100)
+		do(b.Returns(writer))
+		do(b.Waits(writer, "chan receive", next))
+	}
+	for i := range rounds {
+		reader := gotrace.GoID(1 + 2*(i%connections))
+		busy := i%10 == 9
+		if busy {
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, hub, 0))
+			do(b.Runs(hub, 0, 0))
+			do(b.Waits(hub, "network", call))
+			pass(ms)
+		}
+		do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+		do(b.Runs(reader, 0, 0))
+		pass(ms / 100)
+		if !busy {
+			do(b.Wakes(reader, 0, hub, b.Stack("runtime.chansend1", "main.(*peer).reads")))
+			do(b.Waits(reader, "network", read))
+			do(b.Runs(hub, 0, 0))
+			answers(reader + 1)
+			pass(20 * ms)
+			continue
+		}
+		do(b.Waits(reader, "chan send", room))
+		pass(40 * ms)
+		do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, hub, 0))
+		do(b.Runs(hub, 0, 0))
+		do(b.Wakes(hub, 0, reader, b.Stack("runtime.selectgo", "main.(*hub).run")))
+		answers(reader + 1)
+		do(b.Runs(reader, 0, 0))
+		do(b.Waits(reader, "network", read))
+		pass(20 * ms)
+	}
+	b.Sample(gotrace.NoGoroutine, 0)
+	tl, err := timeline.Read(b.Source(), timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Find(tl, Options{})
+	if len(f.Requests) < rounds-connections {
+		t.Fatalf("%d requests of %d messages: %+v", len(f.Requests), rounds, f.Roles)
+	}
+	for _, r := range f.Requests {
+		if !r.InFlight && r.Duration() > 45e6 {
+			t.Errorf("a request takes %.1f ms: it has the answer to the next message", float64(r.Duration())/1e6)
+		}
+	}
+}
