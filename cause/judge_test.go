@@ -120,41 +120,14 @@ var scenes = []struct {
 		verdict: "cause", finding: "slow-dependency", where: "main.commit",
 	},
 	{
-		name: "one at a time hands its work to the only goroutine that does it",
-		scene: scene{procs: 2, cast: crowdOf(2), in: func(p *play, i int) {
-			lock := []string{"sync.(*Mutex).Lock", "main.plot", "main.serve"}
-			result := []string{"runtime.chanrecv1", "main.plot", "main.serve"}
-			hands := func(g gotrace.GoID, on gotrace.ProcID) {
-				p.wakes(g, helper, "runtime.chansend1", "main.plot", "main.serve")
-				p.leaves(g, on, "chan receive", result...)
-				p.runs(helper, 1)
-			}
-			draws := func(g gotrace.GoID, ns int64) {
-				p.leaves(helper, 1, "sleep", "time.Sleep", "main.pen", "main.loop")
-				p.pass(ns)
-				p.wakes(0, helper)
-				p.runs(helper, 1)
-				p.wakes(helper, g, "runtime.chansend1", "main.loop")
-				p.leaves(helper, 1, "select", idle...)
-			}
-			if first := crowd0 + 1; i%10 == 9 {
-				p.wakes(0, first)
-				p.runs(first, 1)
-				p.do(p.b.Task(first, "request"))
-				hands(first, 1)
-				p.leaves(serving, 0, "sync", lock...)
-				draws(first, 20*ms)
-				p.runs(first, 1)
-				p.wakes(first, serving, "sync.(*Mutex).Unlock", "main.plot", "main.serve")
-				p.do(p.b.Done(first))
-				p.leaves(first, 1, "network", home...)
-				p.runs(serving, 0)
-			}
-			hands(serving, 0)
-			draws(serving, ms)
-			p.runs(serving, 0)
-		}},
+		name:    "one at a time hands its work to the only goroutine that does it",
+		scene:   scene{procs: 2, cast: crowdOf(2), in: inTurn("sleep", "time.Sleep", "main.pen", "main.loop")},
 		verdict: "cause", finding: "single-worker", where: "main.pen",
+	},
+	{
+		name:    "one at a time hands its call to the only goroutine that makes it",
+		scene:   scene{procs: 2, cast: withReplies(crowdOf(2)), in: inTurn("select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.clerk", "main.loop")},
+		verdict: "cause", finding: "slow-dependency", where: "main.clerk",
 	},
 	{
 		name: "a full channel in front of a slow consumer",
@@ -533,6 +506,61 @@ func crowdOf(n int) func(p *play) {
 		for g := range gotrace.GoID(n) {
 			p.waits(crowd0+g, "", home...)
 		}
+	}
+}
+
+// replies reads the connection to a peer.
+const replies = gotrace.GoID(200)
+
+func withReplies(cast func(p *play)) func(p *play) {
+	return func(p *play) {
+		cast(p)
+		p.waits(replies, "", readLoop...)
+	}
+}
+
+// inTurn is a request that hands its work to the helper, which waits at a place to do it, for replies
+// if by select, and holds a lock until it is done; each tenth comes after another one, whose work
+// takes 20 ms.
+func inTurn(reason string, at ...string) func(p *play, i int) {
+	lock := []string{"sync.(*Mutex).Lock", "main.plot", "main.serve"}
+	return func(p *play, i int) {
+		hands := func(g gotrace.GoID, on gotrace.ProcID) {
+			p.wakes(g, helper, "runtime.chansend1", "main.plot", "main.serve")
+			p.leaves(g, on, "chan receive", "runtime.chanrecv1", "main.plot", "main.serve")
+			p.runs(helper, 1)
+		}
+		does := func(g gotrace.GoID, ns int64) {
+			p.leaves(helper, 1, reason, at...)
+			p.pass(ns)
+			if reason == "select" {
+				p.wakes(0, replies)
+				p.runs(replies, 1)
+				p.wakes(replies, helper, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+				p.leaves(replies, 1, "network", readLoop...)
+			} else {
+				p.wakes(0, helper)
+			}
+			p.runs(helper, 1)
+			p.wakes(helper, g, "runtime.chansend1", "main.loop")
+			p.leaves(helper, 1, "select", idle...)
+		}
+		if first := crowd0 + 1; i%10 == 9 {
+			p.wakes(0, first)
+			p.runs(first, 1)
+			p.do(p.b.Task(first, "request"))
+			hands(first, 1)
+			p.leaves(serving, 0, "sync", lock...)
+			does(first, 20*ms)
+			p.runs(first, 1)
+			p.wakes(first, serving, "sync.(*Mutex).Unlock", "main.plot", "main.serve")
+			p.do(p.b.Done(first))
+			p.leaves(first, 1, "network", home...)
+			p.runs(serving, 0)
+		}
+		hands(serving, 0)
+		does(serving, ms)
+		p.runs(serving, 0)
 	}
 }
 

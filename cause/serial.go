@@ -223,6 +223,12 @@ func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 // answer.
 const asideMax = 0.1
 
+// handedOver reports whether who waits at a hop has handed his work to a worker, one of several or
+// the only one.
+func (c *Case) handedOver(h blame.Hop) bool {
+	return c.A.HandedOver(h) || h.Site != 0 && c.HopKind(h) == Worker
+}
+
 // doThemselves reports the part of all requests that spend time under keys and
 // also under a key on their own goroutine, or that of a worker that they have handed
 // their work, that is the same work.
@@ -234,7 +240,7 @@ func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) flo
 	queues := func(p blame.Piece) bool { return in[p.Key] }
 	does := func(p blame.Piece) bool {
 		k := c.Key(p.Key)
-		return (k.Flags&blame.Self != 0 || k.Flags&blame.Ahead == 0 && c.A.HandedOver(k.Queue)) && same(k)
+		return (k.Flags&blame.Self != 0 || k.Flags&blame.Ahead == 0 && c.handedOver(k.Queue)) && same(k)
 	}
 	queued, both := 0, 0
 	for _, r := range c.P.All() {
