@@ -1190,6 +1190,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		if v.many {
 			v.Sentence += fmt.Sprintf(" Slow requests take %s longer by many things, none of which surely takes %s.", Ms(v.Tail.Excess), Ms(NamedExcess))
 		}
+		if a.Found().Roles[p.Role].Pushed() {
+			v.Sentence += " They are what streams send, from when the stream's goroutine was woken: whether the news was late is not known."
+		}
 		if v.onlyMissed {
 			v.Sentence += fmt.Sprintf(" Slow requests take %s longer because they came just after one goroutine had begun to work for those before them: it takes as long as always.", Ms(v.missed))
 		}

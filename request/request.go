@@ -97,6 +97,10 @@ func (r Role) Library() bool {
 	return strings.HasPrefix(r.Name, "net/http") || strings.HasPrefix(r.Name, "grpc-go") || r.Name == "fasthttp"
 }
 
+// Pushed reports whether requests of the role are what streams send: of who has the news nothing is
+// in them.
+func (r Role) Pushed() bool { return r.Name == rolePushes }
+
 // Class is a named count.
 type Class struct {
 	Name  string
