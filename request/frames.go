@@ -7,15 +7,39 @@ import (
 )
 
 // AppFrame returns the innermost frame that is the application's own: outside
-// the standard library and the table of known wrappers and client libraries.
-// ok is false when the stack has none.
+// the standard library, the table of known wrappers and client libraries, and the
+// modules that the program was built with. ok is false when the stack has none.
+//
+// Where only such modules are on the stack the innermost frame of theirs is taken: the
+// program itself may have been installed as one. So it is beyond a handler that is theirs:
+// what stands there wraps the handler, and does not call for what the handler does.
 func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
 	for _, f := range frames {
-		if f.Func != "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func) {
+		switch {
+		case f.Func == "":
+		case dispatches(f.Func) || strings.HasSuffix(f.Func, ".ServeHTTP") && dependency(f.File):
+			if frame.Func == "" && !standard(f.Func) && !library(f.Func) {
+				frame = f
+			}
+			if frame.Func != "" {
+				return frame, true
+			}
+		case standard(f.Func) || library(f.Func) || generated(f.Func):
+		case !dependency(f.File):
 			return f, true
+		case frame.Func == "":
+			frame = f
 		}
 	}
-	return gotrace.Frame{}, false
+	return frame, frame.Func != ""
+}
+
+// dependency reports whether a source file belongs to a module that a program was built
+// with, rather than to the one that it was built of: it was read from the module cache,
+// where directories bear the version, or was vendored.
+func dependency(file string) bool {
+	_, version, _ := strings.Cut(file, "@v")
+	return version != "" && version[0] >= '0' && version[0] <= '9' || strings.Contains(file, "/vendor/")
 }
 
 // Callers returns the frames of the application's own, the innermost first, that are outside of

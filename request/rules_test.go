@@ -149,6 +149,29 @@ func TestAppFrameIsTheInnermostOfTheApplication(t *testing.T) {
 	}
 }
 
+func TestModulesOfAProgramAreNotTheApplication(t *testing.T) {
+	const cache, trimmed, vendored, own = "/go/pkg/mod/a.org/kv@v1.4.3/db.go", "a.org/kv@v1.4.3/db.go", "/src/shop/vendor/a.org/kv/db.go", "/src/shop/store.go"
+	frame := func(fn, file string) gotrace.Frame { return gotrace.Frame{Func: fn, File: file} }
+	for _, c := range []struct {
+		rule   string
+		frames []gotrace.Frame
+		want   string
+	}{
+		{"the program called it", []gotrace.Frame{frame("os.(*File).Sync", ""), frame("a.org/kv.(*DB).Update", cache), frame("shop.(*store).put", own), frame("net/http.(*conn).serve", "")}, "shop.(*store).put"},
+		{"built with -trimpath", []gotrace.Frame{frame("a.org/kv.(*DB).Update", trimmed), frame("main.put", own)}, "main.put"},
+		{"vendored", []gotrace.Frame{frame("a.org/kv.(*DB).Update", vendored), frame("main.put", own)}, "main.put"},
+		{"a callback", []gotrace.Frame{frame("main.put.func1", own), frame("a.org/kv.(*DB).Update", cache), frame("main.put", own)}, "main.put.func1"},
+		{"a goroutine of its own", []gotrace.Frame{frame("time.Sleep", ""), frame("a.org/kv.(*DB).sweep", cache), frame("a.org/kv.(*DB).loop", cache)}, "a.org/kv.(*DB).sweep"},
+		{"its handler, in a wrapper", []gotrace.Frame{frame("a.org/kv.read", cache), frame("a.org/kv.(*API).ServeHTTP", cache), frame("main.logged.func1", own), frame("net/http.HandlerFunc.ServeHTTP", "")}, "a.org/kv.read"},
+		{"its handling function, in a wrapper", []gotrace.Frame{frame("a.org/kv.handle", cache), frame("net/http.HandlerFunc.ServeHTTP", ""), frame("main.logged.func1", own)}, "a.org/kv.handle"},
+		{"a router between", []gotrace.Frame{frame("time.Sleep", ""), frame("github.com/go-chi/chi/v5.(*Mux).routeHTTP", ""), frame("main.logged.func1", own)}, "main.logged.func1"},
+	} {
+		if f, ok := AppFrame(c.frames); f.Func != c.want || !ok {
+			t.Errorf("%s: %q, %v, want %q", c.rule, f.Func, ok, c.want)
+		}
+	}
+}
+
 func TestStandardLibraryOfThisToolchainIsKnown(t *testing.T) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

@@ -249,6 +249,11 @@ func (r *redactor) element(s string) string {
 	switch {
 	case s == "" || s == "." || s == "..", len(s) == 2 && s[1] == ':', len(s) < 4 && s[0] == 'v' && structural(s[1:]):
 		return s
+	case s == "vendor": // rules tell a program's own files from those of its modules
+		return s
+	}
+	if module, version, ok := strings.Cut(s, "@v"); ok && version != "" && version[0] >= '0' && version[0] <= '9' {
+		return r.element(module) + "@v0"
 	}
 	return r.name(s)
 }
