@@ -849,6 +849,34 @@ func (a *Attribution) HandedOver(h Hop) bool {
 	return q.Wakers > 1 && q.Busiest <= OneWorker && q.Peers <= PeerRatio && q.Children <= ChildRatio && q.Together < ManyWaiters
 }
 
+// maxHanded bounds the segments of a worker that Handed looks at for one release.
+const maxHanded = 100
+
+// Handed is the part of the waits at a site that ends who was woken by the waiter since it last
+// ended one there: it got work of the waiter's, and did not only give back what others used.
+func (a *Attribution) Handed(site SiteID) float64 {
+	if part, ok := a.handed[site]; ok {
+		return part
+	}
+	n, before := 0, map[timeline.GID]timeline.Time{}
+	for _, r := range a.releases[site] { // in order of time
+		me, from := &a.t.Gs[r.waker], before[r.waker]
+		for i, steps := me.SegmentAt(r.at)-1, 0; i >= 0 && me.Seg(i).End > from && steps < maxHanded; i, steps = i-1, steps+1 {
+			if s := me.Seg(i); s.Kind == timeline.Waiting && s.Waker == r.g {
+				n++
+				break
+			}
+		}
+		before[r.waker] = r.at
+	}
+	part := float64(n) / float64(max(1, len(a.releases[site])))
+	if a.handed == nil {
+		a.handed = map[SiteID]float64{}
+	}
+	a.handed[site] = part
+	return part
+}
+
 // passing reports whether a hop is no queue: a wait for one's own children, as by a
 // wait group or as most waits there are, for somebody whose result nobody else awaits, or
 // for a reply.

@@ -42,6 +42,9 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 			return at(k.Site)
 		}
 		s, h := c.Serial(k)
+		if s == Pool && c.forItself(k, h) {
+			return false
+		}
 		if kind == Lock && s == Pool && c.single(h.Site) {
 			s = Lock
 		}
@@ -85,6 +88,13 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	h, _ := TopBy(c, there, hop)
 	l.Holder = c.placeOfRelease(h)
 	return l
+}
+
+// forItself reports whether a piece of a wait for workers is what one of them did for the request
+// itself, not for others before it: then it was not the pool that was waited for.
+func (c *Case) forItself(k blame.Key, h blame.Hop) bool {
+	return k.Flags&blame.Ahead == 0 && k.Kind != blame.UnknownHolder && k.Kind != blame.Unresolved &&
+		c.A.HandedOver(h) && c.A.Handed(h.Site) > 0.5
 }
 
 // single reports whether what everybody gives back to the others at a site, in whatever way, is a

@@ -249,6 +249,20 @@ var crewScenes = []told{
 
 func TestWhatAWorkerComputesForARequestIsItsOwn(t *testing.T) { tell(t, crewScenes) }
 
+// Workers may wait for a peer for every request, while none waits for a worker.
+func TestWhatWorkersWaitForIsNotThatTheyAreFew(t *testing.T) {
+	v := cause.Judge(attributed(t, crew(func(p *play, worker gotrace.GoID, slow bool) {
+		p.leaves(worker, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.(*crew).run")
+		p.pass(20 * ms)
+		p.wakes(0, worker)
+		p.do(p.b.Busy(1))
+		p.runs(worker, 1)
+	})), cause.Settings{})
+	if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" || v.Findings[0].Where.Function != "main.ask" {
+		t.Errorf("%s %+v", v.Sentence, v.Findings)
+	}
+}
+
 // lends is a service with a pool of connections of which a job of its own has all, for a
 // moment or, for every tenth request, while it asks a peer; does is what requests do with one.
 func lends(does func(p *play)) scene {
