@@ -188,3 +188,34 @@ func (r *Retries) claim(c *Case, slept float64) {
 		r.Pauses = pauses
 	}
 }
+
+// Repeated is how many calls requests make at a site, one after the other, and how long one
+// takes, in nanoseconds, on average: slow requests, and typical ones.
+type Repeated struct{ Calls, Usual, NS, UsualNS float64 }
+
+// Repeated compares the calls that slow and typical requests make at a site.
+func (c *Case) Repeated(site blame.SiteID) (r Repeated) {
+	r.Calls, r.NS = c.madeBy(site, c.Tail)
+	r.Usual, r.UsualNS = c.madeBy(site, c.Typical)
+	return r
+}
+
+// madeBy is half of Repeated.
+func (c *Case) madeBy(site blame.SiteID, requests []int) (made, ns float64) {
+	for _, i := range requests {
+		all := c.A.Attempts(i)
+		made += tallyAt(site, all).made
+		for _, x := range all {
+			if x.Site == site {
+				ns += float64(x.End - x.Start)
+			}
+		}
+	}
+	return made / float64(max(1, len(requests))), ns / max(1, made)
+}
+
+// Many reports whether it is how many calls slow requests make that takes them longer there,
+// by so many nanoseconds, and not how long each takes.
+func (r Repeated) Many(excess float64) bool {
+	return r.Usual > 0 && r.NS <= GrownHold*r.UsualNS && 2*(r.Calls-r.Usual)*r.UsualNS >= excess
+}

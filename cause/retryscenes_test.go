@@ -1,8 +1,10 @@
 package cause_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -226,3 +228,29 @@ var retryScenes = []told{
 }
 
 func TestRetriesAreToldFromOneSlowCallAndFromPauses(t *testing.T) { tell(t, retryScenes) }
+
+// Who asks a peer once for each of many items is late although no answer is.
+func TestManyCallsAreToldFromSlowOnes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		slow func(p *play)
+		want string // what the sentence ends with
+	}{
+		{"many calls", func(p *play) {
+			for range 40 {
+				answered(p, ms)
+			}
+		}, "they wait in main.call for a peer's answer, 40.0 times each where typical requests do so 2.0 times."},
+		{"slow calls", func(p *play) { answered(p, 20*ms); answered(p, 20*ms) }, "they wait in main.call for a peer's answer."},
+		{"more of them, and slow", func(p *play) {
+			for range 6 {
+				answered(p, 8*ms)
+			}
+		}, "they wait in main.call for a peer's answer."},
+	} {
+		v := cause.Judge(attributed(t, callers(2, c.slow)), cause.Settings{})
+		if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" || !strings.HasSuffix(v.Sentence, c.want) {
+			t.Errorf("%s: %s %+v", c.name, v.Sentence, v.Findings)
+		}
+	}
+}

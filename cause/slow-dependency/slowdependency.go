@@ -80,10 +80,21 @@ func judge(c *cause.Case) *cause.Judgement {
 	if s := c.Share(timedOut); s > 0.1 {
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
 	}
+	subject, fix := fmt.Sprintf("they wait in %s for %s", at, told.Peer), told.Fix
+	if c.Contrast == cause.TailContrast && !told.Slow {
+		if r := c.Repeated(site); r.Many(network) {
+			subject += fmt.Sprintf(", %.1f times each where typical requests do so %.1f times", r.Calls, r.Usual)
+			fix = append([]string{"ask once for all that a request needs, by a list, a join, a pipeline or a batch, instead of once for each item"}, fix...)
+			ev = append(ev, cause.Evidence{
+				Text:  fmt.Sprintf("slow requests ask %.1f times there, one call after the other, typical ones %.1f times; a call takes them %s, and %s is usual: it is not the peer that is slower", r.Calls, r.Usual, cause.Ms(r.NS), cause.Ms(r.UsualNS)),
+				Holds: cause.Yes, Number: r.Calls / r.Usual,
+			})
+		}
+	}
 	return &cause.Judgement{
 		Keys: keys, Where: where, Via: c.Via(keys),
-		Subject:  fmt.Sprintf("they wait in %s for %s", at, told.Peer),
-		Evidence: append(ev, told.Evidence...), Fix: told.Fix,
+		Subject:  subject,
+		Evidence: append(ev, told.Evidence...), Fix: fix,
 		Alike: []string{"host-contention"}, Record: cause.RecordHost,
 	}
 }
