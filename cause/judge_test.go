@@ -1173,3 +1173,20 @@ func TestABaselineIsSubtractedLeafByLeaf(t *testing.T) {
 		t.Errorf("%s, %+v: %s", v.Verdict, v.Findings, v.Sentence)
 	}
 }
+
+// A library's function that runs others says little of who holds the Ps.
+func TestWhoRunsByALibraryIsNamedByItsOwn(t *testing.T) {
+	const group = "golang.org/x/sync/errgroup.(*Group).Go.func1"
+	waits := []string{"runtime.selectgo", "main.part", group}
+	v := cause.Judge(attributed(t, scene{procs: 1, cast: func(p *play) { p.waits(helper, "", waits...) }, in: every(10, func(p *play) {
+		p.wakes(serving, helper, "main.start", "main.serve")
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.computes(helper, 0, 20*ms, "main.model", "main.part", group)
+		p.waits(helper, "select", waits...)
+		p.runs(serving, 0)
+	})}), cause.Settings{})
+	if want := "behind main.model (by errgroup.(*Group).Go.func1), which computes for long."; len(v.Findings) != 1 || !strings.HasSuffix(v.Sentence, want) {
+		t.Errorf("%s %+v, not %s", v.Sentence, v.Findings, want)
+	}
+}

@@ -1,6 +1,10 @@
 package cause
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/whylate/whylate/request"
+)
 
 // Missed is what nobody did while all Ps were busy.
 type Missed uint8
@@ -52,8 +56,15 @@ func (c *Case) Starved(want Holder, missed Missed) *Judgement {
 	return j
 }
 
-// Culprit names who held the Ps, for a sentence.
-func (c *Case) Culprit() string { return c.ClassName(c.Processors().Class) }
+// Culprit names who held the Ps, for a sentence: where they ran, if all that is known of
+// them else is a library's function that runs others.
+func (c *Case) Culprit(where *Place) string {
+	id := c.Processors().Class
+	if k := &c.A.Classes[id]; where != nil && k.Name == k.Root && (request.Standard(k.Root) || request.Published(k.Root)) {
+		return fmt.Sprintf("%s (by %s)", PlaceName(where), c.ClassName(id))
+	}
+	return c.ClassName(id)
+}
 
 // Winner is the group of classes that held the Ps.
 func (c *Case) Winner() Holder { return c.Processors().Winner }

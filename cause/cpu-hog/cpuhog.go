@@ -26,7 +26,7 @@ var Entry = &cause.Entry{
 func judge(c *cause.Case) *cause.Judgement {
 	j := c.Starved(cause.Hog, cause.Ready)
 	if j != nil {
-		j.Subject = fmt.Sprintf("ready requests queue for a P behind %s, which computes for long", c.Culprit())
+		j.Subject = fmt.Sprintf("ready requests queue for a P behind %s, which computes for long", c.Culprit(j.Where))
 		j.Evidence = append(j.Evidence, c.StrangeEvidence(c.Processors().Class)...)
 	}
 	return j

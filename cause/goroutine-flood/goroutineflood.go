@@ -26,7 +26,7 @@ var Entry = &cause.Entry{
 func judge(c *cause.Case) *cause.Judgement {
 	j := c.Starved(cause.Flood, cause.Ready)
 	if j != nil {
-		j.Subject = fmt.Sprintf("ready requests queue for a P behind very many goroutines of %s", c.Culprit())
+		j.Subject = fmt.Sprintf("ready requests queue for a P behind very many goroutines of %s", c.Culprit(j.Where))
 	}
 	return j
 }

@@ -31,7 +31,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	j := c.Starved(w, cause.Timer)
 	if j != nil {
-		j.Subject = fmt.Sprintf("timers that they wait for were due while %s held all Ps: nobody ran them", c.Culprit())
+		j.Subject = fmt.Sprintf("timers that they wait for were due while %s held all Ps: nobody ran them", c.Culprit(j.Where))
 	}
 	return j
 }

@@ -30,7 +30,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	j := c.Starved(w, cause.Reply)
 	if j != nil {
-		j.Subject = fmt.Sprintf("replies waited unread while %s held all Ps: nobody polled the network", c.Culprit())
+		j.Subject = fmt.Sprintf("replies waited unread while %s held all Ps: nobody polled the network", c.Culprit(j.Where))
 	}
 	return j
 }

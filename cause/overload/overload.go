@@ -28,7 +28,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if j == nil || c.TooLittle(j.Keys) {
 		return j
 	}
-	j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit())
+	j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit(j.Where))
 	h := c.Handoffs()
 	if lost := c.Lost(j.Keys); c.Sum(h.Keys) > 0.5*c.Sum(j.Keys) || h.Kept() {
 		after, other := h.Tail.Each()
