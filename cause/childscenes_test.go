@@ -1,8 +1,10 @@
 package cause_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -99,3 +101,17 @@ var childScenes = []told{
 
 // A wait for one's own child, or for a worker, is no queue: the queues are where these wait.
 func TestWhatAChildWaitsForIsTold(t *testing.T) { tell(t, childScenes) }
+
+// What a server's library computes for a request has no place in the program, but a name.
+func TestWhatALibraryComputesIsNamed(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 1, in: func(p *play, i int) {
+		if i%10 == 9 {
+			p.computes(serving, 0, 20*ms, "encoding/gob.encUint", "encoding/gob.(*Encoder).Encode", "net/rpc.(*service).call")
+			p.computes(serving, 0, 20*ms, "encoding/gob.encString", "encoding/gob.(*Encoder).Encode", "net/rpc.(*service).call")
+		}
+	}}), cause.Settings{})
+	check(t, v, "expensive-request", nil)
+	if want := "they compute in gob.(*Encoder).Encode."; !strings.HasSuffix(v.Sentence, want) {
+		t.Errorf("%s, not %s", v.Sentence, want)
+	}
+}

@@ -3,9 +3,11 @@ package cause
 import (
 	"math"
 	"sort"
+	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -115,6 +117,38 @@ func (c *Case) ownCPU(requests []int) float64 {
 // of their CPU samples there; without samples, where most of it ended.
 func (c *Case) HottestOfTail() (*Place, float64) {
 	return c.hottest(c.sampleOf(c.Tail))
+}
+
+// LibraryOfTail names the innermost function on the stacks of most CPU samples of the tail
+// requests, for where none of the program's own is on them; "" without samples.
+func (c *Case) LibraryOfTail() (name string) {
+	in := c.sampleOf(c.Tail)
+	var stacks [][]gotrace.Frame
+	for _, s := range c.A.Timeline().Samples {
+		if f := c.A.Timeline().Stacks.Frames(s.Stack); len(f) > 0 && in(s) {
+			stacks = append(stacks, f)
+		}
+	}
+	all := len(stacks)
+	for depth := 1; ; depth++ {
+		by := map[string][][]gotrace.Frame{}
+		for _, f := range stacks {
+			if depth <= len(f) {
+				fn := f[len(f)-depth].Func
+				by[fn] = append(by[fn], f)
+			}
+		}
+		next := ""
+		for fn, s := range by {
+			if 2*len(s) > all {
+				next = fn
+			}
+		}
+		if next == "" || strings.HasPrefix(next, "runtime.") {
+			return name
+		}
+		name, stacks = shortName(next), by[next]
+	}
 }
 
 // sampleOf returns a function that reports whether a sample lies in a request.

@@ -59,6 +59,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	if where != nil {
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of their CPU samples are in %s", cause.Pct(lead), cause.PlaceName(where)), Holds: cause.Yes, Number: lead})
 		name = cause.PlaceName(where)
+	} else if library := c.LibraryOfTail(); library != "" {
+		name = library
 	}
 	return &cause.Judgement{
 		Keys: keys, Where: where, Evidence: ev,
