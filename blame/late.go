@@ -94,6 +94,27 @@ func (a *Attribution) Waits(site SiteID) WaitStats {
 	return w
 }
 
+// Started returns what is known of the waits at a site of which some are ended by goroutines
+// that a timer started, as time.AfterFunc does: those it counts as Timers, and others that a
+// goroutine ended as Answered.
+func (a *Attribution) Started(site SiteID) WaitStats {
+	var w WaitStats
+	var lengths []int64
+	for _, r := range a.releases[site] {
+		by := &a.t.Gs[r.waker]
+		if !by.Born || by.Creator != timeline.NoG || a.finalizes(r.waker) {
+			w.Answered++
+			continue
+		}
+		lengths = append(lengths, int64(r.at-a.t.Gs[r.g].Seg(int(r.seg)).Start))
+	}
+	if w.Timers = len(lengths); w.Timers > 0 {
+		slices.Sort(lengths)
+		w.Low, w.High = lengths[w.Timers/4], lengths[w.Timers*3/4]
+	}
+	return w
+}
+
 // Overlong describes those of the waits at a site that a timer ended that took at least
 // so many nanoseconds, and longer than constant timers there take: how many they are, and between which lengths, in
 // nanoseconds, half of the time of all of them lies. n is 0 where constant is false: the

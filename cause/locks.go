@@ -91,10 +91,16 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 }
 
 // forItself reports whether a piece of a wait for workers is what one of them did for the request
-// itself, not for others before it: then it was not the pool that was waited for.
+// itself, not for others before it: then it was not the pool that was waited for. So it is
+// where nobody was at work yet, but a timer was to start who would be.
 func (c *Case) forItself(k blame.Key, h blame.Hop) bool {
-	return k.Flags&blame.Ahead == 0 && k.Kind != blame.UnknownHolder && k.Kind != blame.Unresolved &&
-		c.A.HandedOver(h) && c.A.Handed(h.Site) > 0.5
+	switch {
+	case k.Kind == blame.Timer && k.Site == 0:
+		return true
+	case k.Flags&blame.Ahead != 0, k.Kind == blame.UnknownHolder, k.Kind == blame.Unresolved:
+		return false
+	}
+	return c.A.HandedOver(h) && c.A.Handed(h.Site) > 0.5
 }
 
 // single reports whether what everybody gives back to the others at a site, in whatever way, is a

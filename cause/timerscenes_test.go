@@ -238,3 +238,48 @@ func TestAHubThatPassesOnNewsIsNotBusy(t *testing.T) {
 
 // ticker is a goroutine that only sleeps and wakes.
 const ticker = gotrace.GoID(900)
+
+// What is put off by a timer of its own begins when that has run out: until then nobody is at
+// work. Where most are answered otherwise the timer is but a time-out. One request in ten is slow.
+func TestWhatATimerStartsIsWaitedForOnPurpose(t *testing.T) {
+	adds, flushes := []string{"runtime.chanrecv1", "main.(*batch).add", "main.serve"}, []string{"runtime.chansend1", "main.(*batch).flush"}
+	batched := func(others int) scene {
+		return scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+			for k := range others + 1 {
+				if k == others && i%10 != 9 {
+					return
+				}
+				p.leaves(serving, 0, "chan receive", adds...)
+				p.do(p.b.Busy(1))
+				if k < others {
+					p.wakes(0, helper)
+					p.runs(helper, 1)
+					p.wakes(helper, serving, flushes...)
+					p.leaves(helper, 1, "chan receive", "runtime.chanrecv1", "main.loop")
+					p.runs(serving, 0)
+					continue
+				}
+				p.do(p.b.Idle(1, gotrace.NoProc))
+				p.pass(30 * ms)
+				p.do(p.b.Busy(1))
+				p.deadlines++
+				by := deadline0 + p.deadlines
+				p.do(p.b.Starts(gotrace.NoGoroutine, 1, by, 0, p.stack("main.(*batch).flush")))
+				p.runs(by, 1)
+				p.pass(ms / 10)
+				p.wakes(by, serving, flushes...)
+				p.do(p.b.Ends(by))
+				p.do(p.b.Idle(1, gotrace.NoProc))
+				p.runs(serving, 0)
+			}
+		}}
+	}
+	v := cause.Judge(attributed(t, batched(0)), cause.Settings{})
+	check(t, v, "timer-wait", nil)
+	if len(v.Findings) > 0 && (v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.(*batch).add") {
+		t.Errorf("at %+v", v.Findings[0].Where)
+	}
+	for _, f := range cause.Judge(attributed(t, batched(1)), cause.Settings{}).Findings {
+		t.Errorf("of a time-out among many answers: %+v", f)
+	}
+}

@@ -34,6 +34,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	if c.A.Sites[site].Kind == blame.SiteBusy {
 		return busy(c, keys, site)
 	}
+	if site == 0 {
+		return started(c, keys)
+	}
 	j := &cause.Judgement{
 		Keys: keys, Where: c.PlaceOfKeys(keys),
 		Subject: fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site)),
@@ -55,6 +58,33 @@ func judge(c *cause.Case) *cause.Judgement {
 	j.Evidence = append(j.Evidence, c.Announced(keys)...)
 	j.Evidence = append(j.Evidence, c.Restocked(keys)...)
 	j.Evidence = append(j.Evidence, c.LateTimers(site, ns)...)
+	return j
+}
+
+// started judges waits for what a goroutine does that a timer starts: for most of the time
+// there was none. They have no place but where somebody waits for it: it decides when.
+func started(c *cause.Case, keys []blame.KeyID) *cause.Judgement {
+	site, _ := cause.TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Last.Site })
+	class, _ := cause.TopBy(c, keys, func(k blame.Key) blame.ClassID { return k.Class })
+	w := c.A.Started(site)
+	j := &cause.Judgement{
+		Keys: keys, Where: c.PlaceOf(site),
+		Subject: fmt.Sprintf("they wait in %s until a timer starts %s", c.SiteName(site), c.ClassName(class)),
+		Evidence: append([]cause.Evidence{
+			{
+				Text:    fmt.Sprintf("%d waits in %s were ended by goroutines that a timer had started, %d by others", w.Timers, c.SiteName(site), w.Answered),
+				Holds:   cause.Of(w.Timers > w.Answered),
+				Decides: true, Number: float64(w.Timers),
+			},
+			{
+				Text:  fmt.Sprintf("half of them took between %s and %s", cause.Ms(float64(w.Low)), cause.Ms(float64(w.High))),
+				Holds: constant(w), Number: float64(w.High - w.Low),
+			},
+		}, c.OtherEndpoint()...),
+	}
+	if e, doubt := c.Stolen(); doubt {
+		j.Evidence = append(j.Evidence, e)
+	}
 	return j
 }
 
