@@ -3,6 +3,7 @@ package blame
 import (
 	"sort"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -68,6 +69,44 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 		}
 	}
 	return k
+}
+
+// Left is what requests took at the site of a pool and left to the end of a context to give
+// back.
+type Left struct {
+	// N is how often somebody who waited got something from a goroutine that did nothing but
+	// wait for that end, after the request had ended that started it.
+	N int
+	// At are the sites where these goroutines waited, By where one was started.
+	At map[SiteID]bool
+	By gotrace.StackID
+}
+
+// Left returns what was left at a site.
+func (a *Attribution) Left(site SiteID) Left {
+	l := Left{At: map[SiteID]bool{}}
+	for _, r := range a.releases[site] {
+		me := &a.t.Gs[r.waker]
+		if !me.Born || me.Creator == timeline.NoG {
+			continue
+		}
+		var wait timeline.Segment // its first one
+		for i := 0; i < me.Len() && me.Seg(i).Start < r.at && wait.End == 0; i++ {
+			if s := me.Seg(i); s.Kind == timeline.Waiting && s.Reason != timeline.ReasonSync {
+				wait = s
+			}
+		}
+		if wait.End == 0 || r.at-wait.End > wait.End-wait.Start || !a.cancelled(wait) {
+			continue // it did something else, too
+		}
+		q := a.f.RequestAt(me.Creator, me.Start())
+		if q < 0 || a.f.Requests[q].InFlight || a.f.Requests[q].End() >= wait.End {
+			continue
+		}
+		l.N++
+		l.At[a.siteOf(wait.Stack)], l.By = true, me.CreatorStack
+	}
+	return l
 }
 
 // waitedAt returns the spans in which somebody waits at a site, of those that do so after an

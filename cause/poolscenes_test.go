@@ -107,6 +107,61 @@ var poolScenes = []told{
 
 func TestAPoolThatLeaksIsToldFromOneThatIsTooSmall(t *testing.T) { tell(t, poolScenes) }
 
+// open is a service with one connection to a database: of every tenth request it has to wait for
+// the one before, which another goroutine served and which left rows open. done is whether that
+// one has ended when its query's deadline passes.
+func open(done bool) scene {
+	waits := []string{"runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).query", "main.exists", "main.serve"}
+	w := gotrace.GoID(1000)
+	return scene{procs: 2, cast: func(p *play) { p.waits(other, "", home...) }, in: func(p *play, i int) {
+		if i%10 != 9 {
+			return
+		}
+		w++
+		p.wakes(0, other)
+		p.runs(other, 1)
+		p.do(p.b.Task(other, "request"))
+		p.do(p.b.Starts(other, gotrace.NoProc, w, p.stack("database/sql.(*Rows).initContextClose", "database/sql.(*DB).query", "main.exists", "main.serve"), p.stack("database/sql.(*Rows).awaitDone")))
+		p.seen[w] = true
+		if done {
+			ends(p)
+			p.do(p.b.Busy(1))
+		} else {
+			p.waits(other, "network", reply...)
+		}
+		p.runs(w, 1)
+		p.leaves(w, 1, "select", "runtime.selectgo", "database/sql.(*Rows).awaitDone")
+		p.leaves(serving, 0, "select", waits...)
+		p.pass(15 * ms)
+		p.expires(w)
+		p.do(p.b.Busy(1))
+		p.runs(w, 1)
+		p.wakes(w, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Rows).awaitDone")
+		p.do(p.b.Ends(w))
+		if !done {
+			p.wakes(0, other)
+			p.runs(other, 1)
+			p.do(p.b.Done(other))
+			p.waits(other, "network", home...)
+		}
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.runs(serving, 0)
+	}}
+}
+
+func TestWhatOnlyADeadlineGivesBackIsALeak(t *testing.T) {
+	v := cause.Judge(attributed(t, open(true)), cause.Settings{})
+	check(t, v, "pool-leak", nil)
+	if len(v.Findings) > 0 && (v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.exists") {
+		t.Errorf("at %+v", v.Findings[0].Where)
+	}
+	for _, f := range cause.Judge(attributed(t, open(false)), cause.Settings{}).Findings {
+		if f.Cause == "pool-leak" {
+			t.Errorf("of a request that is still at work: %+v", f)
+		}
+	}
+}
+
 // Who is at work with something for as long as nobody gets it leaks nothing.
 func TestARequestThatIsStillAtWorkMayHoldWhatOthersWaitFor(t *testing.T) {
 	v := cause.Judge(attributed(t, pool{last: stays}.scene()), cause.Settings{})

@@ -4,14 +4,16 @@ package poolleak
 import (
 	"fmt"
 
+	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/request"
 )
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
 	ID: "pool-leak", Title: "pool leak", Rank: 399, Layer: cause.Client,
 	What:       "Connections or permits of a pool are taken and never given back, on some path of the code. What is left serves fewer and fewer requests, and in the end none: they wait until their time is out.",
-	MustHold:   "somebody got something from the pool, was done, and gave nothing back although others waited; in the end nobody gets anything any more, and no request is under way that could still hold it",
+	MustHold:   "somebody got something from the pool, was done, and gave nothing back although others waited; in the end nobody gets anything any more, and no request is under way that could still hold it; or only the end of a context gives it back, when the request that took it has long ended",
 	MustNot:    "requests that are still at work with what they got; waits that are served up to the end of the recording",
 	LookAlikes: []string{"pool-exhausted", "slow-dependency"},
 	Fix: []string{
@@ -37,6 +39,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	l := c.Pools()
 	if len(l.Keys) == 0 {
 		return nil
+	}
+	if j := left(c, l); j != nil {
+		return j
 	}
 	vain, dry := c.A.Vain(l.Site)
 	if vain < minVain {
@@ -66,6 +71,39 @@ func judge(c *cause.Case) *cause.Judgement {
 			},
 		},
 		Alike: []string{"pool-exhausted"}, Record: "the pool's own statistics (in use): if as many stay in use when nobody calls, they leak",
+	}
+}
+
+// left judges items that come back, but only when a context ends: database/sql waits for that
+// with a goroutine for each query and each transaction, and closes what is still open then.
+func left(c *cause.Case, l *cause.Locks) *cause.Judgement {
+	x := c.A.Left(l.Site)
+	if x.N == 0 {
+		return nil
+	}
+	var open float64
+	for _, id := range l.Keys {
+		if k := c.Key(id); k.Kind == blame.Awaited && x.At[k.Site] {
+			open += c.NS[id]
+		}
+	}
+	part := open / max(1, c.Sum(l.Keys))
+	if part < 0.5 {
+		return nil
+	}
+	where := c.PlaceOf(l.Site)
+	if f, ok := request.AppFrame(c.A.Timeline().Stacks.Frames(x.By)); ok {
+		where = &cause.Place{Function: f.Func, File: f.File, Line: f.Line}
+	}
+	return &cause.Judgement{
+		Keys: l.Keys, Where: where,
+		Subject: fmt.Sprintf("they wait in %s for a pool to which %s gives nothing back, until its context ends", c.SiteName(l.Site), cause.PlaceName(where)),
+		Evidence: []cause.Evidence{{
+			Text: fmt.Sprintf("%s of that time somebody had it who did nothing but wait for the end of a context; %d times that gave it back, after the request had ended that took it",
+				cause.Pct(part), x.N),
+			Holds: cause.Yes, Decides: true, Number: part,
+		}},
+		Fix: []string{"close rows, or end the transaction, in the named function: a deferred Close or Rollback right behind the query"},
 	}
 }
 
