@@ -17,21 +17,32 @@ func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
 	for _, f := range frames {
 		switch {
 		case f.Func == "":
-		case dispatches(f.Func) || strings.HasSuffix(f.Func, ".ServeHTTP") && dependency(f.File):
+		case handles(f):
 			if frame.Func == "" && !standard(f.Func) && !library(f.Func) {
 				frame = f
 			}
 			if frame.Func != "" {
 				return frame, true
 			}
-		case standard(f.Func) || library(f.Func) || generated(f.Func):
-		case !dependency(f.File):
+		case own(f):
 			return f, true
-		case frame.Func == "":
+		case frame.Func == "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func):
 			frame = f
 		}
 	}
 	return frame, frame.Func != ""
+}
+
+// own reports whether a frame is of the module that the program was built of, as far as its name and
+// file tell.
+func own(f gotrace.Frame) bool {
+	return f.Func != "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func) && !dependency(f.File)
+}
+
+// handles reports whether a frame calls the handler of one kind of request: what is around it is
+// there for all of them.
+func handles(f gotrace.Frame) bool {
+	return dispatches(f.Func) || strings.HasSuffix(f.Func, ".ServeHTTP") && dependency(f.File)
 }
 
 // dependency reports whether a source file belongs to a module that a program was built
@@ -42,26 +53,25 @@ func dependency(file string) bool {
 	return version != "" && version[0] >= '0' && version[0] <= '9' || strings.Contains(file, "/vendor/")
 }
 
-// Callers returns the frames of the application's own, the innermost first, that are outside of
-// the client library by which a stack calls a peer: what that calls back, as a transport that
-// wraps another one or a driver, only passes calls on. Without such a library, or where all that
-// is the application's own is inside of it, it returns all of them. It goes out to a handler that
-// a router or a server calls: what is around that handles all requests.
-func Callers(frames []gotrace.Frame) (own []gotrace.Frame) {
+// Callers returns the application's own frames, the innermost first, that are outside of the
+// client library by which a stack calls a peer: what that calls back, as a transport that wraps
+// another one or a driver, only passes calls on. Without such a library, or where all that is the
+// application's own is inside of it, it returns all of them. It goes out to the handler.
+func Callers(frames []gotrace.Frame) (mine []gotrace.Frame) {
 	outside := 0
-	for i, f := range frames {
-		if _, app := AppFrame(frames[i : i+1]); app {
-			own = append(own, f)
-		} else if len(own) > 0 && dispatches(f.Func) {
+	for _, f := range frames {
+		if own(f) {
+			mine = append(mine, f)
+		} else if len(mine) > 0 && handles(f) {
 			break
 		} else if clientOf(f.Func) != 0 || f.Func == "net/http.send" {
-			outside = len(own)
+			outside = len(mine)
 		}
 	}
-	if outside == len(own) {
-		return own
+	if outside == len(mine) {
+		return mine
 	}
-	return own[outside:]
+	return mine[outside:]
 }
 
 // PackageOf returns the import path of a function by its full name:

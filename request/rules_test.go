@@ -172,6 +172,32 @@ func TestModulesOfAProgramAreNotTheApplication(t *testing.T) {
 	}
 }
 
+func TestCallersAreOfTheProgramAndInsideOfItsHandler(t *testing.T) {
+	const cache, mine = "/go/pkg/mod/a.org/kv@v1.4.3/db.go", "/src/shop/store.go"
+	frame := func(fn, file string) gotrace.Frame { return gotrace.Frame{Func: fn, File: file} }
+	send, get, price, logged := frame("net/http.send", ""), frame("client.get", mine), frame("main.price", mine), frame("main.logged", mine)
+	for _, c := range []struct {
+		rule   string
+		frames []gotrace.Frame
+		want   string
+	}{
+		{"the innermost first", []gotrace.Frame{send, get, price}, "client.get main.price"},
+		{"what the library calls back passes on", []gotrace.Frame{frame("main.(*counting).RoundTrip", mine), send, price}, "main.price"},
+		{"a module is not the program", []gotrace.Frame{send, frame("a.org/kv.Get", cache), price}, "main.price"},
+		{"a module's router ends the handler", []gotrace.Frame{send, price, frame("a.org/kv.(*Router).ServeHTTP", cache), logged}, "main.price"},
+		{"nothing else is there", []gotrace.Frame{frame("main.(*counting).RoundTrip", mine), send, frame("a.org/kv.Get", cache)}, "main.(*counting).RoundTrip"},
+		{"nothing of its own", []gotrace.Frame{send, frame("a.org/kv.Get", cache)}, ""},
+	} {
+		var got []string
+		for _, f := range Callers(c.frames) {
+			got = append(got, f.Func)
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%s: %q, want %q", c.rule, s, c.want)
+		}
+	}
+}
+
 func TestStandardLibraryOfThisToolchainIsKnown(t *testing.T) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
