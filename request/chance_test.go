@@ -48,3 +48,18 @@ func TestWhatWasNotSeenIsOfTheEndpointOfThoseThatAreAlike(t *testing.T) {
 		}
 	}
 }
+
+// All requests of a long recording may have taken as long, most with samples: to ask all of them
+// for each of which nothing was seen would take for ever.
+func TestManyThatAreAlikeAreNotAllAsked(t *testing.T) {
+	const many, unseen = 2_000_000, 100_000
+	s := make(seenByChance, many)
+	for i := range s {
+		s[i] = chance{timeline.Time(1e6 + i/4), int32(1 + i%3/2)} // two of three are of 1
+	}
+	for i := range unseen {
+		if n := s.alike(timeline.Time(1e6 + i)); n != 1 {
+			t.Fatalf("request %d is taken for one of %d", i, n)
+		}
+	}
+}

@@ -517,16 +517,21 @@ func (d *finder) byChance(below []map[int32]int32) []seenByChance {
 // than of all others, for one of which nothing was seen to be of it.
 const leastAlike = 5
 
+// enoughAlike is how many of those that took about as long are asked, at least, one in so many of
+// them: whether most are of one endpoint is then known to a few percent, and all requests of a
+// recording may be alike.
+const enoughAlike = 500
+
 // alike returns the node of most of those that took between half and twice as long, 0 if
 // there is none.
 func (s seenByChance) alike(took timeline.Time) int32 {
-	from, _ := slices.BinarySearchFunc(s, took/2, func(c chance, t timeline.Time) int { return cmp.Compare(c.took, t) })
+	after := func(t timeline.Time) int {
+		return sort.Search(len(s), func(i int) bool { return s[i].took >= t })
+	}
+	s = s[after(took/2):after(2*took+1)]
 	votes, all := map[int32]int{}, 0
-	for _, c := range s[from:] {
-		if c.took > 2*took {
-			break
-		}
-		votes[c.node]++
+	for i := 0; i < len(s); i += max(1, len(s)/enoughAlike) {
+		votes[s[i].node]++
 		all++
 	}
 	for n, k := range votes {
