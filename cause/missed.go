@@ -1,6 +1,8 @@
 package cause
 
 import (
+	"slices"
+
 	"github.com/whylate/whylate/blame"
 )
 
@@ -23,20 +25,33 @@ func (c *Case) missed(keys []blame.KeyID) float64 {
 	}
 	_, n := c.queuedIn(c.Tail, those)
 	_, m := c.queuedIn(c.Typical, those)
-	slow, usual := c.longestHold(c.Tail), c.longestHold(c.Typical)
+	slow, usual := c.longestHold(c.Tail, those), c.longestHold(c.Typical, those)
 	if n <= 0 || m <= 1 || n > sameRounds*m || slow > GrownHold*usual {
 		return 0
 	}
-	return max(0, c.Sum(those)-n*max(0, slow-usual))
+	longer := c.Sum(those)
+	if c.P.Whole {
+		longer = c.grown(those)
+	}
+	return max(0, longer-n*max(0, slow-usual))
 }
 
-// longestHold is the mean of the longest hold that each of requests waited for at its first queue:
-// of two rounds, of which it missed the beginning of the first, that is the second.
-func (c *Case) longestHold(requests []int) (ns float64) {
-	for _, r := range requests {
-		ns += c.A.Weight[r] * float64(c.A.Requests[r].Hold)
+// longestHold is the mean of the longest hold, in nanoseconds, that each of the requests that spend
+// time under keys waited for at its first queue: of two rounds, of which it missed the beginning
+// of the first, that is the second.
+func (c *Case) longestHold(requests []int, keys []blame.KeyID) (ns float64) {
+	in := make([]bool, len(c.A.Keys))
+	for _, id := range keys {
+		in[id] = true
 	}
-	return ns / c.count(requests)
+	var those []int
+	for _, r := range requests {
+		if slices.ContainsFunc(c.A.Requests[r].Pieces, func(p blame.Piece) bool { return in[p.Key] }) {
+			those = append(those, r)
+			ns += c.A.Weight[r] * float64(c.A.Requests[r].Hold)
+		}
+	}
+	return ns / c.count(those)
 }
 
 // JustMissed is evidence against a peer or a worker being slow; none if nothing speaks for that.
