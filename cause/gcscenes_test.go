@@ -113,6 +113,32 @@ func stop(p *play, reason string, at []string, stopping, rest int64, ran ...stri
 
 // gcScenes tell the causes of the garbage collector, and of what looks like it, apart.
 var gcScenes = []told{
+	{name: "workers have the only P longer than very many goroutines that mark for them", scene: scene{procs: 1, cast: func(p *play) {
+		worker(p)
+		crowdAtHome("main.tick")(p)
+	}, in: every(10, func(p *play) {
+		p.wakes(serving, helper)
+		p.do(p.b.Range(gotrace.KindRangeBegin, serving, markPhase, p.stack(byHeap...)))
+		for g := range crowd {
+			p.wakes(0, crowd0+g)
+		}
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(helper, 0)
+		p.do(p.b.Label(helper, "GC (dedicated)"))
+		p.computes(helper, 0, 20*ms, "runtime.gcDrain", "runtime.gcBgMarkWorker")
+		p.waits(helper, "system goroutine wait", collector...)
+		for g := crowd0; g < crowd0+crowd; g++ {
+			p.runs(g, 0)
+			p.pass(ms / 4)
+			p.do(p.b.Range(gotrace.KindRangeBegin, g, "GC mark assist", p.stack("runtime.mallocgc", "main.tick")))
+			p.pass(ms / 2)
+			p.b.Sample(g, p.stack("runtime.mallocgc", "main.tick"))
+			p.do(p.b.Range(gotrace.KindRangeEnd, g, "GC mark assist", 0))
+			p.waits(g, "select", "runtime.selectgo", "main.tick")
+		}
+		p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, markPhase, 0))
+		p.runs(serving, 0)
+	})}, finding: "gc-workers", share: 0.85},
 	{name: "cycles that the heap began", scene: collected(byHeap), finding: "gc-workers"},
 	{name: "cycles that the two-minute timer began", scene: collected(byTimer), finding: "gc-workers"},
 	{name: "cycles that somebody forced", scene: collected(byCall), finding: "forced-gc", where: "main.tidy"},

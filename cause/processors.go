@@ -129,20 +129,22 @@ func (c *Case) Processors() *Processors {
 	return p
 }
 
-// marking gives the waits behind assists to the goroutines that flood the Ps, if what these
-// execute for themselves leads and most assists meanwhile are theirs, too: what is in the way is
-// their number, whatever each does.
+// marking gives the waits behind assists to the goroutines that flood the Ps, if of what is not the
+// collector's theirs leads, if most assists meanwhile are theirs, too, and if with these they are in
+// the way for longer than the collector's workers: what is in the way is their number, whatever
+// each does.
 func (c *Case) marking(p *Processors, perClass map[blame.ClassID]float64) {
 	class, part := c.assists()
 	if part <= 0.5 || c.holder(class, perClass[class]+perClass[timeline.ClassGCAssist]) != Flood {
 		return
 	}
 	own := c.holder(class, perClass[class])
-	ns := p.NS
+	ns, assists := p.NS, perClass[timeline.ClassGCAssist]
 	ns[own] -= perClass[class]
 	ns[Flood] += perClass[class]
+	workers := ns[Collector] - assists
 	ns[Collector] = 0
-	if perClass[class] <= 0 || lead(ns) != Flood {
+	if perClass[class] <= 0 || lead(ns) != Flood || ns[Flood]+assists <= workers {
 		return
 	}
 	p.Marked = part
