@@ -373,14 +373,18 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 
 // taken returns when somebody took what a reader had to hand on between two instants: when he ended
 // its last wait, for room or for him, else at the end. The answer may be written before the reader
-// runs again.
+// runs again. Waits for a lock or for what it calls are none for him: it hands on later.
 func (d *finder) taken(g timeline.GID, from, to timeline.Time) timeline.Time {
 	at := to
 	for _, s := range d.t.Gs[g].SegsFrom(d.segmentFrom(g, from)) {
 		if s.End > to {
 			break
 		}
-		if s.Kind == timeline.Waiting && s.Start >= from && s.Waker != timeline.NoG {
+		if s.Kind != timeline.Waiting || s.Start < from || s.Waker == timeline.NoG || d.c.of(s.Stack).client != 0 {
+			continue
+		}
+		switch s.Reason {
+		case timeline.ReasonChanSend, timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
 			at = s.End
 		}
 	}

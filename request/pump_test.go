@@ -11,6 +11,8 @@ import (
 // TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage plays connections with a goroutine
 // that reads and one that writes, and a hub between them, which is busy for 40 ms now and then: then
 // the reader waits until it takes the message, and the answer is written before the reader runs again.
+// Other times the reader waits for a lock and computes for 30 ms before it leaves the message to the
+// hub, and meanwhile the hub has something else written.
 func TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage(t *testing.T) {
 	const connections, rounds, hub = 4, 40, gotrace.GoID(100)
 	const ms = int64(1e6)
@@ -54,9 +56,29 @@ func TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage(t *testing
 		do(b.Returns(writer))
 		do(b.Waits(writer, "chan receive", next))
 	}
+	begun := map[int64]bool{} // messages that the reader computes for
 	for i := range rounds {
 		reader := gotrace.GoID(1 + 2*(i%connections))
-		busy := i%10 == 9
+		busy, computes := i%10 == 9, i%10 == 4
+		if computes {
+			begun[now] = true
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+			do(b.Runs(reader, 0, 0))
+			do(b.Waits(reader, "sync", b.Stack("sync.(*Mutex).Lock", "main.(*peer).reads")))
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, hub, 0))
+			do(b.Runs(hub, 0, 0))
+			pass(ms)
+			do(b.Wakes(hub, 0, reader, b.Stack("sync.(*Mutex).Unlock", "main.(*hub).run")))
+			answers(reader + 1)
+			do(b.Runs(reader, 0, 0))
+			pass(30 * ms)
+			do(b.Waits(reader, "network", read))
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, hub, 0))
+			do(b.Runs(hub, 0, 0))
+			answers(reader + 1)
+			pass(20 * ms)
+			continue
+		}
 		if busy {
 			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, hub, 0))
 			do(b.Runs(hub, 0, 0))
@@ -97,5 +119,12 @@ func TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage(t *testing
 		if !r.InFlight && r.Duration() > 45e6 {
 			t.Errorf("a request takes %.1f ms: it has the answer to the next message", float64(r.Duration())/1e6)
 		}
+		if begun[int64(r.Start()-tl.Start)] && r.Duration() < 30e6 {
+			t.Errorf("a request takes %.1f ms, of 30: it has what was written before", float64(r.Duration())/1e6)
+		}
+		delete(begun, int64(r.Start()-tl.Start))
+	}
+	if len(begun) > 0 {
+		t.Errorf("not found: the messages at %v", begun)
 	}
 }
