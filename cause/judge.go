@@ -266,7 +266,28 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		}
 		return v
 	}
+	if first.Verdict == "healthy" {
+		first.Sentence += tooFew(a, first.Role.Role)
+	}
 	return first
+}
+
+// tooFew tells of the requests of known servers that are too few for a diagnosis, where others are
+// requests only for want of them: these may be late, however fast the others are. It is "" if there
+// are none.
+func tooFew(a *blame.Attribution, role int) (text string) {
+	roles := a.Found().Roles
+	if !roles[role].ForWant() {
+		return ""
+	}
+	for i, r := range roles {
+		if !r.Known() || r.Count == 0 || r.Count >= MinRequests {
+			continue
+		}
+		text += fmt.Sprintf(" Of %s there are only %d requests, too few to tell whether they are late: their median is %s.",
+			r.Name, r.Count, Ms(float64(a.Population(i).Quantile(0.5))))
+	}
+	return text
 }
 
 // settled reports whether a verdict speaks for the calls of its requests too: it

@@ -101,6 +101,10 @@ func (r Role) Library() bool {
 // in them.
 func (r Role) Pushed() bool { return r.Name == rolePushes }
 
+// ForWant reports whether requests of the role are requests only where others are too few for a
+// diagnosis.
+func (r Role) ForWant() bool { return r.Pushed() || strings.HasPrefix(r.Name, roleTakenOver) }
+
 // Class is a named count.
 type Class struct {
 	Name  string
