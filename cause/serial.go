@@ -159,27 +159,44 @@ func (c *Case) inTurn(one, other blame.SiteID) bool {
 	if known {
 		return in
 	}
-	at := func(k blame.Key, s blame.SiteID) bool { return k.First.Site == s || k.Queue.Site == s }
-	n, both := 0, 0
-	for _, r := range c.P.All() {
-		first, second := false, false
-		for _, p := range c.A.Requests[r].Pieces {
-			k := c.Key(p.Key)
-			first, second = first || at(k, one), second || at(k, other)
-		}
-		if first {
-			n++
-			if second {
-				both++
-			}
+	first, second := c.standAt(one), c.standAt(other)
+	fewer, more := first, second
+	if len(fewer) > len(more) {
+		fewer, more = more, fewer
+	}
+	both := 0
+	for _, r := range fewer {
+		if _, ok := slices.BinarySearch(more, r); ok {
+			both++
 		}
 	}
-	in = n > 0 && 2*both >= n
+	in = len(first) > 0 && 2*both >= len(first)
 	if c.turns == nil {
 		c.turns = map[[2]blame.SiteID]bool{}
 	}
 	c.turns[sites] = in
 	return in
+}
+
+// standAt returns the requests that wait at a site on their own account, in order.
+func (c *Case) standAt(site blame.SiteID) []int {
+	if c.standing == nil {
+		c.standing = map[blame.SiteID][]int{}
+		all := slices.Sorted(slices.Values(c.P.All()))
+		for _, r := range all {
+			add := func(s blame.SiteID) {
+				if at := c.standing[s]; s != 0 && (len(at) == 0 || at[len(at)-1] != r) {
+					c.standing[s] = append(at, r)
+				}
+			}
+			for _, p := range c.A.Requests[r].Pieces {
+				k := c.Key(p.Key)
+				add(k.First.Site)
+				add(k.Queue.Site)
+			}
+		}
+	}
+	return c.standing[site]
 }
 
 // Waits reports whether a leaf is a wait or a call that blocks, rather than work.
