@@ -75,3 +75,49 @@ func streaming(t *testing.T, requests int) *blame.Attribution {
 	}
 	return blame.Attribute(tl, request.Find(tl, request.Options{}), blame.Options{})
 }
+
+// What a stream sends once it has gone on to send something else, and waits for that elsewhere, is not
+// one late push.
+func TestAStreamThatGoesOnToSomethingElseIsNotLate(t *testing.T) {
+	around := []string{"net/http.HandlerFunc.ServeHTTP", "net/http.serverHandler.ServeHTTP", "net/http.(*conn).serve"}
+	write := []string{"syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", "net/http.checkConnErrorWriter.Write"}
+	b := timelinetest.NewBuilder()
+	b.Procs(1)
+	p := &play{tb: t, b: b, seen: map[gotrace.GoID]bool{}}
+	stage := func(f string) (gotrace.StackID, []string) {
+		h := append([]string{f, "main.events"}, around...)
+		return b.Stack(append(write[:5:5], h...)...), append([]string{"runtime.selectgo"}, h...)
+	}
+	sendA, nextA := stage("main.progress")
+	sendB, nextB := stage("main.tail")
+	p.do(b.Busy(0))
+	for g := range gotrace.GoID(8) {
+		p.waits(1+g, "", nextA...)
+	}
+	p.do(b.Idle(0, gotrace.NoProc))
+	for i := range 80 {
+		p.pass(50 * ms)
+		send, next := sendA, nextA
+		if i >= 68 {
+			send, next = sendB, nextB
+		}
+		for g := range gotrace.GoID(8) {
+			p.wakes(0, 1+g)
+			p.runs(1+g, 0)
+			p.do(b.Calls(1+g, send))
+			p.pass(ms / 10)
+			p.do(b.Returns(1 + g))
+			p.leaves(1+g, 0, "select", next...)
+		}
+	}
+	p.pass(ms)
+	b.Sample(gotrace.NoGoroutine, 0)
+	tl, err := timeline.Read(b.Source(), timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := cause.Judge(blame.Attribute(tl, request.Find(tl, request.Options{}), blame.Options{}), cause.Settings{})
+	if v.Verdict != "healthy" {
+		t.Errorf("%s: %s", v.Verdict, v.Sentence)
+	}
+}

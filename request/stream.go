@@ -101,7 +101,9 @@ func (d *finder) dropStreams() {
 const rolePushes = "pushes on streams of net/http"
 
 // pushes finds what streams send: each from when its goroutine had waited at the stream's home, for
-// time or for news, until it has written. Before that nothing is known of it.
+// time or for news, until it has written. Before that nothing is known of it. A stream that does not
+// come home again may have gone on to send something else: then the last one has been sent when
+// it first waits elsewhere.
 func (d *finder) pushes() {
 	for _, p := range d.pushing {
 		home := d.idleIn(p)
@@ -109,14 +111,14 @@ func (d *finder) pushes() {
 			continue
 		}
 		gr := &d.t.Gs[p.G]
-		from, seg, end := timeline.Time(-1), 0, timeline.Time(-1)
+		from, seg, end, sent := timeline.Time(-1), 0, timeline.Time(-1), timeline.Time(-1)
 		push := func(to timeline.Time, open bool) {
 			if from >= 0 && to >= from {
 				role := d.roleOf(rolePushes, PerRequest, gr.Root(), keyNone)
 				d.carried[p.G] = true
 				d.add(role, Request{Parts: d.parts(Part{p.G, from, to}), InFlight: open}, d.examine(p.G, seg, from, to))
 			}
-			from, end = -1, -1
+			from, end, sent = -1, -1, -1
 		}
 		for i := d.segmentFrom(p.G, p.Start); i < gr.Len() && gr.Seg(i).Start < p.End; i++ {
 			s := gr.Seg(i)
@@ -129,10 +131,15 @@ func (d *finder) pushes() {
 				}
 			case s.Kind == timeline.Syscall && in.op == opWrite && in.client == 0, in.flags&frameWritten != 0:
 				end = s.End
+			case idles(s) && sent < 0:
+				sent = end
 			}
 		}
 		if end < 0 && !gr.Died && p.End == gr.End() && p.End-from >= minAtWork {
 			push(p.End, true)
+		}
+		if sent >= 0 {
+			end = sent
 		}
 		push(end, false)
 	}
@@ -146,11 +153,8 @@ func (d *finder) idleIn(p Part) (home int32) {
 		if s.Start >= p.End {
 			break
 		}
-		switch s.Reason {
-		case timeline.ReasonSelect, timeline.ReasonChanReceive, timeline.ReasonCond, timeline.ReasonSleep:
-			if s.Kind == timeline.Waiting && s.Stack != 0 {
-				by[d.c.of(s.Stack).key] += s.End - s.Start
-			}
+		if idles(s) && s.Stack != 0 {
+			by[d.c.of(s.Stack).key] += s.End - s.Start
 		}
 	}
 	for k, ns := range by {
@@ -159,4 +163,13 @@ func (d *finder) idleIn(p Part) (home int32) {
 		}
 	}
 	return home
+}
+
+// idles reports whether a goroutine waits for time or for news.
+func idles(s timeline.Segment) bool {
+	switch s.Reason {
+	case timeline.ReasonSelect, timeline.ReasonChanReceive, timeline.ReasonCond, timeline.ReasonSleep:
+		return s.Kind == timeline.Waiting
+	}
+	return false
 }
