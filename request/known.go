@@ -74,7 +74,7 @@ func (d *finder) strangers(g timeline.GID) {
 			observes = true
 		case in.foreign() && byNetwork(s):
 			hijacks++
-		case in.flags&inHandler != 0 && in.flags&httpBody != 0 && byNetwork(s):
+		case in.flags&(inHandler|httpBody|ofRequest) == inHandler|httpBody && byNetwork(s):
 			reads = true
 		case in.flags&(inHandler|answers) == inHandler && in.op == opWrite && in.client == 0:
 			writes = true

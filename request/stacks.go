@@ -40,6 +40,8 @@ const (
 	inHandler
 	// httpBody: reads through net/http's server connection.
 	httpBody
+	// ofRequest: reads the body of a request.
+	ofRequest
 	// hijacked: takes the connection away from net/http's server.
 	hijacked
 	// observer: below a net/http/pprof handler.
@@ -331,7 +333,9 @@ func flagsOf(pkg, name string) flags {
 			return accepting
 		case "net/http.checkConnErrorWriter.Write", "net/http.(*response).ReadFrom":
 			return answers
-		case "net/http.(*connReader).Read", "net/http.(*body).Read", "net/http.(*connReader).backgroundRead":
+		case "net/http.(*body).Read":
+			return httpBody | ofRequest
+		case "net/http.(*connReader).Read", "net/http.(*connReader).backgroundRead":
 			return httpBody
 		case "net/http.(*conn).hijackLocked", "net/http.(*response).Hijack":
 			return hijacked

@@ -135,3 +135,53 @@ func connections(t *testing.T, stays []stay, end int64) *timeline.Timeline {
 	}
 	return tl
 }
+
+// A handler that reads the body of its request for all of the recording, and sends on what comes by a
+// connection of its own, has not taken over the connection.
+func TestAnUploadThatIsPassedOnIsNotAConnectionTakenOver(t *testing.T) {
+	around := []string{"main.upload", "net/http.HandlerFunc.ServeHTTP", "net/http.serverHandler.ServeHTTP", "net/http.(*conn).serve"}
+	for _, c := range []struct {
+		name     string
+		body     []string
+		hijacked int
+	}{
+		{"the body of a request", []string{"net/http.(*body).Read"}, 0},
+		{"what has come on the connection", nil, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := timelinetest.NewBuilder()
+			b.Procs(1)
+			do := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			from := []string{"internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "bufio.(*Reader).Read"}
+			read := b.Stack(slices.Concat(from, c.body, around)...)
+			write := b.Stack(append([]string{"syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write"}, around...)...)
+			do(b.Busy(0))
+			do(b.Runs(1, 0, read))
+			do(b.Waits(1, "network", read))
+			for i := range int64(40) {
+				do(b.At((i + 1) * 50e6))
+				do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, 1, 0))
+				do(b.Runs(1, 0, 0))
+				do(b.Calls(1, write))
+				do(b.At((i+1)*50e6 + 1e5))
+				do(b.Returns(1))
+				do(b.Waits(1, "network", read))
+			}
+			b.Sample(gotrace.NoGoroutine, 0)
+			tl, err := timeline.Read(b.Source(), timeline.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := Find(tl, Options{})
+			taken := slices.ContainsFunc(f.Roles, func(r Role) bool { return r.Name == roleTakenOver })
+			if n := excluded(f, classHijacked); n != 0 || taken != (c.hijacked > 0) {
+				t.Errorf("%d connections excluded, roles %+v", n, f.Roles)
+			}
+		})
+	}
+}
