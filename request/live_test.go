@@ -833,9 +833,14 @@ func (w *web) upgrade(rw http.ResponseWriter, r *http.Request) {
 func serveHTTP(t *testing.T) (*web, string) {
 	t.Helper()
 	w := &web{}
+	return w, w.serve(t)
+}
+
+func (w *web) serve(t *testing.T) (addr string) {
+	t.Helper()
 	s := httptest.NewServer(w.handler())
 	t.Cleanup(s.Close)
-	return w, s.Listener.Addr().String()
+	return s.Listener.Addr().String()
 }
 
 func TestHTTPServerWithConnectionsThatAreKeptAlive(t *testing.T) {
@@ -879,8 +884,8 @@ func TestHijackedConnectionsAreExcluded(t *testing.T) {
 func TestMessagesAreTheRequestsOnConnectionsTakenOverBeforeTheTrace(t *testing.T) {
 	for _, served := range []bool{false, true} {
 		t.Run(fmt.Sprintf("with other requests: %v", served), func(t *testing.T) {
-			w, addr := serveHTTP(t)
-			w.upgraded, w.begin = make(chan struct{}), make(chan struct{})
+			w := &web{upgraded: make(chan struct{}), begin: make(chan struct{})}
+			addr := w.serve(t)
 			sent := make(chan int)
 			go func() { sent <- len(askFromOutside(t, "upgraded", addr)) }()
 			for range 4 {
