@@ -90,6 +90,10 @@ func needGCC(t *testing.T) {
 // much is a share that no test takes.
 const much = 1000
 
+// preempted is how long somebody else may have the CPU, in ns, between what a program measures and
+// what a probe does: a turn of the scheduler's, or the hypervisor's.
+const preempted = 4_000_000
+
 // find is a function of C that was called.
 func find(t *testing.T, c *events.CgoCalls, name string) events.CFunction {
 	t.Helper()
@@ -137,9 +141,11 @@ func TestTimesInCAreThoseThatCMeasures(t *testing.T) {
 					t.Errorf("%d calls of %s, there were %d", f.Calls, x.name, x.calls)
 				}
 				if x.said != nil { // C measures a little less: the way there and back is not C's
-					near(t, "ns in "+x.name, f.NS, int64(x.said[0]), 0.03, 0)
-					if x.said[1] > 0 {
-						near(t, "the longest "+x.name, f.MaxNS, int64(x.said[1]), 0.03, 100_000)
+					sum, longest := int64(x.said[0]), int64(x.said[1])
+					near(t, "ns in "+x.name, f.NS, sum, 0.03, preempted)
+					// However long somebody else has the CPU on one of these ways, it is in the sum, too.
+					if way := f.NS - sum; way < 0 || longest > 0 && (f.MaxNS < longest || f.MaxNS > longest+way) {
+						t.Errorf("%s: %d ns, the longest %d, by C's own count %d and %d", x.name, f.NS, f.MaxNS, sum, longest)
 					}
 				}
 				if f.Goroutine != 1 || !slices.Contains(f.Stack, x.from) || f.Stack[0] != "runtime.cgocall" {
@@ -228,8 +234,8 @@ func TestWaitsOfGoroutinesAreThoseThatTheyMeasure(t *testing.T) {
 	if w.N < 200 || w.N > 400 || w.Hits < 2*w.N {
 		t.Errorf("%d waits, %d hits, want 200 waits and a few", w.N, w.Hits)
 	}
-	near(t, "ns of waits", w.NS, int64(said[0]), 0.03, 500_000)
-	near(t, "the longest", w.MaxNS, int64(said[1]), 0.03, 100_000)
+	near(t, "ns of waits", w.NS, int64(said[0]), 0.03, preempted)
+	near(t, "the longest", w.MaxNS, int64(said[1]), 0.03, 1_000_000)
 	// A wait is longer where others have the CPU meanwhile, never shorter. Which slot it is in the program knows, but for
 	// what is at its edges.
 	slots := append(w.Histogram, make([]int64, 21)...)
@@ -269,7 +275,7 @@ func TestCallsOfANamedFunctionAreWhenItSaysItRan(t *testing.T) {
 		seen[c.Goroutine] = true
 		sum += c.To - c.From
 	}
-	near(t, "ns in the function", sum, int64(said[1]), 0.02, 0)
+	near(t, "ns in the function", sum, int64(said[1]), 0.02, preempted)
 }
 
 // Goroutines that are in the function when the probes come and go are not mixed up: each
