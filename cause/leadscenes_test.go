@@ -23,16 +23,21 @@ func settles(reason string, at []string) func(p *play) {
 		p.pass(hold - n*ms/5)
 		p.wakes(0, serving)
 		p.runs(serving, 0)
-		p.wakes(serving, other, gives...)
-		for g := other; g < other+n; g++ {
-			p.runs(g, 1)
-			p.pass(ms / 20)
-			if g+1 < other+n {
-				p.wakes(g, g+1, gives...)
-			}
-			p.do(p.b.Done(g))
-			p.leaves(g, 1, "network", home...)
+		p.passOn(n)
+	}
+}
+
+// passOn lets the request give what it has to the first of n others, and each to the next.
+func (p *play) passOn(n gotrace.GoID) {
+	p.wakes(serving, other, gives...)
+	for g := other; g < other+n; g++ {
+		p.runs(g, 1)
+		p.pass(ms / 20)
+		if g+1 < other+n {
+			p.wakes(g, g+1, gives...)
 		}
+		p.do(p.b.Done(g))
+		p.leaves(g, 1, "network", home...)
 	}
 }
 

@@ -318,71 +318,57 @@ func TestWhatWorkersWaitForIsNotThatTheyAreFew(t *testing.T) {
 	}
 }
 
-// lends is a service with a pool of connections of which a job of its own has all, for a
-// moment or, for every tenth request, while it asks a peer; does is what requests do with one.
-func lends(does func(p *play)) scene {
-	job := []string{"time.Sleep", "main.job"}
-	return scene{procs: 2, cast: func(p *play) { p.waits(helper, "", job...) }, in: func(p *play, i int) {
-		takes := 20 * ms
-		switch i % 10 {
-		case 1, 4, 7:
-			takes = ms / 10
-		case 9:
-		default:
-			return
-		}
-		p.wakes(0, helper)
-		p.runs(helper, 1)
-		p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask", "main.settle", "main.job")
-		p.leaves(serving, 0, "select", "runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.show", "main.serve")
-		p.pass(takes)
-		p.wakes(0, helper)
-		p.runs(helper, 1)
-		p.wakes(helper, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Tx).Commit", "main.settle", "main.job")
-		p.leaves(helper, 1, "sleep", job...)
-		p.runs(serving, 0)
-		does(p)
-	}}
-}
+// job is a goroutine of the service's own that has connections now and then.
+var job = []string{"time.Sleep", "main.job"}
 
-// lendsTheOnly is lends with one connection for all: each gives it to the next one.
-func lendsTheOnly(p *play, i int) {
-	job := []string{"time.Sleep", "main.job"}
+// lent lets the job have what a request waits for: for a moment or, for every tenth request, while
+// it asks a peer. Others may come meanwhile. It reports whether it did anything.
+func lent(p *play, i int, wait []string, meanwhile func()) bool {
 	takes := 20 * ms
 	switch i % 10 {
 	case 1, 4, 7:
 		takes = ms / 10
 	case 9:
 	default:
-		return
+		return false
 	}
 	p.wakes(0, helper)
 	p.runs(helper, 1)
 	p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask", "main.settle", "main.job")
-	p.leaves(serving, 0, "select", connection...)
-	const n = 3
-	for g := other; g < other+n; g++ {
-		p.wakes(0, g)
-		p.runs(g, 1)
-		p.do(p.b.Task(g, "request"))
-		p.leaves(g, 1, "select", connection...)
-	}
+	p.leaves(serving, 0, "select", wait...)
+	meanwhile()
 	p.pass(takes)
 	p.wakes(0, helper)
 	p.runs(helper, 1)
 	p.wakes(helper, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Tx).Commit", "main.settle", "main.job")
 	p.leaves(helper, 1, "sleep", job...)
 	p.runs(serving, 0)
-	p.pass(ms / 20)
-	p.wakes(serving, other, gives...)
-	for g := other; g < other+n; g++ {
-		p.runs(g, 1)
-		p.pass(ms / 20)
-		if g+1 < other+n {
-			p.wakes(g, g+1, gives...)
+	return true
+}
+
+// lends is a service with a pool of connections of which the job has all; does is what requests do
+// with one.
+func lends(does func(p *play)) scene {
+	return scene{procs: 2, cast: func(p *play) { p.waits(helper, "", job...) }, in: func(p *play, i int) {
+		if lent(p, i, []string{"runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.show", "main.serve"}, func() {}) {
+			does(p)
 		}
-		p.do(p.b.Done(g))
-		p.leaves(g, 1, "network", home...)
+	}}
+}
+
+// lendsTheOnly is lends with one connection for all: each gives it to the next one.
+func lendsTheOnly(p *play, i int) {
+	const n = 3
+	if lent(p, i, connection, func() {
+		for g := other; g < other+n; g++ {
+			p.wakes(0, g)
+			p.runs(g, 1)
+			p.do(p.b.Task(g, "request"))
+			p.leaves(g, 1, "select", connection...)
+		}
+	}) {
+		p.pass(ms / 20)
+		p.passOn(n)
 	}
 }
 
@@ -401,7 +387,7 @@ var lendingScenes = []told{
 	{name: "requests ask another peer", scene: lends(asksBy("example.com/driver.(*Conn).read")), finding: "pool-exhausted", where: "main.settle"},
 	{name: "there is one connection, as a lock", scene: scene{procs: 2, cast: func(p *play) {
 		waitingOthers(p)
-		p.waits(helper, "", "time.Sleep", "main.job")
+		p.waits(helper, "", job...)
 	}, in: lendsTheOnly}, finding: "lock-held-across-wait", where: "main.ask"},
 	{name: "requests may ask the same peer", scene: lends(asksBy("net/http.(*persistConn).Read")), finding: "slow-dependency"},
 }

@@ -37,24 +37,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	if site == 0 {
 		return started(c, keys)
 	}
-	j := &cause.Judgement{
-		Keys: keys, Where: c.PlaceOfKeys(keys),
-		Subject: fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site)),
-		Evidence: append([]cause.Evidence{
-			{
-				Text:    fmt.Sprintf("%d waits in %s were ended by nothing but time, %d by somebody else", w.Timers, c.SiteName(site), w.Answered),
-				Holds:   cause.Of(w.Timers > w.Answered),
-				Decides: true, Number: float64(w.Timers),
-			},
-			{
-				Text:  fmt.Sprintf("half of them took between %s and %s; lateness behind busy Ps is not counted", cause.Ms(float64(w.Low)), cause.Ms(float64(w.High))),
-				Holds: constant(w), Number: float64(w.High - w.Low),
-			},
-		}, c.OtherEndpoint()...),
-	}
-	if e, doubt := c.Stolen(); doubt {
-		j.Evidence = append(j.Evidence, e)
-	}
+	j := timed(c, keys, w, fmt.Sprintf("%d waits in %s were ended by nothing but time, %d by somebody else", w.Timers, c.SiteName(site), w.Answered), "; lateness behind busy Ps is not counted")
+	j.Where, j.Subject = c.PlaceOfKeys(keys), fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site))
 	j.Evidence = append(j.Evidence, c.Announced(keys)...)
 	j.Evidence = append(j.Evidence, c.Restocked(keys)...)
 	j.Evidence = append(j.Evidence, c.LateTimers(site, ns)...)
@@ -67,21 +51,25 @@ func started(c *cause.Case, keys []blame.KeyID) *cause.Judgement {
 	site, _ := cause.TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Last.Site })
 	class, _ := cause.TopBy(c, keys, func(k blame.Key) blame.ClassID { return k.Class })
 	w := c.A.Started(site)
-	j := &cause.Judgement{
-		Keys: keys, Where: c.PlaceOf(site),
-		Subject: fmt.Sprintf("they wait in %s until a timer starts %s", c.SiteName(site), c.ClassName(class)),
-		Evidence: append([]cause.Evidence{
-			{
-				Text:    fmt.Sprintf("%d waits in %s were ended by goroutines that a timer had started, %d by others", w.Timers, c.SiteName(site), w.Answered),
-				Holds:   cause.Of(w.Timers > w.Answered),
-				Decides: true, Number: float64(w.Timers),
-			},
-			{
-				Text:  fmt.Sprintf("half of them took between %s and %s", cause.Ms(float64(w.Low)), cause.Ms(float64(w.High))),
-				Holds: constant(w), Number: float64(w.High - w.Low),
-			},
-		}, c.OtherEndpoint()...),
-	}
+	j := timed(c, keys, w, fmt.Sprintf("%d waits in %s were ended by goroutines that a timer had started, %d by others", w.Timers, c.SiteName(site), w.Answered), "")
+	j.Where, j.Subject = c.PlaceOf(site), fmt.Sprintf("they wait in %s until a timer starts %s", c.SiteName(site), c.ClassName(class))
+	return j
+}
+
+// timed judges waits by how many of those like them time ended, and whether these took a constant
+// time; ended and but are texts about the one and the other.
+func timed(c *cause.Case, keys []blame.KeyID, w blame.WaitStats, ended, but string) *cause.Judgement {
+	j := &cause.Judgement{Keys: keys, Evidence: append([]cause.Evidence{
+		{
+			Text:    ended,
+			Holds:   cause.Of(w.Timers > w.Answered),
+			Decides: true, Number: float64(w.Timers),
+		},
+		{
+			Text:  fmt.Sprintf("half of them took between %s and %s%s", cause.Ms(float64(w.Low)), cause.Ms(float64(w.High)), but),
+			Holds: constant(w), Number: float64(w.High - w.Low),
+		},
+	}, c.OtherEndpoint()...)}
 	if e, doubt := c.Stolen(); doubt {
 		j.Evidence = append(j.Evidence, e)
 	}
