@@ -1,6 +1,7 @@
 package request
 
 import (
+	"math"
 	"testing"
 
 	"github.com/whylate/whylate/timeline"
@@ -60,6 +61,26 @@ func TestManyThatAreAlikeAreNotAllAsked(t *testing.T) {
 	for i := range unseen {
 		if n := s.alike(timeline.Time(1e6 + i)); n != 1 {
 			t.Fatalf("request %d is taken for one of %d", i, n)
+		}
+	}
+}
+
+// Times of a damaged trace may be any.
+func TestWhatTookAboutAsLongIsFoundForAnyTime(t *testing.T) {
+	var s seenByChance
+	for node, took := range []timeline.Time{1: 1, 2: 100, 3: math.MaxInt64} {
+		for range leastAlike {
+			if node > 0 {
+				s = append(s, chance{took, int32(node)})
+			}
+		}
+	}
+	for took, want := range map[timeline.Time]int32{
+		1: 1, 49: 0, 50: 2, 100: 2, 201: 2, 202: 0,
+		math.MaxInt64 / 2: 0, math.MaxInt64/2 + 1: 3, math.MaxInt64: 3,
+	} {
+		if got := s.alike(took); got != want {
+			t.Errorf("like what takes %d: %d, want %d", took, got, want)
 		}
 	}
 }

@@ -525,10 +525,10 @@ const enoughAlike = 500
 // alike returns the node of most of those that took between half and twice as long, 0 if
 // there is none.
 func (s seenByChance) alike(took timeline.Time) int32 {
-	after := func(t timeline.Time) int {
-		return sort.Search(len(s), func(i int) bool { return s[i].took >= t })
-	}
-	s = s[after(took/2):after(2*took+1)]
+	from := sort.Search(len(s), func(i int) bool { return s[i].took >= took/2 })
+	s = s[from:]
+	// Twice a damaged time may overflow.
+	s = s[:sort.Search(len(s), func(i int) bool { return (s[i].took-1)/2 >= took })]
 	votes, all := map[int32]int{}, 0
 	for i := 0; i < len(s); i += max(1, len(s)/enoughAlike) {
 		votes[s[i].node]++
