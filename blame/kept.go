@@ -82,21 +82,31 @@ type Left struct {
 	By gotrace.StackID
 }
 
+// firstWait is the first wait of a goroutine but for those for a lock, zero if there is none.
+func firstWait(g *timeline.Goroutine) timeline.Segment {
+	for i := range g.Len() {
+		if s := g.Seg(i); s.Kind == timeline.Waiting && s.Reason != timeline.ReasonSync {
+			return s
+		}
+	}
+	return timeline.Segment{}
+}
+
 // Left returns what was left at a site.
 func (a *Attribution) Left(site SiteID) Left {
 	l := Left{At: map[SiteID]bool{}}
+	firsts := map[timeline.GID]timeline.Segment{} // by waker
 	for _, r := range a.releases[site] {
 		me := &a.t.Gs[r.waker]
 		if !me.Born || me.Creator == timeline.NoG {
 			continue
 		}
-		var wait timeline.Segment // its first one
-		for i := 0; i < me.Len() && me.Seg(i).Start < r.at && wait.End == 0; i++ {
-			if s := me.Seg(i); s.Kind == timeline.Waiting && s.Reason != timeline.ReasonSync {
-				wait = s
-			}
+		wait, known := firsts[r.waker]
+		if !known {
+			wait = firstWait(me)
+			firsts[r.waker] = wait
 		}
-		if wait.End == 0 || r.at-wait.End > wait.End-wait.Start || !a.cancelled(wait) {
+		if wait.End == 0 || wait.Start >= r.at || r.at-wait.End > wait.End-wait.Start || !a.cancelled(wait) {
 			continue // it did something else, too
 		}
 		q := a.f.RequestAt(me.Creator, me.Start())
