@@ -85,7 +85,7 @@ func readTrace(t *testing.T, in *evidence.Incident) []byte {
 }
 
 func TestARecordingHoldsTheTraceAndTheProfilesAroundIt(t *testing.T) {
-	busy(t)
+	rest := busy(t)
 	options := short
 	options.NoProbe = false
 	var phases []Phase
@@ -96,6 +96,7 @@ func TestARecordingHoldsTheTraceAndTheProfilesAroundIt(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "a.whylate")
 	result, err := recordFile(t.Context(), path, Target{URL: withUser(t, serve(t, endpoint()).URL)}, options)
+	rest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +274,7 @@ func TestAServerThatRefusesEveryDurationSaysWhatToChange(t *testing.T) {
 }
 
 func TestAConnectionThatIsCutLeavesWhatCame(t *testing.T) {
-	busy(t)
+	rest := busy(t)
 	// Middleware that hides the connection keeps net/http/pprof from extending the
 	// server's WriteTimeout.
 	mux := endpoint()
@@ -285,6 +286,7 @@ func TestAConnectionThatIsCutLeavesWhatCame(t *testing.T) {
 	s.Start()
 	t.Cleanup(s.Close)
 	result, in := record(t, s.URL, Options{For: 3 * time.Second, NoProbe: true, NoCPUProfile: true})
+	rest()
 	if !strings.Contains(result.Lost, "the target is alive") || result.Advice != "--for 1s" || result.Bytes == 0 {
 		t.Errorf("result %+v", result)
 	}
@@ -318,7 +320,6 @@ func TestATargetThatDiesLeavesWhatCame(t *testing.T) {
 }
 
 func TestCancellingEndsTheTraceEarly(t *testing.T) {
-	busy(t)
 	for _, c := range []struct {
 		name string
 		keep bool
@@ -327,6 +328,7 @@ func TestCancellingEndsTheTraceEarly(t *testing.T) {
 		{"and throws it away if not", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			rest := busy(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			options := Options{For: 20 * time.Second, NoProbe: true, KeepOnCancel: c.keep}
@@ -346,6 +348,7 @@ func TestCancellingEndsTheTraceEarly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			rest()
 			in := reopen()
 			if !strings.Contains(result.Lost, "was ended after") || len(readTrace(t, in)) <= 100_000 || !in.Has(evidence.MemberAllocsAfter) {
 				t.Errorf("result %+v, members %v", result, in.Members())
