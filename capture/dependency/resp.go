@@ -20,7 +20,7 @@ const (
 
 var (
 	errNotRedis = errors.New("what answers there does not speak redis's protocol")
-	errTooLong  = errors.New("the answer is longer than any that redis gives")
+	errTooLong  = errors.New("the answer is longer than any that such a server gives")
 )
 
 // guard checks the replies of a server before the client library sees them: that
