@@ -83,7 +83,8 @@ cross:
 	@$(STRICT) for s in $(CROSS); do for m in . sdk; do echo "== go vet for $$s ($$m)"; \
 		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) -C $$m vet ./...; done; done
 
-# The seeds and committed corpora of the fuzz tests run here like any other test.
+# The seeds and committed corpora of the fuzz tests run here like any other test. What go test
+# would vet, `make vet` does.
 # Packages whose tests record live processes run one after the other: beside other
 # tests whylate rightly says that somebody else had the CPU. The last line counts
 # the tests of all modules.
@@ -93,22 +94,23 @@ LIVE := /(capture|cmd|diagnose|request)(/|$$)|sdk/pace$$
 FILES := /capture/(symbols|kernel/events)$$
 # Packages in which nothing is concurrent, not in their tests either: a test in internal/house
 # sees to it. The race detector would find nothing there, and make them twenty times as slow.
-# So it does with the diagnoses of the golden incidents: under it are some of them, without it all.
+# So it does where few tests are concurrent (see need.Raced): under it these read some traces and
+# diagnose some of the golden incidents, without it all.
 # These run beside the others, in which much is waiting for a browser and for compilers.
 PLAIN := whylate/(cause|experiment|report|report/export|capture/kernel/events)$$
 GOLDEN := Golden|Copy|WithoutTheHost|DetailsAddUp
 unit:
 	@echo '== go test, with -race but where nothing is concurrent ($(MODULES))'
 	@$(STRICT) { bad=0; beside="$$(mktemp)"; \
-		plain=(env CGO_ENABLED=0 GOFLAGS="$${GOFLAGS-} -trimpath" $(GO) test -json); \
-		{ "$${plain[@]}" $$($(GO) list ./... | grep -E '$(PLAIN)') || bad=1; \
+		plain=(env CGO_ENABLED=0 GOFLAGS="$${GOFLAGS-} -trimpath" $(GO) test -vet=off -json); \
+		{ "$${plain[@]}" $$($(GO) list ./... | grep -E '$(PLAIN)') ./gotrace ./timeline || bad=1; \
 			"$${plain[@]}" -run '$(GOLDEN)' ./diagnose || bad=1; exit $$bad; } >"$$beside" 2>&1 & \
 		for m in $(MODULES); do \
 			all="$$($(GO) -C $$m list ./... | grep -vE '$(PLAIN)')"; \
 			live="$$(grep -E '$(LIVE)' <<<"$$all" | grep -vE '$(FILES)' || true)"; \
-			CGO_ENABLED=1 $(GO) -C $$m test -race -json $$(grep -vxF "$$live" <<<"$$all" || true) || bad=1; \
+			CGO_ENABLED=1 $(GO) -C $$m test -vet=off -race -json $$(grep -vxF "$$live" <<<"$$all" || true) || bad=1; \
 			if [ -n "$$beside" ]; then wait $$! || bad=1; cat "$$beside"; rm "$$beside"; beside=; fi; \
-			if [ -n "$$live" ]; then CGO_ENABLED=1 $(GO) -C $$m test -race -json -p 1 $$live || bad=1; fi; \
+			if [ -n "$$live" ]; then CGO_ENABLED=1 $(GO) -C $$m test -vet=off -race -json -p 1 $$live || bad=1; fi; \
 		done; exit $$bad; } 2>&1 </dev/null | $(GO) run ./internal/house/tally
 
 e2e:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
+	"github.com/whylate/whylate/internal/need"
 	"github.com/whylate/whylate/report"
 )
 
@@ -95,7 +96,7 @@ func goldens(t *testing.T) []golden {
 func some(t *testing.T) (out []golden) {
 	t.Helper()
 	for i, g := range goldens(t) {
-		if !raced || i%4 == 0 || g.id == "" {
+		if !need.Raced || i%4 == 0 || g.id == "" {
 			out = append(out, g)
 		}
 	}
@@ -330,7 +331,7 @@ func TestWithoutTheHostNothingWrongIsNamed(t *testing.T) {
 			}
 		})
 	}
-	if tested < 8 && !raced {
+	if tested < 8 && !need.Raced {
 		t.Errorf("only %d golden incidents have the host's evidence", tested)
 	}
 }

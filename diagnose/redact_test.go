@@ -20,6 +20,7 @@ import (
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/need"
 	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/report/redact"
@@ -141,7 +142,7 @@ func TestACopyWithoutNamesGetsTheSameDiagnosis(t *testing.T) {
 				t.Errorf("of %d values some differ:\n%s\n%s", n, a, b)
 			}
 			places(t, before, after, r)
-			if !raced || i%4 == 0 {
+			if !need.Raced || i%4 == 0 {
 				survivors(t, g.path, path, r)
 			}
 		})

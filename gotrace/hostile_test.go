@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/exp/trace"
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 // made is a trace that no runtime wrote.
@@ -331,6 +333,9 @@ func mutated(t *testing.T, each int, do func(name string, data []byte)) {
 		m.generation(i+1, 1e6*(i+1))
 	}
 	seeds = append(seeds, fixture{"tiny", tiny}, fixture{"made", m.data})
+	if need.Raced {
+		each /= 5
+	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, s := range seeds {
 		for range each {

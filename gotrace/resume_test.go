@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 // begins returns where the generations of a trace begin, and where the last one ends.
@@ -94,7 +96,7 @@ func TestOneDamagedGenerationIsAllThatIsLost(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"nothing", "events of no kind", "heads of batches", "the first size"} {
-		if noticed[name] < 3 {
+		if noticed[name] < 3 && !need.Raced {
 			t.Errorf("%s: noticed %d times", name, noticed[name])
 		}
 	}

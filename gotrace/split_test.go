@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/whylate/whylate/internal/need"
 )
 
 // split returns the sections of a trace.
@@ -81,7 +83,7 @@ func TestSectionsAreTracesOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	if several < 10 {
+	if several < 10 && !need.Raced {
 		t.Errorf("only %d traces have several sections", several)
 	}
 }
@@ -161,7 +163,7 @@ func TestDamageEndsASection(t *testing.T) {
 			}
 		}
 	}
-	if damaged < 10 {
+	if damaged < 10 && !need.Raced {
 		t.Errorf("only %d traces were damaged", damaged)
 	}
 }
@@ -232,7 +234,7 @@ func TestSectionsReachWhatOneReaderReaches(t *testing.T) {
 			check(f.name, data)
 		}
 	}
-	if damaged < 500 {
+	if damaged < 500 && !need.Raced {
 		t.Errorf("only %d traces were damaged", damaged)
 	}
 }
@@ -269,7 +271,7 @@ func TestErrorsOfTheInputAreTold(t *testing.T) {
 			told++
 		}
 	}
-	if told < 3 {
+	if told < 3 && !need.Raced {
 		t.Errorf("%d of the traces ended with the error", told)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/need"
 	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/timeline"
 	"github.com/whylate/whylate/timeline/timelinetest"
@@ -27,6 +28,10 @@ func timelines(t *testing.T, do func(t *testing.T, tl *timeline.Timeline)) {
 	files, err := filepath.Glob("../gotrace/testdata/go1.*.trace.gz")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no recorded traces", err)
+	}
+	random := 300
+	if need.Raced {
+		files, random = files[len(files)-1:], 100
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -40,7 +45,7 @@ func timelines(t *testing.T, do func(t *testing.T, tl *timeline.Timeline)) {
 	t.Run("live", func(t *testing.T) { do(t, read(t, bytes.NewReader(live(t)))) })
 	rng := rand.New(rand.NewPCG(3, 4))
 	t.Run("random", func(t *testing.T) {
-		for range 300 {
+		for range random {
 			data := make([]byte, 3*rng.IntN(400))
 			for i := range data {
 				data[i] = byte(rng.Uint32())

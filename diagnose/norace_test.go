@@ -1,5 +1,0 @@
-//go:build !race
-
-package diagnose
-
-const raced = false
