@@ -44,9 +44,9 @@ type AnalyseOptions struct {
 	NoHost bool
 	// NoKernel ignores the kernel's events.
 	NoKernel bool
-	// Window is about how many bytes of trace are analysed at a time; 0 means 32 MiB. What is known
-	// of them in memory is about ten times as long, with all that a diagnosis needs 15 times, for
-	// each of Jobs.
+	// Window is about how many bytes of trace are analysed at a time; 0 means 8 MiB of one that is
+	// longer than 32 MiB, else all. What is known of them in memory is about ten times as long, with
+	// all that a diagnosis needs 15 times, for each of Jobs.
 	Window int64
 	// Jobs is how many windows are analysed at the same time, each in memory of its own; 0 means 1.
 	// It changes nothing in the diagnosis.
@@ -83,10 +83,11 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	return examine(in, o)
 }
 
-// windowBytes is about how much of a trace is analysed at a time, which bounds the memory: what is
-// known of it takes ten times that, and a diagnosis half as much again. A service with 2,000 requests a second writes as much
-// in half a minute: what can be is diagnosed as one, because less is certain of fewer requests.
-const windowBytes = 32 << 20
+// A trace of wholeBytes at most is analysed as one, because less is certain of fewer requests: a
+// service with 2,000 requests a second writes as much in half a minute. Of a longer one windowBytes
+// are at a time, which bounds the memory: what is known of it takes ten times that, and a diagnosis
+// half as much again.
+const wholeBytes, windowBytes = 32 << 20, 8 << 20
 
 // examine is the way from an incident with a trace to a diagnosis. A trace that is longer than a
 // window, or has damage within, is diagnosed part by part.
@@ -96,14 +97,12 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	if err := x.read(); err != nil {
 		return nil, err
 	}
-	tr, err := openTrace(in, o)
-	if err != nil {
-		return nil, err
+	all, read, err := x.trace()
+	if err == nil && len(all.list) > 1 && !all.told && o.Window == 0 { // requests are rare, and long in bytes
+		x.o.Window = wholeBytes
+		all, read, err = x.trace()
 	}
-	defer tr.in.Close()
-	x.most = max(attributed/tr.windows, leastAttributed)
-	var all traceWindows
-	if err := x.windows(tr, &all); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if all.worst == nil {
@@ -111,10 +110,22 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 	}
 	d := all.overall()
 	pauses(d, &in.Manifest)
-	lost(d, in, all.lost, tr.offset(), all.bytes)
+	lost(d, in, all.lost, read, all.bytes)
 	mostlyLost(d, &in.Manifest)
 	d.Cost.AnalyseS = time.Since(begun).Seconds()
 	return d, nil
+}
+
+// trace diagnoses the trace, of which it reads so many bytes.
+func (x *analysis) trace() (all traceWindows, read int64, err error) {
+	tr, err := openTrace(x.in, x.o)
+	if err != nil {
+		return all, 0, err
+	}
+	defer tr.in.Close()
+	x.most = max(attributed/tr.windows, leastAttributed)
+	err = x.windows(tr, &all)
+	return all, tr.offset(), err
 }
 
 // windows diagnoses the sections of a trace, several at a time if that is asked for, and adds them
@@ -208,18 +219,19 @@ func eachPart(parts *timeline.Parts, do func(*timeline.Timeline) error) error {
 // manifest is a window, unless it is longer than the manifest says; n is 1, too, if the length of
 // the trace is not known.
 func divide(in *evidence.Incident, o AnalyseOptions) (length int64, n int) {
-	most := o.Window
-	if most <= 0 {
-		most = windowBytes
+	whole, most := int64(wholeBytes), int64(windowBytes)
+	if o.Window > 0 {
+		whole, most = o.Window, o.Window
 	}
 	for _, r := range in.Manifest.Recorded {
 		if r.Member != evidence.MemberTrace || r.Bytes <= 0 {
 			continue
 		}
-		if n := (r.Bytes-1)/most + 1; n > 1 {
+		if r.Bytes > whole {
+			n := (r.Bytes-1)/most + 1
 			return (r.Bytes-1)/n + 1, int(n)
 		}
-		return 2 * most, 1
+		return 2 * whole, 1
 	}
 	return most, 1
 }
@@ -422,8 +434,9 @@ type trace struct {
 	slow    *slow.Reader
 	in      io.Closer
 	o       timeline.Options
-	done    bool // there is no other section
-	windows int  // there will be so many, about
+	done    bool  // there is no other section
+	most    int64 // about how many bytes a window has
+	windows int   // there will be so many, about
 }
 
 // openTrace opens the trace of an incident, which is the caller's to close.
@@ -433,12 +446,11 @@ func openTrace(in *evidence.Incident, o AnalyseOptions) (*trace, error) {
 		return nil, fmt.Errorf("open the trace: %w", err)
 	}
 	t := &trace{in: r, o: o.Timeline}
-	var length int64
-	length, t.windows = divide(in, o)
+	t.most, t.windows = divide(in, o)
 	if o.Slow {
 		t.slow, err = slow.NewReader(r)
 	} else {
-		t.split, err = gotrace.Split(r, length)
+		t.split, err = gotrace.Split(r, t.most)
 	}
 	if err != nil {
 		r.Close()
@@ -460,7 +472,7 @@ func (t *trace) next(across bool) (*timeline.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return timeline.PartsOf(s, t.o, across), nil
+	return timeline.PartsOf(s, t.o, across, t.most), nil
 }
 
 // offset is how many bytes were read.

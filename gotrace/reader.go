@@ -103,6 +103,22 @@ func (r *Reader) Stacks() *Stacks { return r.stacks }
 // Offset returns the number of bytes consumed.
 func (r *Reader) Offset() int64 { return r.load.in.n }
 
+// Position returns about where in the trace the next event stands: how many bytes were consumed, but
+// for those of the generation whose events have not been read.
+func (r *Reader) Position() int64 {
+	at := r.good
+	if r.loaded {
+		at = r.gen.end
+		for _, c := range r.front {
+			at -= int64(len(c.data) - c.off)
+			for i := range c.left {
+				at -= int64(len(c.left[i].data))
+			}
+		}
+	}
+	return at
+}
+
 // Next reads the next event into ev. It returns [io.EOF] at the end, which is final, and a
 // [*CorruptError] where the trace is damaged, which is final but for Resume.
 func (r *Reader) Next(ev *Event) error {

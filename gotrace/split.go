@@ -137,6 +137,18 @@ func (s *Section) Begin() int64 { return s.begin }
 // behind damage.
 func (s *Section) End() int64 { return s.end }
 
+// Len is how many bytes it has, without the generation behind it.
+func (s *Section) Len() int64 {
+	if s.end != math.MaxInt64 {
+		return s.end - s.begin
+	}
+	n := max(0, headerLen-s.begin)
+	for _, b := range s.raw.blocks {
+		n += int64(len(b))
+	}
+	return n
+}
+
 // Reader returns a Reader of the section and of the generation behind it. Its offsets are those of
 // the trace, its stacks are its own, and of all states it knows nothing at first, as at the
 // beginning of a trace. It takes the section's memory, bit by bit: it is the only one.

@@ -18,7 +18,7 @@ func TestPartsCountNothingTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	several := 0
+	several := map[string]int{}
 	for i := 0; i < len(files); i += 4 { // all of them would take a minute under the race detector
 		file := files[i]
 		members, err := unpack.Zip(file)
@@ -26,7 +26,7 @@ func TestPartsCountNothingTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := members["trace"]
-		count := func(most int64) (n, requests, open, calls int) {
+		count := func(most, cut int64) (n, requests, open, calls int) {
 			split, err := gotrace.Split(bytes.NewReader(data), most)
 			if err != nil {
 				t.Fatal(err)
@@ -39,39 +39,48 @@ func TestPartsCountNothingTwice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				tl, err := timeline.PartsOf(section, timeline.Options{}, true).Next()
-				if err != nil {
-					t.Fatal(err)
-				}
-				n++
-				f := Find(tl, Options{})
-				for _, r := range f.Roles {
-					requests += r.Count
-				}
-				for i := range f.Requests {
-					if r := &f.Requests[i]; r.InFlight && !r.Beyond {
-						open++
+				parts := timeline.PartsOf(section, timeline.Options{}, true, cut)
+				for {
+					tl, err := parts.Next()
+					if err == io.EOF {
+						break
 					}
-				}
-				for _, c := range f.Outgoing {
-					calls += c.Count
+					if err != nil {
+						t.Fatal(err)
+					}
+					n++
+					f := Find(tl, Options{})
+					for _, r := range f.Roles {
+						requests += r.Count
+					}
+					for i := range f.Requests {
+						if r := &f.Requests[i]; r.InFlight && !r.Beyond {
+							open++
+						}
+					}
+					for _, c := range f.Outgoing {
+						calls += c.Count
+					}
 				}
 			}
 		}
-		_, requests, _, calls := count(int64(2 * len(data)))
-		n, inParts, open, callsInParts := count(int64(len(data) / 3))
-		if n == 1 {
-			continue
-		}
-		several++
-		if d := inParts - requests; d < -2-requests/50-open || d > 2+requests/50 {
-			t.Errorf("%s: %d requests in %d parts, %d in the whole", file, inParts, n, requests)
-		}
-		if d := callsInParts - calls; d < -1-calls/100 || d > 1+calls/100 {
-			t.Errorf("%s: %d calls in %d parts, %d in the whole", file, callsInParts, n, calls)
+		size := int64(len(data))
+		_, requests, _, calls := count(2*size, 0)
+		for what, by := range map[string][2]int64{"sections": {size / 3, 0}, "cuts": {2 * size, size / 3}} {
+			n, inParts, open, callsInParts := count(by[0], by[1])
+			if n == 1 {
+				continue
+			}
+			several[what]++
+			if d := inParts - requests; d < -2-requests/50-open || d > 2+requests/50 {
+				t.Errorf("%s: %d requests in %d %s, %d in the whole", file, inParts, n, what, requests)
+			}
+			if d := callsInParts - calls; d < -1-calls/100 || d > 1+calls/100 {
+				t.Errorf("%s: %d calls in %d %s, %d in the whole", file, callsInParts, n, what, calls)
+			}
 		}
 	}
-	if several < 10 {
-		t.Errorf("only %d of the incidents have several parts", several)
+	if several["sections"] < 10 || several["cuts"] < 10 {
+		t.Errorf("of the incidents have several parts only %v", several)
 	}
 }

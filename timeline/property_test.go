@@ -476,14 +476,15 @@ func TestTheLongestPartOfADamagedTraceIsRead(t *testing.T) {
 
 // A trace that is read in parts tells of every instant what it tells as a whole.
 func TestPartsTellWhatTheWholeTells(t *testing.T) {
-	for i, name := range []string{"go1.22", "go1.23", "go1.24", "go1.25", "go1.26", "go1.22", "go1.23", "go1.24", "go1.25", "go1.26"} {
+	several := false
+	for i, name := range []string{"go1.22", "go1.23", "go1.24", "go1.25", "go1.26", "go1.22", "go1.23", "go1.24", "go1.25", "go1.26", "go1.22", "go1.23", "go1.24", "go1.25", "go1.26"} {
 		data := fixture(t, name)
 		whole := read(t, bytes.NewReader(data))
 		split, err := gotrace.Split(bytes.NewReader(data), int64(len(data)/3))
 		if err != nil {
 			t.Fatal(err)
 		}
-		across := i >= 5
+		across, cuts := i >= 5, i >= 10
 		rng := rand.New(rand.NewPCG(1, 2))
 		n, bytes, last := 0, int64(0), whole.Start
 		until := whole.Start
@@ -495,58 +496,70 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			parts := timeline.PartsOf(section, timeline.Options{}, across)
-			tl, err := parts.Next()
-			if err != nil || tl.Lost != nil {
-				t.Fatal(err, tl.Lost)
+			most := int64(0)
+			if cuts {
+				most = section.Len() / 4
 			}
-			if _, err := parts.Next(); err != io.EOF {
-				t.Fatalf("%s: a second part of a section without damage: %v", name, err)
-			}
-			n++
-			bytes += tl.Bytes
-			if d := tl.Start - until; d < -1e6 || d > 1e6 {
-				t.Errorf("%s: part %d begins at %d, the one before ends at %d", name, n, tl.Start, until)
-			}
-			until = tl.Until
-			// The last events before a boundary are a little behind it.
-			least, most := -timeline.Time(1), timeline.Time(1e6)
-			if across && tl.Until < whole.End-1e6 {
-				least, most = 0, most+(tl.Until-tl.Start)/16
-			}
-			if beyond := tl.End - tl.Until; beyond <= least || beyond > most {
-				t.Errorf("%s: part %d of %d to %d reaches to %d", name, n, tl.Start, tl.Until, tl.End)
-			}
-			// Threads end a generation one after the other, so parts may overlap a little.
-			if tl.Start < last {
-				t.Errorf("%s: part %d begins at %d, the one before at %d", name, n, tl.Start, last)
-			}
-			last = tl.Start + tl.Duration()/2
-			same := 0
-			for range 20_000 {
-				part := &tl.Gs[rng.IntN(len(tl.Gs))]
-				at := tl.Start + 1 + timeline.Time(rng.Int64N(int64(tl.Duration())))
-				i := part.SegmentAt(at)
-				if i == part.Len() || part.Seg(i).Start >= at {
-					continue
+			parts := timeline.PartsOf(section, timeline.Options{}, across, most)
+			for k := 0; ; k++ {
+				tl, err := parts.Next()
+				if err == io.EOF && k > 0 {
+					if several = several || k > 2; !cuts && k > 1 {
+						t.Fatalf("%s: %d parts of a section without damage", name, k)
+					}
+					break
 				}
-				g, ok := whole.G(part.ID)
-				if !ok {
-					t.Fatalf("%s: g%d is in no whole", name, part.ID)
+				if err != nil || tl.Lost != nil {
+					t.Fatal(err, tl.Lost)
 				}
-				all := &whole.Gs[g]
-				k := all.SegmentAt(at)
-				if k == all.Len() || all.Seg(k).Kind != part.Seg(i).Kind {
-					t.Fatalf("%s: g%d at %d is %+v, in the whole %+v", name, part.ID, at, part.Seg(i), all.Seg(k))
+				n++
+				bytes += tl.Bytes
+				if d := tl.Start - until; d < -1e6 || d > 1e6 {
+					t.Errorf("%s: part %d begins at %d, the one before ends at %d", name, n, tl.Start, until)
 				}
-				same++
-			}
-			if same < 1000 {
-				t.Errorf("%s: part %d was compared at %d instants", name, n, same)
+				until = tl.Until
+				// The last events before a boundary are a little behind it.
+				least, most := -timeline.Time(1), timeline.Time(1e6)
+				if across && tl.Until < whole.End-1e6 {
+					least, most = 0, most+(tl.Until-tl.Start)/16
+				}
+				if beyond := tl.End - tl.Until; beyond <= least || beyond > most {
+					t.Errorf("%s: part %d of %d to %d reaches to %d", name, n, tl.Start, tl.Until, tl.End)
+				}
+				// Threads end a generation one after the other, so parts may overlap a little.
+				if tl.Start < last {
+					t.Errorf("%s: part %d begins at %d, the one before at %d", name, n, tl.Start, last)
+				}
+				last = tl.Start + tl.Duration()/2
+				same := 0
+				for range 20_000 {
+					part := &tl.Gs[rng.IntN(len(tl.Gs))]
+					at := tl.Start + 1 + timeline.Time(rng.Int64N(int64(tl.Duration())))
+					i := part.SegmentAt(at)
+					if i == part.Len() || part.Seg(i).Start >= at {
+						continue
+					}
+					g, ok := whole.G(part.ID)
+					if !ok {
+						t.Fatalf("%s: g%d is in no whole", name, part.ID)
+					}
+					all := &whole.Gs[g]
+					k := all.SegmentAt(at)
+					if k == all.Len() || all.Seg(k).Kind != part.Seg(i).Kind {
+						t.Fatalf("%s: g%d at %d is %+v, in the whole %+v", name, part.ID, at, part.Seg(i), all.Seg(k))
+					}
+					same++
+				}
+				if same < 1000 {
+					t.Errorf("%s: part %d was compared at %d instants", name, n, same)
+				}
 			}
 		}
 		if n < 2 || bytes != int64(len(data)) {
 			t.Errorf("%s: %d parts with %d bytes of %d", name, n, bytes, len(data))
 		}
+	}
+	if !several {
+		t.Error("no section was cut")
 	}
 }

@@ -66,9 +66,23 @@ type Parts struct {
 	begin  int64
 	end    int64 // what is behind it only completes what began before
 	across bool
-	n      int
-	lost   *gotrace.CorruptError
-	done   bool
+	// length is about how long parts are that end beside damage and the end, at cut the next one and
+	// at last the last one; 0 if none does.
+	length, cut, last int64
+	n                 int
+	lost              *gotrace.CorruptError
+	done              bool
+	// following is of the part behind a cut, which begins at from in the trace; held is what was read
+	// and is its alone.
+	following *builder
+	from      int64
+	held      *read
+}
+
+// read is what a source returned.
+type read struct {
+	ev  gotrace.Event
+	err error
 }
 
 // NewParts returns the parts of a trace between damages. Sources other than [gotrace.Reader] have
@@ -77,9 +91,16 @@ func NewParts(src Source, o Options) *Parts { return &Parts{src: src, o: o, end:
 
 // PartsOf returns the parts of a section, of which it takes the Reader. What begins in it may end in
 // the next one. If across is set the last timeline goes on behind the section's end (see
-// Timeline.Until), so that little of that is in none.
-func PartsOf(s *gotrace.Section, o Options, across bool) *Parts {
-	return &Parts{src: s.Reader(), o: o, begin: s.Begin(), end: s.End(), across: across}
+// Timeline.Until), so that little of that is in none, and a section that is longer than most, in
+// bytes, has parts of about that length, which go on behind their ends, too; 0 is no bound.
+func PartsOf(s *gotrace.Section, o Options, across bool, most int64) *Parts {
+	p := &Parts{src: s.Reader(), o: o, begin: s.Begin(), end: s.End(), across: across}
+	if size := s.Len(); across && most > 0 && size > most {
+		n := (size + most/2) / most
+		p.length = size / n
+		p.cut, p.last = p.begin+p.length, p.begin+p.length*(n-1)
+	}
+	return p
 }
 
 // beyond is for which part of its length a part goes on behind its end, to the end of the
@@ -111,30 +132,56 @@ func (p *Parts) Next() (*Timeline, error) {
 	return nil, io.EOF
 }
 
+// next reads the next event, or what is held.
+func (p *Parts) next(ev *gotrace.Event) error {
+	if h := p.held; h != nil {
+		p.held = nil
+		*ev = h.ev
+		return h.err
+	}
+	return p.src.Next(ev)
+}
+
+// cutEvery is how many events are read before it is asked where in the trace they stand.
+const cutEvery = 1 << 10
+
+// cuts reports whether a part ends here, and where that is in the trace.
+func (p *Parts) cuts() (at int64, ok bool) {
+	src, _ := p.src.(interface{ Position() int64 })
+	if src == nil || p.length == 0 || p.cut > p.last {
+		return 0, false
+	}
+	if at = src.Position(); at < p.cut {
+		return 0, false
+	}
+	p.cut += p.length * ((at-p.cut)/p.length + 1)
+	return at, true
+}
+
 // read builds the timeline of the next part, which is nil if that is the next section's.
 func (p *Parts) read() (*Timeline, error) {
-	b := &builder{
-		t:       &Timeline{Stacks: p.src.Stacks(), Version: p.src.Version(), assists: map[GID][]Span{}, roots: []string{""}},
-		o:       p.o,
-		open:    map[rangeKey]openSpan{},
-		tasks:   map[gotrace.TaskID]*Task{},
-		wraps:   []bool{false},
-		rootIDs: map[string]int32{},
-		wrapped: map[int32]int32{},
-		whatIDs: map[what]int32{},
-		states:  []*goState{nil},
-		threads: map[gotrace.ThreadID]*thread{},
-	}
-	b.id = func(g GID) gotrace.GoID { return b.at(g).ID }
 	from, to := p.begin, p.begin
 	if p.n > 0 {
 		from = -1 // it is not known yet
 	}
+	b := p.following
+	if b == nil {
+		b = newBuilder(p.src.Stacks(), p.src.Version(), p.o)
+	} else {
+		p.following, from, to = nil, p.from, p.from
+	}
 	stop := never // where reading ends that goes on behind the end
 	var ev gotrace.Event
 	for {
-		err := p.src.Next(&ev)
-		if stop != never && (err != nil || ev.Time >= stop) {
+		err := p.next(&ev)
+		if p.following != nil && (err != nil || ev.Time >= stop || ev.Kind == gotrace.KindSync && int64(ev.Value) >= p.end) {
+			if err == nil && ev.Time >= stop {
+				b.last = stop
+			}
+			p.held = &read{ev, err}
+			break
+		}
+		if stop != never && p.following == nil && (err != nil || ev.Time >= stop) {
 			if err == nil && p.across {
 				b.last = stop // nothing happened until then
 			}
@@ -164,7 +211,7 @@ func (p *Parts) read() (*Timeline, error) {
 			break
 		}
 		if ev.Kind == gotrace.KindSync && stop == never {
-			to = int64(ev.Value)
+			to = max(to, int64(ev.Value))
 			if from < 0 {
 				from = to
 			}
@@ -175,19 +222,49 @@ func (p *Parts) read() (*Timeline, error) {
 			if to >= p.end {
 				to = p.end
 				// The clocks were read before the last events of the generation behind.
-				b.t.Until = max(ev.Time, b.last+1)
-				stop = b.t.Until
-				if p.across {
-					stop = max(stop, stop+(stop-b.t.Start)/beyond) // of a damaged time it may overflow
-				}
+				stop = b.until(max(ev.Time, b.last+1), p.across)
 				continue
 			}
 		}
 		b.add(&ev)
+		if p.following != nil {
+			p.following.add(&ev)
+		} else if stop == never && b.t.Events%cutEvery == 0 && b.last > b.t.Start {
+			if at, ok := p.cuts(); ok {
+				to, p.from = at, at
+				stop = b.until(b.last+1, p.across)
+				p.following = b.follow(b.t.Until)
+			}
+		}
 	}
-	b.t.Bytes = to - max(from, 0)
+	b.t.Bytes = max(0, to-max(from, 0))
 	b.finish()
 	return b.t, nil
+}
+
+// until notes where the next part begins, and returns where this one ends.
+func (b *builder) until(at Time, across bool) (stop Time) {
+	if b.t.Until = at; across {
+		return max(at, at+(at-b.t.Start)/beyond) // of a damaged time it may overflow
+	}
+	return at
+}
+
+func newBuilder(stacks *gotrace.Stacks, version string, o Options) *builder {
+	b := &builder{
+		t:       &Timeline{Stacks: stacks, Version: version, assists: map[GID][]Span{}, roots: []string{""}},
+		o:       o,
+		open:    map[rangeKey]openSpan{},
+		tasks:   map[gotrace.TaskID]*Task{},
+		wraps:   []bool{false},
+		rootIDs: map[string]int32{},
+		wrapped: map[int32]int32{},
+		whatIDs: map[what]int32{},
+		states:  []*goState{nil},
+		threads: map[gotrace.ThreadID]*thread{},
+	}
+	b.id = func(g GID) gotrace.GoID { return b.at(g).ID }
+	return b
 }
 
 // builder is the state of the one pass.

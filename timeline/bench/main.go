@@ -27,7 +27,7 @@ func main() {
 }
 
 // window is that of a diagnosis.
-const window = 32 << 20
+const window = 8 << 20
 
 func timelines(in io.Reader) error {
 	s, err := gotrace.Split(in, window)
@@ -42,12 +42,17 @@ func timelines(in io.Reader) error {
 		if err != nil {
 			return err
 		}
-		t, err := timeline.PartsOf(section, timeline.Options{}, true).Next()
-		if err != nil {
-			return err
-		}
-		if len(t.Gs) == 0 || t.Lost != nil {
-			return fmt.Errorf("%d goroutines, lost: %v", len(t.Gs), t.Lost)
+		for parts := timeline.PartsOf(section, timeline.Options{}, true, window); ; {
+			t, err := parts.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if len(t.Gs) == 0 || t.Lost != nil {
+				return fmt.Errorf("%d goroutines, lost: %v", len(t.Gs), t.Lost)
+			}
 		}
 	}
 }
