@@ -1178,10 +1178,11 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 			backed += c.Share
 		}
 	}
+	enough := ExplainedShare * (1 - max(0, v.Mix)) // what endpoints differ in is no cause's
 	switch {
 	case p.N < MinRequests:
 		return // the sentence stands
-	case len(tailFindings) > 0 && explained+suspects >= ExplainedShare && (explained >= ExplainedShare || explained >= max(suspects-backed, backed/2)):
+	case len(tailFindings) > 0 && explained+suspects >= enough && (explained >= enough || explained >= max(suspects-backed, backed/2)):
 		f := tailFindings[0]
 		v.Verdict, v.Findings = "cause", slices.Concat(tailFindings, levelFindings) // the first is the answer
 		v.Sentence = fmt.Sprintf("p99 is %s: %s", Ms(float64(p99)), lowerFirst(f.Summary))

@@ -1031,6 +1031,36 @@ func TestAnotherEndpointIsNoCause(t *testing.T) {
 	}
 }
 
+// What endpoints differ in is no cause's to explain: a cause is the answer if it is most of the
+// rest. Half of the slowest requests are of an endpoint that always takes as long.
+func TestACauseExplainsWhatIsNoOtherEndpoint(t *testing.T) {
+	for _, c := range []struct {
+		sleeps, computes int64
+		verdict          string
+	}{{19 * ms, 3 * ms, "cause"}, {7 * ms, 8 * ms, "inconclusive"}} {
+		v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
+			switch i % 40 {
+			case 19:
+				p.leaves(serving, 0, "sleep", "time.Sleep", "main.throttle", "main.serve")
+				p.pass(c.sleeps)
+				p.wakes(0, serving)
+				p.runs(serving, 0)
+				p.computes(serving, 0, c.computes)
+			case 39:
+				p.computes(serving, 0, c.sleeps+c.computes-ms)
+			}
+		}, task: func(i int) string {
+			if i%40 == 39 {
+				return "report"
+			}
+			return "request"
+		}}), cause.Settings{})
+		if v.Mix < 0.4 || v.Mix >= cause.MixShare || v.Verdict != c.verdict {
+			t.Errorf("%s with a mix of %v, want %s: %+v, %s", v.Verdict, v.Mix, c.verdict, v.Findings, v.Sentence)
+		}
+	}
+}
+
 // A slow endpoint does not hide that the others wait for a lock, nor that some of its own
 // requests do; without such a fault the mixture is healthy.
 func TestAnEndpointBesideASlowOneHasItsOwnTail(t *testing.T) {
