@@ -68,6 +68,8 @@ type Attribution struct {
 	usesAt    map[SiteID][]job
 	takesWork map[timeline.GID]bool
 	announced map[SiteID]bool
+	// collectsAt is by site.
+	collectsAt map[SiteID]SiteID
 	// handed is the cache of Handed.
 	handed map[SiteID]float64
 	// finalizers is the cache of Finalizing, by root function.

@@ -366,15 +366,16 @@ func (a *Attribution) waitsAgain(r release, site SiteID) bool {
 }
 
 // PerActivation returns how many waits at a site its Queue.Worker ends between two of its
-// home waits: about 1 if it serves one by one, more if it batches. 0 if nobody ended one.
+// home waits, or of those for more work that its timer ends: about 1 if it serves one by
+// one, more if it batches. 0 if nobody ended one.
 func (a *Attribution) PerActivation(site SiteID) float64 {
 	if len(a.releases[site]) == 0 {
 		return 0
 	}
-	g := a.Queue(site).Worker
+	g, collects := a.Queue(site).Worker, a.collects(site)
 	var homes []timeline.Time
 	for _, s := range a.t.Gs[g].Waits() {
-		if a.f.Home(g, s) {
+		if a.f.Home(g, s) || collects != 0 && s.Waker == timeline.NoG && a.siteOf(s.Stack) == collects {
 			homes = append(homes, s.End)
 		}
 	}
@@ -390,6 +391,42 @@ func (a *Attribution) PerActivation(site SiteID) float64 {
 		}
 	}
 	return float64(wakes) / float64(max(stays, 1))
+}
+
+// collects returns where the Queue.Worker of a site waits for more work until a timer ends that,
+// if it ends hardly any wait at the site otherwise: it keeps what it is handed until its time has
+// come, and whoever hands it more meanwhile ends its wait, but nobody else's. 0 if it does not.
+func (a *Attribution) collects(site SiteID) SiteID {
+	if at, ok := a.collectsAt[site]; ok {
+		return at
+	}
+	q, most := a.Queue(site), SiteID(0)
+	n := map[SiteID]int{}
+	for _, r := range a.releases[site] {
+		if r.waker != q.Worker {
+			continue
+		}
+		me := &a.t.Gs[r.waker]
+		i := me.SegmentAt(r.at) - 1
+		for i >= 0 && me.Seg(i).Kind != timeline.Waiting {
+			i--
+		}
+		if i < 0 || me.Seg(i).Waker != timeline.NoG || me.Seg(i).Reason != timeline.ReasonSelect {
+			continue
+		}
+		at := a.siteOf(me.Seg(i).Stack)
+		if n[at]++; n[at] > n[most] {
+			most = at
+		}
+	}
+	if float64(n[most]) <= OneWorker*float64(q.Waits) || !a.TakesWork(q.Worker) {
+		most = 0
+	}
+	if a.collectsAt == nil {
+		a.collectsAt = map[SiteID]SiteID{}
+	}
+	a.collectsAt[site] = most
+	return most
 }
 
 // Holds say how what is waited for at a site is held: from when a holder passed the site

@@ -498,6 +498,12 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 	case a.cancelled(s) && !a.guards.NoTimeout:
 		w.timedOut(at, g, s, k, from, to)
 		return
+	case s.Reason == timeline.ReasonSelect && !open && k.Site != 0 && a.collects(at.last.Site) == k.Site:
+		if s.Waker == timeline.NoG {
+			w.timer(at, g, k, s, from, to)
+			return
+		}
+		k.Kind = Timer
 	case s.Waker != timeline.NoG:
 		if a.Sites[k.Site].Window {
 			w.window(at, g, s, k, from, to)

@@ -236,6 +236,39 @@ func TestAHubThatPassesOnNewsIsNotBusy(t *testing.T) {
 	})}}})
 }
 
+// Who keeps what it is handed until a timer of its own runs out is what those wait for who hand
+// it something, although each of them but the first only ends another of its waits for more. One
+// request in ten is slow; another one comes while it waits.
+func TestWhoCollectsUntilATimerIsWaitedFor(t *testing.T) {
+	tell(t, []told{{name: "two of each lot", finding: "single-worker", where: "main.loop", scene: scene{procs: 2, cast: crowdOf(1), in: every(10, func(p *play) {
+		hands := func(g gotrace.GoID) {
+			p.wakes(g, helper, "runtime.chansend1", "main.ask", "main.serve")
+			p.runs(helper, 1)
+			p.leaves(helper, 1, "select", idle...)
+		}
+		hands(serving)
+		p.leaves(serving, 0, "chan receive", receive...)
+		p.pass(10 * ms)
+		p.wakes(0, crowd0)
+		p.runs(crowd0, 0)
+		p.do(p.b.Task(crowd0, "request"))
+		hands(crowd0)
+		p.leaves(crowd0, 0, "chan receive", receive...)
+		p.pass(10 * ms)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		for _, g := range []gotrace.GoID{crowd0, serving} {
+			p.pass(us)
+			p.wakes(helper, g, "runtime.chansend1", "main.loop")
+		}
+		p.leaves(helper, 1, "select", idle...)
+		p.runs(crowd0, 1)
+		p.do(p.b.Done(crowd0))
+		p.leaves(crowd0, 1, "network", home...)
+		p.runs(serving, 0)
+	})}}})
+}
+
 // ticker is a goroutine that only sleeps and wakes.
 const ticker = gotrace.GoID(900)
 
