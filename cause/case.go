@@ -148,6 +148,17 @@ func (c *Case) Restocked(keys []blame.KeyID) []Evidence {
 	}}
 }
 
+// UsuallyTook is how long typical requests that ended took, on average, in nanoseconds; 0 if none did.
+func (c *Case) UsuallyTook() float64 {
+	var ns, n float64
+	for _, i := range c.Typical {
+		if r := &c.A.Requests[i]; !c.A.Found().Requests[r.Request].InFlight {
+			ns, n = ns+float64(r.D), n+1
+		}
+	}
+	return ns / max(1, n)
+}
+
 // RecordEndpoints is how to get the evidence which endpoint fast requests belong to.
 const RecordEndpoints = "longer, or with a runtime/trace task in the handlers"
 

@@ -38,7 +38,7 @@ func anywhere(blame.SiteID) bool { return true }
 func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	w := c.Processors().Winner
 	l := &Locks{Keys: c.Free(func(k blame.Key) bool {
-		if k.Kind == blame.Open && c.knownQueue(k.Site) == kind {
+		if k.Kind == blame.Open && c.openQueue(k.Site) == kind {
 			return at(k.Site)
 		}
 		s, h := c.Serial(k)
@@ -58,7 +58,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		switch {
 		case k.Kind == blame.UnknownHolder || k.Kind == blame.Unresolved:
 			continue
-		case k.Kind == blame.Open && c.knownQueue(k.Site) == kind:
+		case k.Kind == blame.Open && c.openQueue(k.Site) == kind:
 			l.Open += c.NS[id]
 			continue
 		case Waits(k) && !computesInKernel(k):
@@ -137,6 +137,18 @@ func (c *Case) knownQueue(s blame.SiteID) Serial {
 	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock:
 		return Lock
 	case blame.SitePool, blame.SitePermit:
+		return Pool
+	}
+	return NoQueue
+}
+
+// openQueue is the queue in which somebody waits at a site whom nobody has let in yet: by the
+// library, or a pool, if it is other requests that let in those before.
+func (c *Case) openQueue(s blame.SiteID) Serial {
+	if kind := c.knownQueue(s); kind != NoQueue || c.A.Queue(s).Waits == 0 {
+		return kind
+	}
+	if c.HopKind(blame.Hop{Site: s}) == Pool && c.A.Queue(s).Peers > PeerRatio {
 		return Pool
 	}
 	return NoQueue

@@ -99,7 +99,42 @@ func stays(p *play) {
 	p.runs(serving, 0)
 }
 
+// hangs is the pool, and then requests that wait there for good: without a deadline, and at the
+// site at. They come while the serving goroutine does something else.
+func hangs(at ...string) scene {
+	const first, crowd = crowd0 + 1, 20
+	s := pool{}.scene()
+	cast, in := s.cast, s.in
+	s.requests = 300
+	s.cast = func(p *play) {
+		cast(p)
+		for g := range gotrace.GoID(crowd) {
+			p.waits(first+g, "", home...)
+		}
+	}
+	s.in = func(p *play, i int) {
+		if i < 299 {
+			in(p, i)
+			return
+		}
+		p.leaves(serving, 0, "sleep", uses...)
+		for g := range gotrace.GoID(crowd) {
+			p.wakes(0, first+g)
+			p.runs(first+g, 1)
+			p.do(p.b.Task(first+g, "request"))
+			p.leaves(first+g, 1, "select", at...)
+			p.pass(ms)
+		}
+		p.pass(300 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}
+	return s
+}
+
 var poolScenes = []told{
+	{name: "nobody gets it any more, and they wait for it without a deadline", scene: hangs(takes...), alike: []string{"pool-leak", "pool-exhausted"}},
+	{name: "they hang where nobody waits for what others give back", scene: hangs(choose...)},
 	{name: "one keeps what others wait for, and nobody gets it any more", scene: pool{last: keeps}.scene(), finding: "pool-leak", where: "main.take"},
 	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), alike: []string{"pool-leak", "pool-exhausted"}},
 	{name: "everything is given back", scene: pool{}.scene()},

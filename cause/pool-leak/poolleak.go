@@ -47,7 +47,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	if vain < minVain {
 		return nil // still given back, or never: pool-exhausted says what that means
 	}
-	usual := float64(c.A.Holds(l.Site).Usual)
+	usual, used := float64(c.A.Holds(l.Site).Usual), "before that it was used for %s at a time"
+	if usual <= 0 {
+		usual, used = c.UsuallyTook(), "requests usually take %s in all"
+	}
 	if usual <= 0 || float64(dry) < longDry*usual {
 		return nil // likewise
 	}
@@ -57,7 +60,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Subject: fmt.Sprintf("they wait in %s for a pool to which nothing comes back", c.SiteName(l.Site)),
 		Evidence: []cause.Evidence{
 			{
-				Text: fmt.Sprintf("nothing was given back in the last %s in which requests waited in %s, %d of them in vain; before that it was used for %s at a time",
+				Text: fmt.Sprintf("nothing was given back in the last %s in which requests waited in %s, %d of them in vain; "+used,
 					cause.Ms(float64(dry)), c.SiteName(l.Site), vain, cause.Ms(usual)),
 				Holds: cause.Yes, Decides: true, Number: float64(dry),
 			},
