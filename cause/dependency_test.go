@@ -215,7 +215,7 @@ func TestNobodyIsAskedForAPeersTimesAgain(t *testing.T) {
 			if len(v.Findings) != 0 || len(v.Consistent) != 1 || !slices.Equal(v.Consistent[0].Causes, []string{"slow-dependency", "host-contention"}) {
 				t.Fatalf("%+v, %+v", v.Findings, v.Consistent)
 			}
-			if got := v.Consistent[0].Record; got != c.want || !strings.Contains(v.Sentence, "record "+c.want+" to tell them apart") {
+			if got := v.Consistent[0].Record; got != c.want || !strings.Contains(v.Sentence, "to tell them apart, record "+c.want) {
 				t.Errorf("record %q, want %q: %s", got, c.want, v.Sentence)
 			}
 		})

@@ -1232,9 +1232,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		s := tailSuspects[0]
 		v.Sentence = fmt.Sprintf("p99 is %s: %s ", Ms(float64(p99)), lowerFirst(s.Summary))
 		if len(s.Causes) == 1 {
-			v.Sentence += fmt.Sprintf("It may be %s; record %s to be sure.", s.Causes[0], s.Record)
+			v.Sentence += fmt.Sprintf("It may be %s; to be sure, record %s.", s.Causes[0], s.Record)
 		} else {
-			v.Sentence += fmt.Sprintf("It is %s; record %s to tell them apart.", strings.Join(s.Causes, " or "), s.Record)
+			v.Sentence += fmt.Sprintf("It is %s; to tell them apart, record %s.", strings.Join(s.Causes, " or "), s.Record)
 		}
 	case hanging > 0:
 		v.Reason = "unexplained"
