@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/internal/need"
 	"github.com/whylate/whylate/internal/unpack"
 	"github.com/whylate/whylate/report"
 	"github.com/whylate/whylate/report/detail"
@@ -232,6 +234,67 @@ func TestJobsDoNotChangeADiagnosis(t *testing.T) {
 		t.Errorf("only %d of the recordings have several windows", several)
 	}
 }
+
+// Damage may lie anywhere in what two windows share: nothing is said twice, nor lost, for it.
+func TestDamageIsNothingToTheWindowsOfGoldenIncidents(t *testing.T) {
+	files, err := filepath.Glob("../cause/*/testdata/*.whylate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := 4
+	if need.Raced {
+		step = 40
+	}
+	rng := rand.New(rand.NewPCG(7, 9))
+	damaged, n := 0, 0
+	for i := 0; i < len(files); i += step {
+		whole := traceOf(t, files[i])
+		for k := range int64(6) {
+			data := bytes.Clone(whole)
+			for range 1 + rng.IntN(4) {
+				at := headerBytes + rng.IntN(len(data)-headerBytes)
+				part := data[at:min(at+1+rng.IntN(200), len(data))]
+				switch rng.IntN(3) {
+				case 0:
+					part[0] ^= 1 << rng.IntN(8)
+				case 1:
+					clear(part)
+				default:
+					for j := range part {
+						part[j] = byte(rng.Uint32())
+					}
+				}
+			}
+			o := AnalyseOptions{Check: true, Window: int64(len(data)) / (3 + k)}
+			one, err := Analyse(bareTrace(t, data), o)
+			if err != nil {
+				continue // nothing is left
+			}
+			o.Jobs = 2
+			two, err := Analyse(bareTrace(t, data), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.Cost, two.Cost = report.Cost{}, report.Cost{}
+			if !reflect.DeepEqual(one, two) {
+				t.Errorf("%s, %d: %+v\n%+v", files[i], k, one, two)
+			}
+			if one.Check.WorstNS != 0 || one.Lost.Bytes < 0 || one.Lost.Bytes > int64(len(data)) {
+				t.Errorf("%s, %d: leaves miss %d ns, lost %+v", files[i], k, one.Check.WorstNS, one.Lost)
+			}
+			if one.Lost.Detail != "" && len(one.Windows) > 1 {
+				damaged++
+			}
+			n++
+		}
+	}
+	if damaged < n/2 {
+		t.Errorf("of %d traces only %d have damage and windows", n, damaged)
+	}
+}
+
+// headerBytes is the length of a trace's header.
+const headerBytes = 16
 
 // What lies behind damage is a window, too, and only the damaged generation is lost.
 func TestDamageInTheMiddleCostsAGeneration(t *testing.T) {
