@@ -15,7 +15,7 @@ MODULES     := . sdk sdk/bench incidents ui
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Systems that the tests do not run on, but every package that people import or install has to
 # compile for. (incidents plants faults on Linux, ui is run to make the page.)
-CROSS       := darwin/arm64 windows/amd64 linux/arm64
+CROSS       := darwin/arm64,windows/amd64,linux/arm64
 
 # Compiled to run once: without optimisation it takes two thirds of the time, which is minutes.
 GORELEASER  := -gcflags='all=-N -l -dwarf=false' -ldflags=-w github.com/goreleaser/goreleaser/v2@v2.12.0
@@ -80,8 +80,7 @@ lint:
 	@$(STRICT) for m in $(MODULES); do echo "== staticcheck ($$m)"; (cd $$m && $(GO) run $(STATICCHECK) ./...); done
 
 cross:
-	@$(STRICT) for s in $(CROSS); do for m in . sdk; do echo "== go vet for $$s ($$m)"; \
-		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) -C $$m vet ./...; done; done
+	@$(STRICT) for m in . sdk; do echo "== types for $(CROSS) ($$m)"; $(GO) run ./internal/house/compiles -C $$m $(CROSS) ./...; done
 
 # The seeds and committed corpora of the fuzz tests run here like any other test. What go test
 # would vet, `make vet` does.
@@ -97,8 +96,11 @@ FILES := /capture/(symbols|kernel/events)$$
 # So it does where few tests are concurrent (see need.Raced): under it these read some traces and
 # diagnose some of the golden incidents, without it all.
 # These run beside the others, in which much is waiting for a browser and for compilers.
-PLAIN := whylate/(cause|experiment|report|report/export|capture/kernel/events)$$
+PLAIN := whylate/(cause|experiment|report|report/export|capture/kernel/events|internal/house/compiles)$$
 GOLDEN := Golden|Copy|WithoutTheHost|DetailsAddUp
+# Under the race detector a program waits a second before it ends, so that other threads tell of races;
+# tests start hundreds of children, and wait for what each of them does.
+unit: export GORACE := $(GORACE) atexit_sleep_ms=10
 unit:
 	@echo '== go test, with -race but where nothing is concurrent ($(MODULES))'
 	@$(STRICT) { bad=0; beside="$$(mktemp)"; \
