@@ -55,11 +55,11 @@ func get(t *testing.T, url string) string {
 func TestEveryScenarioServesItsLoadAndItsProfiles(t *testing.T) {
 	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()     // each takes three seconds, most of them waiting
+			t.Parallel()     // each takes a second, most of it waiting
 			if s.Quota > 0 { // the race detector makes requests several times as costly
 				s.Quota = max(s.Quota, 0.5)
 			}
-			r := start(t, s, RunOptions{Duration: time.Second, Seed: 1})
+			r := start(t, s, RunOptions{Duration: 500 * time.Millisecond, Seed: 1})
 			if cmdline := get(t, r.PprofURL+"/debug/pprof/cmdline"); strings.Contains(cmdline, s.Name) {
 				t.Errorf("the command line %q tells the answer", cmdline)
 			}

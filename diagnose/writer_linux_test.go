@@ -139,7 +139,9 @@ func TestWhatAProxyForwardsIsNotItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	built := filepath.Join(dir, "proxy")
-	if out, err := exec.Command("go", "build", "-o", built, file).CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-trimpath", "-o", built, file)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build` has compiled what it imports
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s := serveSome(t, []string{"", "profile", "trace"})

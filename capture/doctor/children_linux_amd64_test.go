@@ -73,7 +73,7 @@ func build(t *testing.T, goLine string, flags ...string) string {
 			t.Fatal(err)
 		}
 	}
-	c := exec.Command("go", append(append([]string{"build", "-o", "service"}, flags...), ".")...)
+	c := exec.Command("go", append(append([]string{"build", "-trimpath", "-o", "service"}, flags...), ".")...)
 	c.Dir = dir
 	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOPROXY=off", "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {

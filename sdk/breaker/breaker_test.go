@@ -79,8 +79,10 @@ func (s *scene) want(state State) {
 }
 
 func TestABreakerOpensWhenTheTailGrowsAndClosesWhenItIsGone(t *testing.T) {
+	t.Parallel()
 	for _, d := range distributions {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			s := stage(t, Options{})
 			s.calls(d.draw, 10*time.Minute)
 			s.want(Closed)
@@ -345,6 +347,7 @@ func TestACallInFlightIsPastTheLimitWhenItIsSoOld(t *testing.T) {
 }
 
 func TestANightWithoutCallsIsNoReasonToForget(t *testing.T) {
+	t.Parallel()
 	s := stage(t, Options{})
 	s.calls(lognormal, 10*time.Minute)
 	before := s.judge.base.n
@@ -483,6 +486,7 @@ func (s *scene) outage(for_ time.Duration) {
 var errRefused = errors.New("connection refused")
 
 func TestErrorsThatComeBackFastTeachNothing(t *testing.T) {
+	t.Parallel()
 	for _, well := range []time.Duration{0, 10 * time.Minute, time.Hour} {
 		s := stage(t, Options{})
 		s.calls(lognormal, well)
@@ -496,6 +500,7 @@ func TestErrorsThatComeBackFastTeachNothing(t *testing.T) {
 
 // Nine in ten of the answers are errors, as slow as others, from now on: only the slow ones would be left to judge by.
 func TestErrorsThatDoNotCountAreNoSlowCalls(t *testing.T) {
+	t.Parallel()
 	s := stage(t, Options{})
 	s.calls(lognormal, 10*time.Minute)
 	for end := s.at + 10*time.Minute; s.at < end && s.State() == Closed; s.at += time.Millisecond {
