@@ -45,6 +45,23 @@ func (d *Dials) Often() bool {
 	return d.Share > MostDial || d.There > OftenDial && !d.FirstUses()
 }
 
+// dialID is the entry that is a cause whatever slow requests differ in from others: who
+// connects for each request could do without, see DESIGN "Verdict".
+const dialID = "dial-per-request"
+
+// anew reports whether a finding is that.
+func (f *Finding) anew() bool { return f.Cause == dialID && f.Share >= ExplainedShare }
+
+// anew reports whether connections are not used again, and requests without that would take
+// half of their time, and at least NamedExcess less.
+func (c *Case) anew() bool {
+	if share, _ := c.Reached(c.connects); share <= MostDial {
+		return false
+	}
+	d := c.Dials()
+	return d.Often() && !d.FirstUses() && d.NS >= NamedExcess && d.NS >= ExplainedShare*c.Excess
+}
+
 // Dials sums up connecting: waits for it and the handshake's own work, but not what
 // a lost segment takes. Where connections are not used again, requests also wait for a P behind
 // each other's handshakes, and behind requests that these keep waiting; and for a CPU, if most of what the process

@@ -376,7 +376,7 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if healthy || mixed {
 		v.drop()
 	}
-	v.level(a, p, s)
+	v.level(a, p, s, healthy)
 	if v.Level != nil && isHealthy(p, Settings{}, hanging, v.ownAtLeast) {
 		v.drop() // slow and fast requests do not differ: all are slow
 	}
@@ -1110,8 +1110,9 @@ func (c *Case) examples(keys []blame.KeyID) []string {
 	return out
 }
 
-// level judges the median request against zero or a baseline.
-func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings) {
+// level judges the median request against zero or a baseline. Requests of a service that is
+// healthy but for that are judged, too, if they connect anew: see [Case.anew].
+func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings, healthy bool) {
 	c := newCase(a, p, LevelContrast)
 	own := c.Sum(c.Free(func(k blame.Key) bool {
 		return k.Flags&blame.Self != 0 && (k.Kind == blame.CPU || k.Kind == blame.Assist)
@@ -1121,7 +1122,7 @@ func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings) {
 		c.usual = c.against(s.Baseline)
 		wait = c.Excess
 	}
-	median := p.Quantile(0.5)
+	median, only := p.Quantile(0.5), false
 	switch {
 	case c.Excess <= 0, wait <= 0:
 		return
@@ -1134,13 +1135,20 @@ func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings) {
 			return
 		}
 	case wait < LevelShare*c.Excess || wait < LevelWait:
-		return
+		if !healthy || !c.anew() {
+			return
+		}
+		only = true
 	}
 	v.Level = &LevelVerdict{Median: median, WaitShare: wait / whole, Against: "zero"}
 	if s.Baseline != nil {
 		v.Level.Against = s.BaselineName
 	}
+	findings, suspects := slices.Clone(v.Findings), slices.Clone(v.Consistent)
 	v.contrast(c, s)
+	if only && !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Contrast == LevelContrast && f.anew() }) {
+		v.Level, v.Findings, v.Consistent = nil, findings, suspects
+	}
 }
 
 // conclude forms the verdict and its sentence.
@@ -1197,7 +1205,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		if len(levelFindings) > 0 {
 			v.Findings = slices.Concat(levelFindings, tailFindings)
 			v.Sentence = levelFindings[0].Summary
-			if levelShare >= ExplainedShare && (s.Baseline != nil || s.SLO > 0) {
+			if levelShare >= ExplainedShare && (s.Baseline != nil || s.SLO > 0 || levelFindings[0].anew()) {
 				v.Verdict, v.Reason = "cause", ""
 			}
 		} else {

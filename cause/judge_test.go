@@ -864,6 +864,45 @@ func TestLevel(t *testing.T) {
 	}
 }
 
+// Who connects for each request could do without, however alike the requests are.
+func TestConnectingForEachRequestIsACauseIfItIsMostOfTheirTime(t *testing.T) {
+	connects := func(ns int64) scene {
+		return scene{procs: 2, in: everyTime(netwaits(ns, connect...))}
+	}
+	for _, c := range []struct {
+		name    string
+		scene   scene
+		set     cause.Settings
+		verdict string
+	}{
+		{"4 ms", connects(4 * ms), cause.Settings{}, "cause"},
+		{"15 ms, which is a level finding already", connects(15 * ms), cause.Settings{}, "cause"},
+		{"nobody feels half a millisecond", connects(ms / 2), cause.Settings{}, "healthy"},
+		{"4 ms within the objective", connects(4 * ms), cause.Settings{SLO: 10 * ms}, "healthy"},
+		{"4 ms, as in the baseline", connects(4 * ms), cause.Settings{Baseline: cause.Typical(attributed(t, connects(4*ms))), BaselineName: "monday"}, "healthy"},
+		{"4 ms for an answer", scene{procs: 2, in: everyTime(netwaits(4*ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call"))}, cause.Settings{}, "healthy"},
+		{"the answer takes longer", scene{procs: 2, in: then(everyTime(netwaits(2*ms, connect...)), everyTime(netwaits(5*ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")))}, cause.Settings{}, "healthy"},
+		{"a third of them", scene{procs: 2, in: every(3, netwaits(4*ms, connect...))}, cause.Settings{SLO: 20 * ms}, "healthy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, c.scene), c.set)
+			if v.Verdict != c.verdict {
+				t.Fatalf("%s (%s): %s", v.Verdict, v.Reason, v.Sentence)
+			}
+			if v.Verdict == "healthy" {
+				if v.Level != nil || len(v.Findings) > 0 {
+					t.Errorf("%+v, %+v", v.Level, v.Findings)
+				}
+				return
+			}
+			if f := v.Findings[0]; f.Cause != "dial-per-request" || f.Contrast != cause.LevelContrast && !v.Whole || f.Where == nil || f.Where.Function != "main.call" {
+				t.Errorf("%+v", f)
+			}
+			t.Log(v.Sentence)
+		})
+	}
+}
+
 // Where the first requests are fast and then all become slow, not every request is.
 func TestAMedianThatSomeRequestsStayFarBelowIsNotEveryRequest(t *testing.T) {
 	v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
