@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -422,26 +421,6 @@ func zipIncident(t *testing.T, members map[string][]byte) string {
 
 // What is larger than a reader takes is left out as a whole: the part of it that can be read
 // would pass for the member.
-func TestAMemberThatIsTooLargeIsLeftOut(t *testing.T) {
-	line := make([]byte, 1<<13) // again and again, so that it packs well, but no better than a reader believes
-	for i := range line {
-		line[i] = byte('a' + rand.IntN(26))
-	}
-	line[len(line)-1] = '\n'
-	members := contents(t, write(t, map[string][]byte{evidence.MemberTrace: zorblattTrace(t)}, evidence.Manifest{}))
-	for extra, want := range map[string]int{"": 0, "\n": 1} {
-		members[evidence.MemberAppLog] = append(bytes.Repeat(line, 1<<13), extra...)
-		r, out, err := redacted(t, zipIncident(t, members), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, there := contents(t, out)[evidence.MemberAppLog]
-		if len(r.Dropped) != want || there == (want > 0) || want > 0 && !strings.HasSuffix(r.Dropped[0].Why, evidence.ErrTooLarge.Error()) {
-			t.Errorf("%+v, it is there: %t", r.Dropped, there)
-		}
-	}
-}
-
 // failing is a file of which a part cannot be read any more.
 type failing struct {
 	io.ReaderAt

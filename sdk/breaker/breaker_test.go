@@ -346,25 +346,6 @@ func TestACallInFlightIsPastTheLimitWhenItIsSoOld(t *testing.T) {
 	}
 }
 
-func TestANightWithoutCallsIsNoReasonToForget(t *testing.T) {
-	t.Parallel()
-	s := stage(t, Options{})
-	s.calls(lognormal, 10*time.Minute)
-	before := s.judge.base.n
-	s.at += 8 * time.Hour
-	s.calls(lognormal, time.Second)
-	if after := s.judge.base.n; after < 0.9*before {
-		t.Errorf("of %.0f calls %.0f are left", before, after)
-	}
-	// Neither are hours in which none came back well.
-	s.outage(time.Hour)
-	s.calls(lognormal, time.Second)
-	if after := s.judge.base.n; after < 0.9*before {
-		t.Errorf("of %.0f calls %.0f are left after the outage", before, after)
-	}
-	s.want(Closed)
-}
-
 func TestAnOpenBreakerRejectsWithoutALock(t *testing.T) {
 	s := stage(t, Options{})
 	s.calls(lognormal, time.Minute)
@@ -484,35 +465,6 @@ func (s *scene) outage(for_ time.Duration) {
 }
 
 var errRefused = errors.New("connection refused")
-
-func TestErrorsThatComeBackFastTeachNothing(t *testing.T) {
-	t.Parallel()
-	for _, well := range []time.Duration{0, 10 * time.Minute, time.Hour} {
-		s := stage(t, Options{})
-		s.calls(lognormal, well)
-		s.outage(12 * time.Minute)
-		s.calls(lognormal, 10*time.Minute)
-		if s.State() != Closed || len(s.changes) > 0 {
-			t.Errorf("%v of calls, an outage, and a callee that is well again: %+v", well, s.changes)
-		}
-	}
-}
-
-// Nine in ten of the answers are errors, as slow as others, from now on: only the slow ones would be left to judge by.
-func TestErrorsThatDoNotCountAreNoSlowCalls(t *testing.T) {
-	t.Parallel()
-	s := stage(t, Options{})
-	s.calls(lognormal, 10*time.Minute)
-	for end := s.at + 10*time.Minute; s.at < end && s.State() == Closed; s.at += time.Millisecond {
-		var err error
-		if s.r.Float64() < 0.9 {
-			err = errRefused
-		}
-		p, _ := s.AllowAt(s.now())
-		p.DoneIn(time.Duration(lognormal(s.r)*1e6), err)
-	}
-	s.want(Closed)
-}
 
 func TestAnErrorThatDoesNotCountIsNoGoodProbe(t *testing.T) {
 	s := stage(t, Options{})
