@@ -97,7 +97,7 @@ FILES := /capture/(symbols|kernel/events)$$
 # diagnose some of the golden incidents, without it all.
 # These run beside the others, in which much is waiting for a browser and for compilers.
 PLAIN := whylate/(cause|experiment|report|report/export|capture/kernel/events|internal/house/compiles)$$
-GOLDEN := Golden|Copy|WithoutTheHost|DetailsAddUp
+GOLDEN := Golden|Copy|WithoutTheHost|DetailsAddUp|PartsCount
 # Under the race detector a program waits a second before it ends, so that other threads tell of races;
 # tests start hundreds of children, and wait for what each of them does.
 unit: export GORACE := $(GORACE) atexit_sleep_ms=10
@@ -105,8 +105,8 @@ unit:
 	@echo '== go test, with -race but where nothing is concurrent ($(MODULES))'
 	@$(STRICT) { bad=0; beside="$$(mktemp)"; \
 		plain=(env CGO_ENABLED=0 GOFLAGS="$${GOFLAGS-} -trimpath" $(GO) test -vet=off -json); \
-		{ "$${plain[@]}" $$($(GO) list ./... | grep -E '$(PLAIN)') ./gotrace ./timeline || bad=1; \
-			"$${plain[@]}" -run '$(GOLDEN)' ./diagnose || bad=1; exit $$bad; } >"$$beside" 2>&1 & \
+		{ "$${plain[@]}" $$($(GO) list ./... | grep -E '$(PLAIN)') ./gotrace ./timeline ./report/redact || bad=1; \
+			"$${plain[@]}" -run '$(GOLDEN)' ./diagnose ./request || bad=1; exit $$bad; } >"$$beside" 2>&1 & \
 		for m in $(MODULES); do \
 			all="$$($(GO) -C $$m list ./... | grep -vE '$(PLAIN)')"; \
 			live="$$(grep -E '$(LIVE)' <<<"$$all" | grep -vE '$(FILES)' || true)"; \
