@@ -106,7 +106,8 @@ unit:
 	@$(STRICT) { bad=0; beside="$$(mktemp)"; \
 		plain=(env CGO_ENABLED=0 GOFLAGS="$${GOFLAGS-} -trimpath" $(GO) test -vet=off -json); \
 		{ "$${plain[@]}" $$($(GO) list ./... | grep -E '$(PLAIN)') ./gotrace ./timeline ./report/redact || bad=1; \
-			"$${plain[@]}" -run '$(GOLDEN)' ./diagnose ./request || bad=1; exit $$bad; } >"$$beside" 2>&1 & \
+			"$${plain[@]}" -run '$(GOLDEN)' ./diagnose ./request || bad=1; \
+			(cd sdk && "$${plain[@]}" ./breaker) || bad=1; exit $$bad; } >"$$beside" 2>&1 & \
 		for m in $(MODULES); do \
 			all="$$($(GO) -C $$m list ./... | grep -vE '$(PLAIN)')"; \
 			live="$$(grep -E '$(LIVE)' <<<"$$all" | grep -vE '$(FILES)' || true)"; \

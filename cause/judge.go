@@ -521,9 +521,7 @@ type outcome struct {
 
 // contrast tests every entry against one contrast and adds what it finds.
 func (v *Verdict) contrast(c *Case, s Settings) {
-	c.Allocated, c.Target, c.Own, c.kernel = s.Allocated, s.Target, s.Own, s.Kernel
-	c.Dependencies = s.Dependencies
-	c.onHost(s.Host)
+	c.know(s)
 	outcomes, ruledOut := c.test()
 	cols, names := c.columns(outcomes)
 	var t blame.Contrast
@@ -611,6 +609,13 @@ func (v *Verdict) addUnnamed(c *Case, u Unnamed) {
 	if c.Contrast == TailContrast && u.Share != 0 {
 		v.Unnamed = append(v.Unnamed, u)
 	}
+}
+
+// know adds what the user and the host know.
+func (c *Case) know(s Settings) {
+	c.Allocated, c.Target, c.Own, c.kernel = s.Allocated, s.Target, s.Own, s.Kernel
+	c.Dependencies = s.Dependencies
+	c.onHost(s.Host)
 }
 
 // test asks every entry, in the order of ownership, and marks what it claims.
@@ -1111,7 +1116,7 @@ func (c *Case) examples(keys []blame.KeyID) []string {
 }
 
 // level judges the median request against zero or a baseline. Requests of a service that is
-// healthy but for that are judged, too, if they connect anew: see [Case.anew].
+// healthy but for that are judged, too, if they connect anew: see [Verdict.anew].
 func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings, healthy bool) {
 	c := newCase(a, p, LevelContrast)
 	own := c.Sum(c.Free(func(k blame.Key) bool {
@@ -1135,7 +1140,7 @@ func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings, h
 			return
 		}
 	case wait < LevelShare*c.Excess || wait < LevelWait:
-		if !healthy || !c.anew() {
+		if !healthy || !v.anew(a, p, s) {
 			return
 		}
 		only = true
@@ -1246,7 +1251,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		}
 	case hanging > 0:
 		v.Reason = "unexplained"
-		v.Sentence = fmt.Sprintf("%d requests had not ended when the recording did, the oldest after %s.", hanging, Ms(float64(oldest)))
+		v.Sentence = fmt.Sprintf("%d requests were open at the end, the oldest for %s.", hanging, Ms(float64(oldest)))
 	case v.Unresolved > UnresolvedShare:
 		v.Reason = "unresolved"
 		v.Sentence = fmt.Sprintf("p99 is %s, and %s of what slow requests take longer cannot be resolved.", Ms(float64(p99)), Pct(v.Unresolved))

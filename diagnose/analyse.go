@@ -98,7 +98,7 @@ func examine(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 		return nil, err
 	}
 	all, read, err := x.trace()
-	if err == nil && len(all.list) > 1 && !all.told && o.Window == 0 { // requests are rare, and long in bytes
+	if err == nil && o.Window == 0 && x.length < wholeBytes && all.thin() { // requests are rare, and long in bytes
 		x.o.Window = wholeBytes
 		all, read, err = x.trace()
 	}
@@ -123,7 +123,7 @@ func (x *analysis) trace() (all traceWindows, read int64, err error) {
 		return all, 0, err
 	}
 	defer tr.in.Close()
-	x.most = max(attributed/tr.windows, leastAttributed)
+	x.most, x.length = max(attributed/tr.windows, leastAttributed), tr.most
 	err = x.windows(tr, &all)
 	return all, tr.offset(), err
 }
@@ -216,8 +216,8 @@ func eachPart(parts *timeline.Parts, do func(*timeline.Timeline) error) error {
 }
 
 // divide divides a trace into n windows of about the same length in bytes. One that is short by its
-// manifest is a window, unless it is longer than the manifest says; n is 1, too, if the length of
-// the trace is not known.
+// manifest is a window, unless it is longer than the manifest says. Of what the manifest says nothing,
+// as of a packed trace, so much is read that it is known whether it is short; n is 1 then.
 func divide(in *evidence.Incident, o AnalyseOptions) (length int64, n int) {
 	whole, most := int64(wholeBytes), int64(windowBytes)
 	if o.Window > 0 {
@@ -233,7 +233,21 @@ func divide(in *evidence.Incident, o AnalyseOptions) (length int64, n int) {
 		}
 		return 2 * whole, 1
 	}
+	if short(in, whole) {
+		return 2 * whole, 1
+	}
 	return most, 1
+}
+
+// short reports whether a trace has at most so many bytes, unpacked.
+func short(in *evidence.Incident, most int64) bool {
+	r, err := in.Member(evidence.MemberTrace)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	n, err := io.CopyN(io.Discard, r, most+1)
+	return err != nil && n <= most // the end, or damage, which reading shows
 }
 
 // attributed is how many requests of a trace are attributed, and leastAttributed how many of each
@@ -245,8 +259,9 @@ const attributed, leastAttributed = 20_000, 4_000
 type analysis struct {
 	in *evidence.Incident
 	o  AnalyseOptions
-	// most is how many requests of a window are attributed.
-	most int
+	// most is how many requests of a window are attributed, length the bytes that one has.
+	most   int
+	length int64
 
 	hosts     *host.Recording
 	watch     *events.Recording

@@ -19,12 +19,31 @@ type windows struct {
 	at    int     // of the worst
 	most  float64 // the time that slow requests took together there
 	told  bool    // there were enough of them to say why
+	// few is the most that slow requests took in a window with too few requests to say why; counted
+	// are the requests of the others.
+	few     float64
+	counted int
+}
+
+// mostCounted is the part of all requests that must be in windows with enough of them.
+const mostCounted = 0.8
+
+// thin reports whether windows are so short that not the worst, but one with enough requests was
+// diagnosed, or that requests are open at the end of one that another has the end of.
+func (w *windows) thin() bool {
+	all, open := 0, false
+	for i, x := range w.list {
+		all += x.Requests
+		open = open || i < len(w.list)-1 && x.hang > 0
+	}
+	return len(w.list) > 1 && (!w.told || w.few > w.most || float64(w.counted) < mostCounted*float64(all) || open)
 }
 
 // window is one of them.
 type window struct {
 	report.Window
 	episodes int // of its tail
+	hang     int // requests
 }
 
 // add adds a diagnosis, of the time between two instants in nanoseconds.
@@ -34,13 +53,20 @@ func (w *windows) add(d *report.Diagnosis, file string, from, to int64) {
 	if len(d.Findings) > 0 {
 		x.Cause, x.Share = d.Findings[0].Cause, d.Findings[0].Share
 	}
-	w.list = append(w.list, window{x, r.Tail.Episodes})
+	w.list = append(w.list, window{x, r.Tail.Episodes, r.InFlight})
 	told := d.Reason != "few-requests" && d.Reason != "no-requests" && d.Reason != "no-trace"
-	w.better(&windows{worst: d, at: len(w.list) - 1, most: float64(r.Tail.Count) * float64(r.Tail.MeanNS), told: told})
+	one := windows{worst: d, at: len(w.list) - 1, most: float64(r.Tail.Count) * float64(r.Tail.MeanNS), told: told}
+	if told {
+		one.counted = r.Count
+	} else {
+		one.few = one.most
+	}
+	w.better(&one)
 }
 
-// better takes over the worst window of others if it is worse.
+// better takes over the worst window of others if it is worse, and adds their numbers.
 func (w *windows) better(o *windows) {
+	w.few, w.counted = max(w.few, o.few), w.counted+o.counted
 	if w.worst == nil || o.told && !w.told || o.told == w.told && o.most > w.most {
 		w.worst, w.at, w.most, w.told = o.worst, o.at, o.most, o.told
 	}

@@ -344,7 +344,7 @@ func TestTheLengthOfATraceIsNotBelieved(t *testing.T) {
 		says, length int64
 		n            int
 	}{
-		{0, 100, 1}, {-1, 100, 1}, {1, 200, 1}, {100, 200, 1}, {101, 51, 2}, {1000, 100, 10},
+		{1, 200, 1}, {100, 200, 1}, {101, 51, 2}, {1000, 100, 10},
 		{math.MaxInt64, 100, math.MaxInt64/100 + 1},
 	} {
 		in := &evidence.Incident{Manifest: evidence.Manifest{Recorded: []evidence.Recorded{{Member: evidence.MemberTrace, Bytes: c.says}}}}
@@ -354,6 +354,12 @@ func TestTheLengthOfATraceIsNotBelieved(t *testing.T) {
 	}
 	data := goldenTrace(t)
 	in := bareTrace(t, data)
+	for _, says := range []int64{0, -1} { // nothing
+		in.Manifest.Recorded[0].Bytes = says
+		if length, n := divide(in, AnalyseOptions{Window: 100}); length != 100 || n != 1 {
+			t.Errorf("%d bytes: %d windows of %d", says, n, length)
+		}
+	}
 	in.Manifest.Recorded[0].Bytes = 1
 	d, err := Analyse(in, AnalyseOptions{Window: int64(len(data) / 6)})
 	if err != nil || len(d.Windows) < 2 {
@@ -419,5 +425,67 @@ func TestWhatIsLostOfACompressedTrace(t *testing.T) {
 	packed, err := Analyse(bareTrace(t, z.Bytes()), AnalyseOptions{})
 	if err != nil || packed.Lost.Bytes != plain.Lost.Bytes || plain.Lost.Bytes < 4096 {
 		t.Errorf("%d bytes are lost, compressed %d: %v", plain.Lost.Bytes, packed.Lost.Bytes, err)
+	}
+}
+
+// The length of a packed trace says nothing of what is in it.
+func TestAPackedTraceIsDividedByWhatIsInIt(t *testing.T) {
+	data := goldenTrace(t)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole := int64(len(data))
+	for name, content := range map[string][]byte{"whole": packed.Bytes(), "cut": packed.Bytes()[:packed.Len()-8]} {
+		in := bareTrace(t, content)
+		if in.Kind != evidence.KindGzipTrace {
+			t.Fatalf("%s: kind %v", name, in.Kind)
+		}
+		for _, c := range []struct{ window, length int64 }{{whole - 1, whole - 1}, {whole, 2 * whole}, {whole + 1, 2 * (whole + 1)}} {
+			if length, n := divide(in, AnalyseOptions{Window: c.window}); length != c.length || n != 1 {
+				t.Errorf("%s, windows of %d bytes: %d of %d, want 1 of %d", name, c.window, n, length, c.length)
+			}
+		}
+	}
+}
+
+// Windows that are too short for what they have are made longer.
+func TestThinWindowsAreSeen(t *testing.T) {
+	window := func(requests, tail int, mean int64, hang int) *report.Diagnosis {
+		d := &report.Diagnosis{Verdict: report.VerdictHealthy}
+		d.Requests.Count, d.Requests.InFlight = requests, hang
+		d.Requests.Tail.Count, d.Requests.Tail.MeanNS = tail, mean
+		if requests < cause.MinRequests {
+			d.Verdict, d.Reason = report.VerdictInconclusive, "few-requests"
+		}
+		return d
+	}
+	for _, c := range []struct {
+		name string
+		list []*report.Diagnosis
+		thin bool
+	}{
+		{"enough requests in each", []*report.Diagnosis{window(100, 2, 5e6, 0), window(100, 2, 9e6, 0)}, false},
+		{"one window", []*report.Diagnosis{window(10, 1, 5e6, 3)}, false},
+		{"few requests in each", []*report.Diagnosis{window(40, 1, 5e6, 0), window(40, 1, 5e6, 0)}, true},
+		{"few and slow ones in one", []*report.Diagnosis{window(400, 4, 5e6, 0), window(40, 1, 90e6, 0)}, true},
+		{"few and fast ones in the last", []*report.Diagnosis{window(400, 4, 5e6, 0), window(10, 1, 6e6, 0)}, false},
+		{"a third of the requests in windows with few", []*report.Diagnosis{window(60, 1, 50e6, 0), window(35, 1, 5e6, 0)}, true},
+		{"open at the end of the first", []*report.Diagnosis{window(400, 4, 5e6, 2), window(400, 4, 5e6, 0)}, true},
+		{"open at the end of the last", []*report.Diagnosis{window(400, 4, 5e6, 0), window(400, 4, 5e6, 2)}, false},
+	} {
+		var all traceWindows
+		for _, d := range c.list { // each in a section of its own
+			var s traceWindows
+			s.windows.add(d, "", 0, 1)
+			all.join(&s)
+		}
+		if all.thin() != c.thin {
+			t.Errorf("%s: thin %t", c.name, !c.thin)
+		}
 	}
 }

@@ -19,6 +19,7 @@ type cursor struct {
 	start int    // of the event
 	at    int64  // where data begins in the trace
 	left  []span // batches to come
+	rest  int64  // bytes in them
 }
 
 // next reads the next event and reports whether there is one.
@@ -30,6 +31,7 @@ func (c *cursor) next(f frequency) (bool, error) {
 		b := &c.left[0]
 		c.data, c.at, c.off, c.time = b.data, b.at, 0, f.nanos(b.time)
 		c.left = c.left[1:]
+		c.rest -= int64(len(b.data))
 	}
 	d, i := c.data, c.off
 	c.start = i

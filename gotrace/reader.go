@@ -110,10 +110,7 @@ func (r *Reader) Position() int64 {
 	if r.loaded {
 		at = r.gen.end
 		for _, c := range r.front {
-			at -= int64(len(c.data) - c.off)
-			for i := range c.left {
-				at -= int64(len(c.left[i].data))
-			}
+			at -= int64(len(c.data)-c.off) + c.rest
 		}
 	}
 	return at
@@ -263,6 +260,9 @@ func (r *Reader) begin(ev *Event) error {
 	for i := range g.streams {
 		s, c := &g.streams[i], &r.cursors[i]
 		*c = cursor{thread: r.order.thread(s.thread), left: s.batches}
+		for i := range s.batches {
+			c.rest += int64(len(s.batches[i].data))
+		}
 		ok, err := c.next(g.frequency)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"io"
 	"runtime"
 	"slices"
 	"testing"
@@ -229,5 +230,55 @@ func TestAPartEndsBehindItsLastEvent(t *testing.T) {
 		if end := tl.Gs[0].End(); end > tl.End {
 			t.Errorf("a segment ends at %d, the trace at %d", end, tl.End)
 		}
+	}
+}
+
+// standing is a source of which each event has so many bytes.
+type standing struct {
+	timeline.Source
+	each, at int64
+}
+
+func (s *standing) Next(ev *gotrace.Event) error {
+	s.at += s.each
+	return s.Source.Next(ev)
+}
+
+func (s *standing) Position() int64 { return s.at }
+
+// A part is read on for a sixteenth of its time. Behind a minute in which nothing happens that may be
+// all that is left.
+func TestAPartBehindAnIdleTimeIsNoLonger(t *testing.T) {
+	const events, parts, each = 200_000, 10, 10
+	list := []gotrace.Event{{Kind: gotrace.KindSync, Time: 1, G: gotrace.NoGoroutine, P: gotrace.NoProc, M: gotrace.NoThread, Go: gotrace.NoGoroutine, Proc: gotrace.NoProc}}
+	turn := func(at gotrace.Time, from, to gotrace.State) {
+		list = append(list, gotrace.Event{Kind: gotrace.KindGo, Time: at, Go: 7, G: gotrace.NoGoroutine, P: 0, M: 1, Proc: gotrace.NoProc, From: from, To: to})
+	}
+	turn(2, gotrace.NotExist, gotrace.Running)
+	for i := range gotrace.Time(events / 2) {
+		turn(60e9+4000*i, gotrace.Running, gotrace.Runnable)
+		turn(60e9+4000*i+2000, gotrace.Runnable, gotrace.Running)
+	}
+	src := timelinetest.Events(list, gotrace.NewStacks())
+	all := timeline.PartsEvery(&standing{src, each, 0}, events*each/parts, parts)
+	n, until := 0, timeline.Time(0)
+	for {
+		tl, err := all.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; tl.Events > events/parts*3/2 {
+			t.Errorf("part %d has %d of %d events", n, tl.Events, events)
+		}
+		if tl.End < tl.Until || n > 1 && tl.Start != until {
+			t.Errorf("part %d is from %d until %d, to %d; the one before it was until %d", n, tl.Start, tl.Until, tl.End, until)
+		}
+		until = tl.Until
+	}
+	if n != parts {
+		t.Errorf("%d parts", n)
 	}
 }

@@ -142,16 +142,27 @@ func (p *Parts) next(ev *gotrace.Event) error {
 	return p.src.Next(ev)
 }
 
+// mostBeyond is the part of the length in bytes that is read behind a part's end at most.
+const mostBeyond = 4
+
 // cutEvery is how many events are read before it is asked where in the trace they stand.
 const cutEvery = 1 << 10
 
-// cuts reports whether a part ends here, and where that is in the trace.
-func (p *Parts) cuts() (at int64, ok bool) {
-	src, _ := p.src.(interface{ Position() int64 })
-	if src == nil || p.length == 0 || p.cut > p.last {
+// position is where in the trace the next event stands, if the source knows.
+func (p *Parts) position() (at int64, ok bool) {
+	src, ok := p.src.(interface{ Position() int64 })
+	if !ok {
 		return 0, false
 	}
-	if at = src.Position(); at < p.cut {
+	return src.Position(), true
+}
+
+// cuts reports whether a part ends here, and where that is in the trace.
+func (p *Parts) cuts() (at int64, ok bool) {
+	if p.length == 0 || p.cut > p.last {
+		return 0, false
+	}
+	if at, ok = p.position(); !ok || at < p.cut {
 		return 0, false
 	}
 	p.cut += p.length * ((at-p.cut)/p.length + 1)
@@ -229,6 +240,12 @@ func (p *Parts) read() (*Timeline, error) {
 		b.add(&ev)
 		if p.following != nil {
 			p.following.add(&ev)
+			// A sixteenth of the time may be most of the bytes, which both parts would hold.
+			if b.t.Events%cutEvery == 0 && b.last > b.t.Until {
+				if at, _ := p.position(); at >= p.from+p.length/mostBeyond {
+					break
+				}
+			}
 		} else if stop == never && b.t.Events%cutEvery == 0 && b.last > b.t.Start {
 			if at, ok := p.cuts(); ok {
 				to, p.from = at, at

@@ -11,7 +11,9 @@ import (
 	"github.com/whylate/whylate/evidence"
 )
 
-// The race detector makes it fourteen seconds; nothing is concurrent here.
+// What is larger than a reader takes is left out as a whole: the part of it that can be read
+// would pass for the member.
+// (The race detector makes it fourteen seconds; nothing is concurrent here.)
 func TestAMemberThatIsTooLargeIsLeftOut(t *testing.T) {
 	line := make([]byte, 1<<13) // again and again, so that it packs well, but no better than a reader believes
 	for i := range line {

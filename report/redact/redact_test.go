@@ -419,8 +419,6 @@ func zipIncident(t *testing.T, members map[string][]byte) string {
 	return path
 }
 
-// What is larger than a reader takes is left out as a whole: the part of it that can be read
-// would pass for the member.
 // failing is a file of which a part cannot be read any more.
 type failing struct {
 	io.ReaderAt

@@ -2,8 +2,8 @@
 
 package breaker
 
-// Hours of calls, by one goroutine: the race detector makes them half a minute. With the oldest Go
-// they are run without it, see internal/house.
+// Hours of calls, by one goroutine: the race detector makes them half a minute. `make test` runs them
+// without it.
 
 import (
 	"math/rand/v2"

@@ -1,7 +1,7 @@
 // Command compiles sees to it that packages compile for other systems: it checks the
-// types of their sources and tests, and of all that they import. A compiler would say the
-// same, but only after it made machine code of the standard library for each system, which
-// takes minutes and which nobody runs.
+// types of their sources and tests, and of all that they import. A compiler would see a little
+// more (functions in assembly, the linker's work), but only after it made machine code of the
+// standard library for each system, which takes minutes and which nobody runs.
 //
 //	compiles [-C FOLDER] GOOS/GOARCH[,GOOS/GOARCH...] PACKAGE...
 //
