@@ -116,7 +116,11 @@ func TestAClientThatPausesIsWaitedFor(t *testing.T) {
 		if len(waited[path]) == 0 {
 			t.Errorf("no %s", path)
 		}
-		// Where there is no CPU for it, the first half is read late.
+		i := slices.IndexFunc(res.Endpoints, func(e EndpointResult) bool { return strings.HasSuffix(e.Name, path) })
+		if i < 0 || res.Endpoints[i].Latency.Quantile(0) < pause {
+			t.Errorf("%s: a client did not pause: %+v", path, res.Endpoints)
+		}
+		// Where there is no CPU for it, the server reads the first half late.
 		if slices.Sort(waited[path]); len(waited[path]) > 0 && waited[path][len(waited[path])/2] < pause/2 {
 			t.Errorf("%s waited %v", path, waited[path])
 		}
