@@ -54,11 +54,11 @@ func (f *Finding) anew() bool { return f.Cause == dialID && f.Share >= Explained
 
 // anew reports whether connections are not used again, and requests without that would take
 // half of their time, and at least NamedExcess less.
-func (v *Verdict) anew(a *blame.Attribution, p *blame.Population, s Settings) bool {
-	c := newCase(a, p, LevelContrast) // one of its own: what Dials finds out depends on what was claimed before
+func (c *Case) anew(s Settings) bool {
 	if share, _ := c.Reached(c.connects); share <= MostDial {
 		return false
 	}
+	c = newCase(c.A, c.P, c.Contrast) // what Dials finds out is kept, and depends on what was claimed before
 	c.know(s)
 	d := c.Dials()
 	return d.Often() && !d.FirstUses() && d.NS >= NamedExcess && d.NS >= ExplainedShare*c.Excess

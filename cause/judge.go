@@ -1116,7 +1116,7 @@ func (c *Case) examples(keys []blame.KeyID) []string {
 }
 
 // level judges the median request against zero or a baseline. Requests of a service that is
-// healthy but for that are judged, too, if they connect anew: see [Verdict.anew].
+// healthy but for that are judged, too, if they connect anew: see [Case.anew].
 func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings, healthy bool) {
 	c := newCase(a, p, LevelContrast)
 	own := c.Sum(c.Free(func(k blame.Key) bool {
@@ -1140,7 +1140,7 @@ func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings, h
 			return
 		}
 	case wait < LevelShare*c.Excess || wait < LevelWait:
-		if !healthy || !v.anew(a, p, s) {
+		if !healthy || !c.anew(s) {
 			return
 		}
 		only = true
