@@ -16,13 +16,13 @@ import (
 const minAnnotated = 50
 
 // annotations makes requests of tasks, or else of regions, and returns those
-// that it used.
+// that it used, and those of the part of the trace before, which began there.
 func (d *finder) annotations() []timeline.Task {
 	used, name := outermost(d.t.Tasks, nil), "runtime/trace tasks"
 	if finished(used) < minAnnotated {
 		count := map[string]int{}
 		for _, r := range d.t.Regions {
-			if !r.Open {
+			if !r.Open && !r.Before {
 				count[r.Name]++
 			}
 		}
@@ -33,6 +33,9 @@ func (d *finder) annotations() []timeline.Task {
 	}
 	role := d.roleOf(name, Annotated, "", keyNone)
 	for _, t := range used {
+		if t.Before {
+			continue
+		}
 		e := d.examine(t.G, d.segmentFrom(t.G, t.Start), t.Start, t.End)
 		n := len(d.list)
 		d.add(role, Request{Parts: d.parts(Part{t.G, t.Start, t.End}), InFlight: t.Open}, e)
@@ -45,7 +48,7 @@ func (d *finder) annotations() []timeline.Task {
 
 func finished(ts []timeline.Task) (n int) {
 	for i := range ts {
-		if !ts[i].Open {
+		if !ts[i].Open && !ts[i].Before {
 			n++
 		}
 	}

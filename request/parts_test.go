@@ -2,8 +2,11 @@ package request
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"path/filepath"
+	"runtime"
+	"runtime/trace"
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
@@ -87,5 +90,43 @@ func TestPartsCountNothingTwice(t *testing.T) {
 	}
 	if least := 40 / step; several["sections"] < least || several["cuts"] < least {
 		t.Errorf("of the incidents have several parts only %v", several)
+	}
+}
+
+// Tasks within one that began before a cut are no requests behind it.
+func TestPartsHaveNoInnerTasksAsRequests(t *testing.T) {
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Fatal(err)
+	}
+	ctx, outer := trace.NewTask(context.Background(), "outer")
+	for range 5000 {
+		_, task := trace.NewTask(ctx, "inner")
+		runtime.Gosched()
+		task.End()
+	}
+	outer.End()
+	trace.Stop()
+	size := int64(b.Len())
+	split, err := gotrace.Split(&b, 2*size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, err := split.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := timeline.PartsOf(section, timeline.Options{}, true, size/4)
+	for n := 0; ; n++ {
+		tl, err := parts.Next()
+		if err == io.EOF && n >= 3 {
+			break
+		}
+		if err != nil {
+			t.Fatal(n, err)
+		}
+		for _, r := range Find(tl, Options{}).Requests {
+			t.Fatalf("part %d has the request %+v", n, r)
+		}
 	}
 }

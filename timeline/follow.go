@@ -10,8 +10,8 @@ import (
 
 // follow returns a builder of what comes from an instant on, which is not before anything that b
 // has seen. It knows the states of goroutines, Ps and the collector, as the beginning of a generation
-// would tell them, and where and why goroutines wait. What it does not know is how long they have,
-// nor tasks and regions that are open: they are b's.
+// would tell them, where and why goroutines wait, and what tasks and regions are open: they are b's, but
+// others may lie in them. What it does not know is for how long all that has been.
 func (b *builder) follow(at Time) *builder {
 	f := newBuilder(b.t.Stacks, b.t.Version, b.o)
 	f.started, f.last = true, at
@@ -42,6 +42,7 @@ func (b *builder) follow(at Time) *builder {
 			q.had(p.proc.Threads[n-1].M, at)
 		}
 	}
+	b.followAnnotations(f, at, index)
 	for key, s := range b.open {
 		if key.scope == gotrace.ScopeGo {
 			g := index(GID(key.id))
@@ -84,4 +85,20 @@ func (b *builder) followGoroutines(f *builder, at Time) []GID {
 		f.count(d, +1, at)
 	}
 	return now
+}
+
+// followAnnotations gives f the tasks and regions that are open.
+func (b *builder) followAnnotations(f *builder, at Time, index func(GID) GID) {
+	for id, t := range b.tasks {
+		f.tasks[id] = &Task{Name: t.Name, G: index(t.G), Start: at, Before: true}
+	}
+	for g, r := range b.regions {
+		if g = index(g); g == NoG || r.depth == 0 {
+			continue
+		}
+		if f.regions == nil {
+			f.regions = map[GID]*regionState{}
+		}
+		f.regions[g] = &regionState{r.depth, Task{Name: r.task.Name, G: g, Start: at, Before: true}}
+	}
 }

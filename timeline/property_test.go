@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"testing"
 
@@ -513,6 +514,7 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 					t.Fatal(err, tl.Lost)
 				}
 				n++
+				knows := k > 0 && section.Begin() == 0
 				bytes += tl.Bytes
 				if d := tl.Start - until; d < -1e6 || d > 1e6 {
 					t.Errorf("%s: part %d begins at %d, the one before ends at %d", name, n, tl.Start, until)
@@ -548,8 +550,25 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 					if k == all.Len() || all.Seg(k).Kind != part.Seg(i).Kind {
 						t.Fatalf("%s: g%d at %d is %+v, in the whole %+v", name, part.ID, at, part.Seg(i), all.Seg(k))
 					}
+					mine, its := part.Seg(i), all.Seg(k)
+					// What began before a section does is not known in it.
+					if known := mine.Start > tl.Start || knows; known && (mine.Reason != its.Reason || !slices.Equal(tl.Stacks.Frames(mine.Stack), whole.Stacks.Frames(its.Stack))) {
+						t.Errorf("%s: part %d, g%d at %d: %s in %v, in the whole %s in %v", name, n, part.ID, at, mine.Reason, tl.Stacks.Frames(mine.Stack), its.Reason, whole.Stacks.Frames(its.Stack))
+					}
+					if mine.End < tl.End && its.End < tl.End && mine.Start > tl.Start {
+						waker := func(tl *timeline.Timeline, s timeline.Segment) gotrace.GoID {
+							if s.Waker == timeline.NoG {
+								return gotrace.NoGoroutine
+							}
+							return tl.Gs[s.Waker].ID
+						}
+						if waker(tl, mine) != waker(whole, its) || mine.P != its.P {
+							t.Errorf("%s: part %d, g%d at %d: %+v woken by %d, in the whole %+v by %d", name, n, part.ID, at, mine, waker(tl, mine), its, waker(whole, its))
+						}
+					}
 					same++
 				}
+				occupants(t, tl, whole, rng, n)
 				if same < 1000 {
 					t.Errorf("%s: part %d was compared at %d instants", name, n, same)
 				}
@@ -561,5 +580,39 @@ func TestPartsTellWhatTheWholeTells(t *testing.T) {
 	}
 	if !several {
 		t.Error("no section was cut")
+	}
+}
+
+// occupants compares what the Ps of a part do with what they do in the whole.
+func occupants(t *testing.T, part, whole *timeline.Timeline, rng *rand.Rand, n int) {
+	t.Helper()
+	id := func(tl *timeline.Timeline, g timeline.GID) gotrace.GoID {
+		if g == timeline.NoG {
+			return gotrace.NoGoroutine
+		}
+		return tl.Gs[g].ID
+	}
+	at := func(p *timeline.Proc, at timeline.Time) (timeline.Stint, bool) {
+		for _, s := range p.Stints() {
+			if s.Start < at && at < s.End {
+				return s, true
+			}
+		}
+		return timeline.Stint{}, false
+	}
+	for i := range part.Procs {
+		p := &part.Procs[i]
+		k := slices.IndexFunc(whole.Procs, func(q timeline.Proc) bool { return q.ID == p.ID })
+		if k < 0 {
+			t.Fatalf("part %d: p%d is in no whole", n, p.ID)
+		}
+		for range 50 {
+			when := part.Start + 1 + timeline.Time(rng.Int64N(int64(part.Duration())))
+			mine, ok := at(p, when)
+			its, ok2 := at(&whole.Procs[k], when)
+			if ok && ok2 && mine.End < part.End && (mine.What != its.What || id(part, mine.G) != id(whole, its.G)) {
+				t.Errorf("part %d, p%d at %d: %+v, in the whole %+v", n, p.ID, when-part.Start, mine, its)
+			}
+		}
 	}
 }

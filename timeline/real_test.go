@@ -201,3 +201,61 @@ func TestPsThatGOMAXPROCSTakesAwayAreNotIdle(t *testing.T) {
 		}
 	}
 }
+
+// What lies in a task or a region that began before a cut is not outermost behind it, and no part has
+// as its own what began in one before.
+func TestPartsKnowWhatIsOpen(t *testing.T) {
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Fatal(err)
+	}
+	const inner = 5000
+	ctx, outer := trace.NewTask(context.Background(), "outer")
+	trace.WithRegion(ctx, "around", func() {
+		for range inner {
+			ctx, task := trace.NewTask(ctx, "inner")
+			trace.WithRegion(ctx, "within", runtime.Gosched)
+			task.End()
+		}
+	})
+	outer.End()
+	trace.Stop()
+	size := int64(b.Len())
+	split, err := gotrace.Split(&b, 2*size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, err := split.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := timeline.PartsOf(section, timeline.Options{}, true, size/4)
+	n, own := 0, map[string]int{}
+	for {
+		tl, err := parts.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := map[string]int{}
+		for _, x := range slices.Concat(tl.Tasks, tl.Regions) {
+			if x.Before {
+				before[x.Name]++
+				if x.Start != tl.Start || x.G == timeline.NoG {
+					t.Errorf("part %d: %+v, begins at %d", n, x, tl.Start)
+				}
+			} else if x.Start < tl.Until {
+				own[x.Name]++
+			}
+		}
+		if b := before["around"] + before["outer"]; b != 2 && n > 0 || b > 0 && n == 0 {
+			t.Errorf("part %d: %v are open from before", n, before)
+		}
+		n++
+	}
+	if n < 3 || own["outer"] != 1 || own["around"] != 1 || own["inner"] != inner || own["within"] != 0 {
+		t.Errorf("%d parts have %v", n, own)
+	}
+}

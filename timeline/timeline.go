@@ -329,6 +329,9 @@ type Task struct {
 	Start, End Time
 	// Open marks one that did not end within the trace.
 	Open bool
+	// Before marks one that the part of the trace before has, which it began in: Start is where this
+	// part begins.
+	Before bool
 }
 
 // Timeline is everything a trace says about who ran and who waited.
