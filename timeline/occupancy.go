@@ -123,6 +123,9 @@ func (t *Timeline) Occupancy(n int, class func(g GID, at Time) ClassID) *Occupan
 // its doing then, as it would go on with nobody else there. In a loop that is most of the time.
 func (t *Timeline) yields(g GID, at Time) bool {
 	me := &t.Gs[g]
+	if !me.yields { // to look for it would be a third of Occupancy
+		return false
+	}
 	i := me.SegmentAt(at + 1)
 	if i >= me.Len() {
 		return false

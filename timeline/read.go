@@ -610,6 +610,9 @@ func (b *builder) segment(g GID, c *goState, end Time, by int32, x what) {
 		}
 		x.gap, b.t.gaps[gap{b.at(g).ID, n}] = true, c.since
 	}
+	if x.reason == ReasonYield {
+		b.at(g).yields = true
+	}
 	c.segs = append(c.segs, seg{end, by, b.what(x)})
 }
 

@@ -150,6 +150,7 @@ type Goroutine struct {
 	Bound bool
 	// System marks runtime goroutines; Observer those that record this trace.
 	System, Observer bool
+	yields           bool // it has segments of ReasonYield
 
 	state int32 // of the builder, 0 if it has none
 	root  int32 // in t.roots
