@@ -68,6 +68,8 @@ type Attribution struct {
 	usesAt    map[SiteID][]job
 	takesWork map[timeline.GID]bool
 	announced map[SiteID]bool
+	// replied is the cache of repliesAt.
+	replied map[SiteID]bool
 	// collectsAt is by site.
 	collectsAt map[SiteID]SiteID
 	// handed is the cache of Handed.
@@ -123,7 +125,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		Sites: make([]Site, 1), Classes: fixedClasses(), Reasons: []string{""},
 		siteByKey: map[string]SiteID{},
 		reasonID:  map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]*jobs{},
-		answerers: map[SiteID]map[string]bool{}, cancels: map[SiteID]int{},
+		answerers: map[SiteID]map[string]bool{}, replied: map[SiteID]bool{}, cancels: map[SiteID]int{},
 		sections: map[heldSection]string{}, explaining: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 		growths: map[timeline.GID][]timeline.Time{}, growthStacks: map[gotrace.StackID]bool{},

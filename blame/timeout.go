@@ -78,6 +78,9 @@ func (w *walker) timedOut(at *where, g timeline.GID, s timeline.Segment, k Key, 
 	serves := h == timeline.NoG
 	if serves {
 		h = a.worker(k.Site)
+		if a.repliesAt(k.Site) {
+			k.Kind = Network
+		}
 	}
 	// A time-out does not order goroutines in time as a wake-up does: one may
 	// wait, in the end, for another whose wait it ends later. Nobody is walked
@@ -194,6 +197,23 @@ func (a *Attribution) worker(site SiteID) timeline.GID {
 		return q.Worker
 	}
 	return timeline.NoG
+}
+
+// repliesAt reports whether it is mostly replies from a connection for many calls that end the
+// waits at a site: who reads it hands them on, and waits for the peer as they do.
+func (a *Attribution) repliesAt(site SiteID) bool {
+	replies, ok := a.replied[site]
+	if !ok {
+		rs, n := a.releases[site], 0
+		for i := range rs {
+			if a.NetworkHome(a.classAt(rs[i].waker, rs[i].at)) {
+				n++
+			}
+		}
+		replies = n >= minAnswers && 2*n > len(rs)
+		a.replied[site] = replies
+	}
+	return replies
 }
 
 // answersFrom returns where h stood when it ended a wait at a site, the last time

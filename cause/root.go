@@ -114,7 +114,10 @@ func (c *Case) work(s blame.SiteID) work {
 // Via lists the queues through which requests met what keys hold.
 func (c *Case) Via(keys []blame.KeyID) []string {
 	kind, ns := TopBy(c, keys, func(k blame.Key) Serial {
-		s, _ := c.Serial(k)
+		s, h := c.Serial(k)
+		if s == Worker && c.readsReplies(h.Waker) {
+			return Reader // who reads a connection for many calls holds nobody up
+		}
 		return s
 	})
 	if ns < 0.5*c.Sum(keys) {
