@@ -81,6 +81,9 @@ var sites = []struct {
 	{1, SiteDial, "net/http.(*Transport).startDialConn"},
 	{1, SiteDial, "net/http.(*persistConn).addTLS"},
 	{1, SiteDial, "crypto/tls.(*Conn).Handshake"},
+	{1, SiteDial, "google.golang.org/grpc.(*pickerWrapper).pick"},
+	{1, SiteDial, "google.golang.org/grpc.(*addrConn).createTransport"},
+	{1, SiteDial, "google.golang.org/grpc/internal/grpcsync.(*CallbackSerializer).run"}, // tells of what becomes of connections
 	{1, SiteDial, "github.com/jackc/pgx/v5/pgconn.Connect"},
 	{1, SiteDial, "github.com/lib/pq.(*Connector).Connect"},
 	{1, SiteDial, "github.com/go-sql-driver/mysql.(*connector).Connect"},
