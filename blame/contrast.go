@@ -76,6 +76,11 @@ func (a *Attribution) PopulationOf(role, endpoint int) *Population {
 	return a.population(role, func(e int) bool { return e == endpoint })
 }
 
+// PopulationWithout returns the requests of a role but for those of one endpoint, as Population does.
+func (a *Attribution) PopulationWithout(role, endpoint int) *Population {
+	return a.population(role, func(e int) bool { return e != endpoint })
+}
+
 func (a *Attribution) population(role int, of func(endpoint int) bool) *Population {
 	p := &Population{Role: role, a: a, start: a.t.Start, byEndpoint: map[int][]int{}}
 	p.block = max(min(max(a.t.Duration()/40, BlockMin), BlockMax), a.t.Duration()/maxBlocks)

@@ -161,8 +161,8 @@ type Verdict struct {
 	// Mix is the part of the excess due to the composition of endpoints.
 	Mix         float64
 	MixEndpoint int
-	// Only is the endpoint that was judged alone, because another one, Slower, is
-	// the tail of all; both are -1 if all endpoints were.
+	// Slower is an endpoint that is the tail of all, because of which the others were judged without
+	// it, or it alone; Only is the one that was judged alone. Each is -1 if there is none.
 	Only, Slower int
 	// Level is set when the median request was found to be slow.
 	Level *LevelVerdict
@@ -176,6 +176,8 @@ type Verdict struct {
 	// to be named; onlyOwn is set if without it there is nothing to explain.
 	own     blame.Share
 	onlyOwn bool
+	// mixed is set if it is healthy because the tail is but another endpoint.
+	mixed bool
 	// ownAtLeast is own, or what it surely is where that is in doubt; told is then its share,
 	// which is explained although it is not named.
 	ownAtLeast blame.Share
@@ -333,6 +335,24 @@ func (v *Verdict) spends(a *blame.Attribution, f *Finding) bool {
 }
 
 func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
+	v := judgeAll(a, p, s)
+	if v.Verdict != "healthy" {
+		return v
+	}
+	if v.mixed {
+		if w := v.withoutMix(a, s); w != nil {
+			return w
+		}
+		if w := v.within(a, s); w != nil {
+			return w
+		}
+	}
+	v.before(newCase(a, p, TailContrast), s)
+	return v
+}
+
+// judgeAll judges requests of a role, whatever endpoints they are.
+func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	v := &Verdict{Role: p, Verdict: "inconclusive", MixEndpoint: -1, Only: -1, Slower: -1}
 	hanging, oldest := p.InFlight()
 	if oldest < HealthyMean { // nobody feels it
@@ -380,24 +400,14 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if v.Level != nil && isHealthy(p, Settings{}, hanging, v.ownAtLeast) {
 		v.drop() // slow and fast requests do not differ: all are slow
 	}
+	v.mixed = mixed && !healthy
 	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
-	if v.Verdict == "healthy" && mixed && !healthy {
-		if w := v.withoutMix(a, s); w != nil {
-			return w
-		}
-		if w := v.within(a, s); w != nil {
-			return w
-		}
-	}
-	if v.Verdict == "healthy" {
-		v.before(newCase(a, p, TailContrast), s)
-	}
 	return v
 }
 
-// withoutMix judges the largest endpoint of a tail that is another endpoint by
-// itself: who waits behind the slow one is late for a reason of its own. It
-// returns nil unless that has a cause.
+// withoutMix judges the other endpoints where a tail is but one: who waits behind the slow one is late
+// for a reason of its own. The largest of them is asked by itself, too, for the others may be the same
+// again. It returns nil unless there is a cause.
 func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	count := map[int]int{}
 	largest := -1
@@ -413,12 +423,16 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	if largest < 0 {
 		return nil
 	}
-	w := judgeRole(a, a.PopulationOf(v.Role.Role, largest), s)
+	w, who := judgeAll(a, a.PopulationWithout(v.Role.Role, v.MixEndpoint), s), "others are"
+	if w.Only = -1; w.Verdict != "cause" || len(count) == 1 {
+		w, who = judgeAll(a, a.PopulationOf(v.Role.Role, largest), s), shortName(a.Found().Endpoints[largest])+" is"
+		w.Only = largest
+	}
 	if w.Verdict != "cause" {
 		return nil
 	}
-	w.Only, w.Slower = largest, v.MixEndpoint
-	w.Sentence = fmt.Sprintf("The slowest requests are another endpoint (%s), but %s is late too: %s", v.endpoint(a), shortName(a.Found().Endpoints[largest]), w.Sentence)
+	w.Slower = v.MixEndpoint
+	w.Sentence = fmt.Sprintf("The slowest requests are another endpoint (%s), but %s late too: %s", v.endpoint(a), who, w.Sentence)
 	return w
 }
 
@@ -428,7 +442,7 @@ func (v *Verdict) within(a *blame.Attribution, s Settings) *Verdict {
 	if v.MixEndpoint < 0 {
 		return nil
 	}
-	w := judgeRole(a, a.PopulationOf(v.Role.Role, v.MixEndpoint), s)
+	w := judgeAll(a, a.PopulationOf(v.Role.Role, v.MixEndpoint), s)
 	if w.Verdict != "cause" || w.Whole || w.leading().Contrast != TailContrast {
 		return nil
 	}

@@ -583,6 +583,8 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone, to which the slowest requests belong.", f.Endpoints[v.Only]))
 	case v.Only >= 0:
 		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Only], f.Endpoints[v.Slower]))
+	case v.Slower >= 0:
+		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares leave out %s, which the slowest requests are: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Slower]))
 	}
 	switch {
 	case v.OtherEndpoint > 0:
