@@ -398,6 +398,42 @@ var scenes = []struct {
 		verdict: "healthy",
 	},
 	{
+		name: "the slowest requests are another endpoint, and hold a lock for which few of the others wait",
+		scene: scene{procs: 2, cast: func(p *play) { p.waits(crowd0, "", home...) }, in: func(p *play, i int) {
+			switch {
+			case i%25 == 12:
+				p.leaves(serving, 0, "sleep", "time.Sleep", "main.push", "main.revise", "main.serve")
+				p.pass(22 * ms)
+				p.wakes(0, serving)
+			case i%50 == 49:
+				p.wakes(0, crowd0)
+				p.runs(crowd0, 1)
+				p.do(p.b.Task(crowd0, "revise"))
+				p.leaves(crowd0, 1, "sleep", "time.Sleep", "main.push", "main.revise", "main.serve")
+				p.leaves(serving, 0, "sync", "sync.(*Mutex).Lock", "main.price", "main.serve")
+				p.pass(20 * ms)
+				p.wakes(0, crowd0)
+				p.runs(crowd0, 1)
+				p.wakes(crowd0, serving, "sync.(*Mutex).Unlock", "main.revise", "main.serve")
+				p.pass(ms)
+				p.do(p.b.Done(crowd0))
+				p.leaves(crowd0, 1, "network", home...)
+			default:
+				return
+			}
+			p.runs(serving, 0)
+		}, task: func(i int) string {
+			switch {
+			case i%25 == 12:
+				return "revise"
+			case i%50 == 49 || i%5 == 0:
+				return "price"
+			}
+			return "list"
+		}},
+		verdict: "cause", finding: "lock-held-across-wait", where: "main.push",
+	},
+	{
 		name:    "a request hangs",
 		scene:   scene{procs: 2, last: 1000 * ms},
 		verdict: "inconclusive", reason: "unexplained",
