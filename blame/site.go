@@ -85,8 +85,14 @@ var sites = []struct {
 	{1, SiteDial, "google.golang.org/grpc.(*addrConn).createTransport"},
 	{1, SiteDial, "google.golang.org/grpc/internal/grpcsync.(*CallbackSerializer).run"}, // tells of what becomes of connections
 	{1, SiteDial, "github.com/jackc/pgx/v5/pgconn.Connect"},
-	{1, SiteDial, "github.com/lib/pq.(*Connector).Connect"},
+	{1, SiteDial, "github.com/lib/pq.(*Connector).open"},
 	{1, SiteDial, "github.com/go-sql-driver/mysql.(*connector).Connect"},
+	{1, SiteDial, "github.com/gomodule/redigo/redis.DialContext"},
+	{1, SiteDial, "github.com/redis/rueidis._newPipe"},
+	{1, SiteDial, "go.mongodb.org/mongo-driver/x/mongo/driver/topology.(*connection).connect"},
+	{1, SiteDial, "go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology.(*connection).connect"},
+	{1, SiteDial, "github.com/rabbitmq/amqp091-go.Open"},
+	{1, SiteDial, "github.com/gorilla/websocket.(*Dialer).DialContext"},
 	{1, SiteDial, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).dialConn"},
 	{1, SiteDial, "github.com/redis/go-redis/v9.(*baseClient).initConn"},
 	{1, SiteDial, "github.com/go-redis/redis/v8.(*baseClient).initConn"},
@@ -165,6 +171,10 @@ func PathCall(function string) bool {
 	}
 	return false
 }
+
+// openedBy are the functions that have a driver's Connect open a connection, whatever driver that is.
+// Source: package database/sql, Go 1.22 to 1.26.
+var openedBy = map[string]bool{"database/sql.(*DB).conn": true, "database/sql.(*DB).openNewConnection": true}
 
 // answering are prefixes of functions below which a server's library writes to the
 // client's socket, and does other things too: a file that it sends is read there.
@@ -308,7 +318,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 	place, app := request.AppFrame(frames)
 	site.App = app
 	rank, inside, writes, answers := len(sites), true, true, false
-	for _, f := range frames {
+	for i, f := range frames {
 		if app && f == place {
 			inside = false // what called the program's own code says nothing about what that does
 		}
@@ -330,6 +340,11 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 				rank, site.Kind = row.rank, row.kind
 			}
 			site.Dial = site.Dial || row.kind == SiteDial || row.kind == SiteDNS
+		}
+		if i > 0 && openedBy[f.Func] && strings.HasSuffix(frames[i-1].Func, ".Connect") {
+			if site.Dial = true; site.Kind != SiteDNS {
+				rank, site.Kind = 0, SiteDial
+			}
 		}
 		if site.Call == "" && !runtimeFrame(f.Func) {
 			site.Call = f.Func
