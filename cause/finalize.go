@@ -36,6 +36,11 @@ const mostlyFinalized = 0.5
 func (c *Case) Finalized() *Finalized {
 	w := c.Processors().Winner
 	direct := func(k blame.Key) bool { // a queue of theirs, whatever kind it is
+		if k.Kind == blame.Open || k.Kind == blame.Awaited { // nobody ended the wait, but those of others there
+			if c.A.Queue(k.Site).Finalizers > mostlyFinalized {
+				return true
+			}
+		}
 		_, h := c.Serial(k)
 		return c.A.Finalizing(h.Waker)
 	}
@@ -46,7 +51,7 @@ func (c *Case) Finalized() *Finalized {
 		case blame.Behind:
 			return direct(k) && (w == Own || w == NoHolder)
 		case blame.Open, blame.Awaited:
-			return direct(k) || c.A.Queue(k.Site).Finalizers > mostlyFinalized
+			return direct(k)
 		}
 		return c.A.Finalizing(k.Class) || direct(k)
 	}

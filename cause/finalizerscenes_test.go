@@ -105,24 +105,25 @@ func lending(finalized int) scene {
 }
 
 // neverBack is a service in which a finalizer gives back every tenth time, until it does
-// no more: then requests wait until a deadline.
-func neverBack(p *play, i int) {
-	switch {
-	case i%10 != 9:
-		return
-	case i < 300:
-		p.leaves(serving, 0, "select", "runtime.selectgo", "main.borrow", "main.serve")
-		p.pass(2 * ms)
-		p.wakes(0, helper)
-		p.runs(helper, 1)
-		shelves(p, "runtime.runFinalizers")
-		p.leaves(helper, 1, "system goroutine wait", finalizers26...)
-	default:
-		p.leaves(serving, 0, "select", "runtime.selectgo", "main.borrow", "main.serve")
-		p.pass(30 * ms)
-		p.expires(serving)
+// no more: then requests, which wait at a stack, do so until a deadline.
+func neverBack(at ...string) func(p *play, i int) {
+	return func(p *play, i int) {
+		if i%10 != 9 {
+			return
+		}
+		p.leaves(serving, 0, "select", at...)
+		if i < 300 {
+			p.pass(2 * ms)
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+			shelves(p, "runtime.runFinalizers")
+			p.leaves(helper, 1, "system goroutine wait", finalizers26...)
+		} else {
+			p.pass(30 * ms)
+			p.expires(serving)
+		}
+		p.runs(serving, 0)
 	}
-	p.runs(serving, 0)
 }
 
 // lockedOut is a service whose requests wait for a lock while its holder waits for a
@@ -154,7 +155,8 @@ var finalizerScenes = []told{
 	{name: "a goroutine of the service asks somebody before it gives back", scene: finalizing([]string{"runtime.selectgo", "main.loop"}, ms, inquires), finding: "single-worker", where: "main.enter", share: 1},
 	{name: "a finalizer gives back what one request in ten has forgotten", scene: lending(1), finding: "timer-wait", where: "main.use"},
 	{name: "finalizers give back what eight requests in ten have forgotten", scene: lending(8), finding: "finalizer-backlog", where: "main.borrow", second: "timer-wait"},
-	{name: "the finalizers give nothing back in time", scene: scene{procs: 2, cast: func(p *play) { p.waits(helper, "", finalizers26...) }, in: neverBack}, finding: "finalizer-backlog", where: "main.borrow"},
+	{name: "the finalizers give nothing back in time", scene: scene{procs: 2, cast: func(p *play) { p.waits(helper, "", finalizers26...) }, in: neverBack("runtime.selectgo", "main.borrow", "main.serve")}, finding: "finalizer-backlog", where: "main.borrow"},
+	{name: "cleanups give no permits back in time", scene: scene{procs: 2, cast: func(p *play) { p.waits(helper, "", finalizers26...) }, in: neverBack("runtime.selectgo", "golang.org/x/sync/semaphore.(*Weighted).Acquire", "main.borrow", "main.serve")}, finding: "finalizer-backlog", where: "main.borrow"},
 	{name: "a lock is held while its holder waits for a finalizer", scene: scene{procs: 2, cast: func(p *play) {
 		p.waits(helper, "", finalizers26...)
 		p.waits(other, "", idle...)

@@ -398,7 +398,7 @@ var scenes = []struct {
 		verdict: "healthy",
 	},
 	{
-		name: "the slowest requests are another endpoint, and hold a lock for which few of the others wait",
+		name: "a lock for which few requests wait, behind an endpoint that is slower than they",
 		scene: scene{procs: 2, cast: func(p *play) { p.waits(crowd0, "", home...) }, in: func(p *play, i int) {
 			switch {
 			case i%25 == 12:
@@ -1093,7 +1093,7 @@ func TestATailOfManySmallThingsIsHealthy(t *testing.T) {
 // above it, what takes that endpoint's time is named.
 func TestAnotherEndpointIsNoCause(t *testing.T) {
 	for _, s := range scenes {
-		if s.scene.task == nil {
+		if s.scene.task == nil || s.verdict != "healthy" {
 			continue
 		}
 		for _, c := range []struct {
