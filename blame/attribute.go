@@ -33,6 +33,7 @@ type Attribution struct {
 	guards Guards
 
 	numbers     numbers
+	memory      memory
 	siteByStack []SiteID
 	siteByKey   map[string]SiteID
 	reasonID    map[string]uint16
@@ -154,6 +155,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		a.Requests = append(a.Requests, w.request(i))
 		a.Depth = max(a.Depth, w.depth)
 	}
+	a.memory = memory{}
 	return a
 }
 

@@ -42,17 +42,7 @@ func (s *short) hash() uint64 {
 
 // of returns the number of a key that has the hops h instead of its own.
 func (n *numbers) of(h *hops, k *Key) int32 {
-	if n.way == nil || *h != n.hops {
-		if n.way == nil {
-			n.way = map[hops]uint32{}
-		}
-		id, ok := n.way[*h]
-		if !ok {
-			id = uint32(len(n.way))
-			n.way[*h] = id
-		}
-		n.hops, n.last = *h, id
-	}
+	n.wayOf(h)
 	if 2*len(n.short) >= len(n.table) {
 		n.grow()
 	}
@@ -65,6 +55,22 @@ func (n *numbers) of(h *hops, k *Key) int32 {
 		*at = int32(len(n.keys))
 	}
 	return *at - 1
+}
+
+// wayOf returns the number of hops.
+func (n *numbers) wayOf(h *hops) uint32 {
+	if n.way == nil || *h != n.hops {
+		if n.way == nil {
+			n.way = map[hops]uint32{}
+		}
+		id, ok := n.way[*h]
+		if !ok {
+			id = uint32(len(n.way))
+			n.way[*h] = id
+		}
+		n.hops, n.last = *h, id
+	}
+	return n.last
 }
 
 // find returns the place of a key in the table.

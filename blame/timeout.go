@@ -151,6 +151,7 @@ func (w *walker) atWork(next, at *where, h timeline.GID, k Key, from, to timelin
 // that worked longest: the others are done when it is.
 func (w *walker) child(g timeline.GID, s timeline.Segment, site SiteID) timeline.GID {
 	a := w.a
+	w.personal = true
 	best := timeline.NoG
 	unanswered := len(a.releases[site])+len(a.timers[site]) == 0
 	wakes := a.t.Gs[g].Wakes()

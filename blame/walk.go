@@ -81,6 +81,8 @@ type walker struct {
 	waiters []timeline.GID
 	// way is where it was, nil if nobody asks.
 	way *way
+	// personal is set by what depends on more than once knows of.
+	personal bool
 }
 
 // asked is a wait of a goroutine for what a peer answers, until an instant: also the
@@ -167,57 +169,85 @@ func (w *walker) awake(at *where, g timeline.GID, from, to timeline.Time) {
 		w.beforeBirth(at, g, from, min(to, born))
 		from = born
 	}
-	for i := me.SegmentAt(from + 1); i < me.Len() && from < to; i++ {
-		s := me.Seg(i)
-		w.steps++
-		if s.Start > from { // evicted or lost
-			w.unresolved(at, g, from, min(to, s.Start))
-			from = s.Start
-		}
-		end := min(to, s.End)
-		if end <= from {
+	i := me.SegmentAt(from + 1)
+	again := w.again(at, g)
+	if again && me.SegmentAt(to) >= i+chunk/2 {
+		w.once(at, stay{g, from, to}, func() { w.segments(at, g, i, from, to, again) })
+		return
+	}
+	w.segments(at, g, i, from, to, again)
+}
+
+// segments is awake from segment i of g on, which is the first that ends after from.
+func (w *walker) segments(at *where, g timeline.GID, i int, from, to timeline.Time, again bool) {
+	me := &w.a.t.Gs[g]
+	for ; i < me.Len() && from < to; i++ {
+		last := i + chunk - 1
+		if again && i%chunk == 0 && last < me.Len() && w.asked == (asked{}) && me.Seg(i).Start == from && me.Seg(last).End <= to {
+			w.once(at, stay{g, timeline.Time(i), wholeChunk}, func() {
+				for j := i; j <= last; j++ {
+					from = w.segment(at, g, j, from, to)
+				}
+			})
+			i, from = last, me.Seg(last).End
 			continue
 		}
-		done := w.step(at, g, i, from, end)
-		switch s.Kind {
-		case timeline.Running:
-			w.running(at, g, i, from, end)
-		case timeline.Runnable:
-			k := Key{}
-			if i > 0 && me.Seg(i-1).Kind == timeline.Syscall {
-				k.Flags |= LostP
-			}
-			if w.a.switched(g, i) {
-				k.Flags |= Switched
-			}
-			w.runnable(at, k, g, i, from, end)
-		case timeline.Syscall:
-			k := Key{Kind: Syscall, Class: w.a.classAt(g, s.Start), Site: w.a.siteOf(s.Stack)}
-			switch site := &w.a.Sites[k.Site]; {
-			case site.C != "":
-				k.Kind = Cgo
-			case site.Kind.sleeps():
-				k.Kind = Timer
-			}
-			rest := end - from
-			if parts, ok := w.a.parts(g, i, from, end); ok {
-				rest = w.off(at, k, rest, &parts, queues[:]...)
-				rest = w.off(at, k, rest, &parts, events.Faulted, events.Blocked)
-				switch k.Kind {
-				case Cgo:
-					rest = w.off(at, k, rest, &parts, events.Slept)
-				case Syscall:
-					rest = w.off(at, k, rest, &parts, events.OnCPU)
-				}
-			}
-			w.add(at, k, rest)
-		case timeline.Waiting:
-			w.waiting(at, g, s, from, end)
-		}
-		done()
-		from = end
+		from = w.segment(at, g, i, from, to)
 	}
 	w.unresolved(at, g, from, to)
+}
+
+// segment attributes segment i of g as far as it lies in [from, to], and returns its end there.
+func (w *walker) segment(at *where, g timeline.GID, i int, from, to timeline.Time) timeline.Time {
+	me := &w.a.t.Gs[g]
+	s := me.Seg(i)
+	w.steps++
+	if s.Start > from { // evicted or lost
+		w.unresolved(at, g, from, min(to, s.Start))
+		from = s.Start
+	}
+	end := min(to, s.End)
+	if end <= from {
+		return from
+	}
+	done := w.step(at, g, i, from, end)
+	switch s.Kind {
+	case timeline.Running:
+		w.running(at, g, i, from, end)
+	case timeline.Runnable:
+		k := Key{}
+		if i > 0 && me.Seg(i-1).Kind == timeline.Syscall {
+			k.Flags |= LostP
+		}
+		if w.a.switched(g, i) {
+			k.Flags |= Switched
+		}
+		w.runnable(at, k, g, i, from, end)
+	case timeline.Syscall:
+		k := Key{Kind: Syscall, Class: w.a.classAt(g, s.Start), Site: w.a.siteOf(s.Stack)}
+		switch site := &w.a.Sites[k.Site]; {
+		case site.C != "":
+			k.Kind = Cgo
+		case site.Kind.sleeps():
+			k.Kind = Timer
+		}
+		rest := end - from
+		if parts, ok := w.a.parts(g, i, from, end); ok {
+			rest = w.off(at, k, rest, &parts, queues[:]...)
+			rest = w.off(at, k, rest, &parts, events.Faulted, events.Blocked)
+			switch k.Kind {
+			case Cgo:
+				rest = w.off(at, k, rest, &parts, events.Slept)
+			case Syscall:
+				rest = w.off(at, k, rest, &parts, events.OnCPU)
+			}
+		}
+		w.add(at, k, rest)
+	case timeline.Waiting:
+		w.waiting(at, g, s, from, end)
+	}
+	done()
+	return end
 }
 
 // beforeBirth handles the time before g existed: its creator's, if it has one.
@@ -471,7 +501,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 	me := &a.t.Gs[g]
 	k := Key{Class: a.classAt(g, s.Start), Site: a.siteOf(s.Stack)}
 	open := s == me.Seg(me.Len()-1) && !me.Died
-	if dial := a.dialOf(g, s); dial != timeline.NoG && at.depth <= maxStitch {
+	if dial := a.dialOf(g, s); dial != timeline.NoG && w.stitches(at) {
 		w.dialled(at, dial, s, from, to)
 		return
 	}
@@ -510,7 +540,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 			return
 		}
 		from = w.sending(at, g, s, from, to, k)
-		if r, ok := a.stitched.replies[waitID{g, s.End}]; ok && at.depth <= maxStitch {
+		if r, ok := a.stitched.replies[waitID{g, s.End}]; ok && w.stitches(at) {
 			w.called(at, s, r, from, to, k)
 			return
 		}
@@ -612,7 +642,7 @@ func (a *Attribution) usuallyAnswered(site SiteID) bool {
 // remains to be attributed: from, unless the server did not answer in it.
 func (w *walker) served(at *where, g timeline.GID, s timeline.Segment, server timeline.GID, from, to timeline.Time, k Key) timeline.Time {
 	wrote := w.a.stitched.lastWrite(server, to)
-	if wrote <= from || at.depth > maxStitch {
+	if wrote <= from || !w.stitches(at) {
 		return to
 	}
 	next := at.through(Hop{Site: k.Site, Waker: w.a.classAt(server, wrote), Reason: s.Reason})
@@ -642,7 +672,7 @@ func (w *walker) called(at *where, s timeline.Segment, r reply, from, to timelin
 // connection's writer did. It returns from when the wait remains to be attributed.
 func (w *walker) sending(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time, k Key) timeline.Time {
 	writer, until := w.a.unsent(g, s)
-	if until = min(until, to); writer == timeline.NoG || until <= from || at.depth > maxStitch {
+	if until = min(until, to); writer == timeline.NoG || until <= from || !w.stitches(at) {
 		return from
 	}
 	next := at.through(Hop{Site: k.Site, Waker: w.a.classAt(writer, until), Reason: s.Reason})
@@ -654,6 +684,12 @@ func (w *walker) sending(at *where, g timeline.GID, s timeline.Segment, from, to
 // maxStitch bounds how deep in-process connections and dials are followed: unlike wake-ups
 // they do not order goroutines in time, so a wrong pair could go round in circles.
 const maxStitch = 64
+
+// stitches reports whether they still are.
+func (w *walker) stitches(at *where) bool {
+	w.personal = true
+	return at.depth <= maxStitch
+}
 
 // network splits a wait for a peer at the last instant the network was polled:
 // what came in later was ready, or not, without anybody knowing.
