@@ -30,9 +30,9 @@ type Guards struct {
 // used up is unresolved; typical requests need 10, a queue of 127 needs 4,000.
 const maxSteps = 2_000_000
 
-// maxTotal bounds the segments visited for all requests together, some minutes
-// of work; later requests are unresolved then.
-const maxTotal = 2_000_000_000
+// maxTotal bounds the segments visited for all requests together, a minute or
+// so of work; later requests are unresolved then.
+const maxTotal = 500_000_000
 
 // maxDepth bounds the chain of wakers followed, far above what the rule "a
 // goroutine occurs once per instant" allows in practice; it protects the stack.

@@ -27,6 +27,7 @@ Exit codes: 3 a cause appeared in B or grew, 0 none did, 4 that is not clear. If
 and another one went or shrank (mixed): 3 if B's p99 is higher by more than a tenth, else 0.`,
 		Args: args(2, "A", "B"),
 		RunE: func(cmd *cobra.Command, a []string) error {
+			heedSignals()
 			if err := checkOutput(output, "text", "json"); err != nil {
 				return err
 			}

@@ -271,6 +271,7 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 				if err := noneSet(live, a[0]); err != nil {
 					return err
 				}
+				heedSignals()
 			}
 			if err := checkTarget(a[0]); err != nil {
 				return err

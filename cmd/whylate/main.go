@@ -43,8 +43,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal ends what the first one only cut short
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
+
+// heedSignals has a signal end the process at once: nothing is recorded that it could cut short, and
+// an analysis leaves nothing behind.
+func heedSignals() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
 
 // exitError carries an exit code that is no failure: the verdict's.
 type exitError int
