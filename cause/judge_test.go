@@ -383,6 +383,22 @@ var scenes = []struct {
 		verdict: "inconclusive", reason: "look-alikes", alike: []string{"host-contention", "quota-too-low"},
 	},
 	{
+		name: "the holder of a lock waits for who makes room, and computes for that",
+		scene: scene{procs: 2, cast: func(p *play) {
+			p.waits(helper, "", idle...)
+			p.waits(crowd0, "", "runtime.chanrecv1", "main.compact")
+		}, in: every(10, behindHelper("sync", mutex, unlock, func(p *play) {
+			p.wakes(helper, crowd0, "runtime.chansend1", "main.stall", "main.refresh", "main.loop")
+			p.leaves(helper, 1, "sync.(*Cond).Wait", "sync.(*Cond).Wait", "main.stall", "main.refresh", "main.loop")
+			p.runs(crowd0, 1)
+			p.computes(crowd0, 1, 20*ms, "main.merge", "main.compact")
+			p.wakes(crowd0, helper, "sync.(*Cond).Broadcast", "main.merge", "main.compact")
+			p.leaves(crowd0, 1, "chan receive", "runtime.chanrecv1", "main.compact")
+			p.runs(helper, 1)
+		}))},
+		verdict: "cause", finding: "lock-held-across-wait", where: "main.stall",
+	},
+	{
 		name: "the slow requests are another endpoint",
 		scene: scene{procs: 2, in: every(10, func(p *play) {
 			p.leaves(serving, 0, "sleep", "time.Sleep", "main.report", "main.serve")

@@ -16,6 +16,10 @@ type Locks struct {
 	// Waits is the part of the holders' time that they waited or blocked in, Open
 	// the part of Keys in waits that had not ended: their holders are unknown.
 	Waits, Open float64
+	// Others is the part of the holders' time that they waited for what other goroutines, not born
+	// for it, did; it is in Waits, too. For is what most of that was for.
+	Others float64
+	For    blame.Hop
 	// Longest is Case.LongestHold, OwnWork is Case.OwnWork.
 	Longest, OwnWork float64
 }
@@ -52,7 +56,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	})}
 	l.Site = c.QueueSite(l.Keys)
 	var waits, total float64
-	var leaf []blame.KeyID
+	var leaf, others []blame.KeyID
 	for _, id := range l.Keys {
 		k := c.Key(id)
 		switch {
@@ -61,14 +65,22 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		case k.Kind == blame.Open && c.openQueue(k.Site) == kind:
 			l.Open += c.NS[id]
 			continue
-		case Waits(k) && !computesInKernel(k):
-			waits += c.NS[id]
-			leaf = append(leaf, id)
 		}
 		total += c.NS[id]
+		forOthers := kind == Lock && c.waitsForOthers(k)
+		if forOthers {
+			others = append(others, id)
+		}
+		if does := Waits(k) && !computesInKernel(k); does || forOthers {
+			waits += c.NS[id]
+			if does {
+				leaf = append(leaf, id)
+			}
+		}
 	}
 	if total > 0 {
-		l.Waits = waits / total
+		l.Waits, l.Others = waits/total, c.Sum(others)/total
+		l.For, _ = TopBy(c, others, func(k blame.Key) blame.Hop { return k.Last })
 	}
 	if l.Open > 0 {
 		l.Open /= l.Open + total
@@ -88,6 +100,20 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	h, _ := TopBy(c, there, hop)
 	l.Holder = c.placeOfRelease(h)
 	return l
+}
+
+// waitsForOthers reports whether the holder of a lock waited meanwhile, for another goroutine that
+// was not born for that and is no holder of another lock.
+func (c *Case) waitsForOthers(k blame.Key) bool {
+	_, h := c.Serial(k)
+	if k.Last == h || k.Last.Site == h.Site {
+		return false
+	}
+	switch c.HopKind(k.Last) {
+	case Worker, Pool, Send:
+		return true
+	}
+	return false
 }
 
 // forItself reports whether a piece of a wait for workers is what one of them did for the request

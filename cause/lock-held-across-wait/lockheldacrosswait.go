@@ -47,16 +47,25 @@ func judge(c *cause.Case) *cause.Judgement {
 	if what != (leaf{}) {
 		waited += fmt.Sprintf(", most of it in %s (%s)", c.SiteName(what.site), what.kind)
 	}
+	where, across, hold := place(c, l, what), what.kind.String(), l.HoldEvidence(true)
+	if l.Others > 0.5 { // however many holders there are, and however short each of them waits
+		across = "for what " + c.ClassName(l.For.Waker) + " does"
+		waited = fmt.Sprintf("the holders spent %s of that time waiting, %s for other goroutines, most of it in %s", cause.Pct(l.Waits), cause.Pct(l.Others), c.SiteName(l.For.Site))
+		hold.Decides = false
+		if p := c.PlaceOf(l.For.Site); p != nil {
+			where = p
+		}
+	}
 	return &cause.Judgement{
-		Keys: l.Keys, Where: place(c, l, what),
-		Subject: fmt.Sprintf("they wait for %s in %s while %s holds it across a wait (%s)", c.LockName(l.Site), c.SiteName(l.Site), cause.PlaceName(l.Holder), what.kind),
+		Keys: l.Keys, Where: where,
+		Subject: fmt.Sprintf("they wait for %s in %s while %s holds it across a wait (%s)", c.LockName(l.Site), c.SiteName(l.Site), cause.PlaceName(l.Holder), across),
 		Evidence: []cause.Evidence{
 			{
 				Text:    waited,
 				Holds:   cause.Of(l.Waits >= 0.5),
 				Decides: true, Number: l.Waits,
 			},
-			l.HoldEvidence(true), l.OwnWorkEvidence(),
+			hold, l.OwnWorkEvidence(),
 		},
 	}
 }
