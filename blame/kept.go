@@ -64,11 +64,18 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 		r := &a.f.Requests[i]
 		g := r.Parts[len(r.Parts)-1].G
 		me := &a.t.Gs[g]
-		if r.InFlight && r.Start() < last+(a.t.End-last)/2 && me.Len() > 0 && a.siteOf(me.Seg(me.Len()-1).Stack) != site {
+		if r.InFlight && r.Start() < last+(a.t.End-last)/2 && me.Len() > 0 && !a.samePool(a.siteOf(me.Seg(me.Len()-1).Stack), site) {
 			k.Users++
 		}
 	}
 	return k
+}
+
+// samePool reports whether two sites are one, or call the same function of a library for an item of
+// a pool: for what is known, of the same pool.
+func (a *Attribution) samePool(x, y SiteID) bool {
+	s, t := &a.Sites[x], &a.Sites[y]
+	return x == y || s.Kind == SitePool && t.Kind == SitePool && s.Call == t.Call
 }
 
 // Left is what requests took at the site of a pool and left to the end of a context to give

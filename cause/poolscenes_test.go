@@ -137,7 +137,14 @@ var poolScenes = []told{
 	{name: "they hang where nobody waits for what others give back", scene: hangs(choose...)},
 	{name: "one keeps what others wait for, and nobody gets it any more", scene: pool{last: keeps}.scene(), finding: "pool-leak", where: "main.take"},
 	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), alike: []string{"pool-leak", "pool-exhausted"}},
+	{name: "the same, for so long that it does not matter", scene: longer(pool{last: keptUnseen}.scene(), 575), finding: "pool-leak", where: "main.take"},
 	{name: "everything is given back", scene: pool{}.scene()},
+}
+
+// longer is a scene of so many requests.
+func longer(s scene, requests int) scene {
+	s.requests = requests
+	return s
 }
 
 func TestAPoolThatLeaksIsToldFromOneThatIsTooSmall(t *testing.T) { tell(t, poolScenes) }

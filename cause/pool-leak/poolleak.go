@@ -33,6 +33,9 @@ const (
 	// back, while somebody waited, if it is still in use: a use of ten times its median
 	// is rare even where uses vary, and all of them at a time would have to be.
 	longDry = 10
+	// surelyVain and surelyDry are the same where it is so long that it does not matter that nobody
+	// was seen to keep anything.
+	surelyVain, surelyDry = 250, 100
 )
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -55,6 +58,10 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil // likewise
 	}
 	k := c.A.Kept(l.Site)
+	gave := fmt.Sprintf("of %d that got something there and were done while others waited, %d gave nothing back", k.Given, k.Kept)
+	if k.Given == 0 {
+		gave = "who kept something was not seen to: who gets it without a wait leaves no trace"
+	}
 	return &cause.Judgement{
 		Keys: l.Keys, Where: c.PlaceOf(l.Site),
 		Subject: fmt.Sprintf("they wait in %s for a pool to which nothing comes back", c.SiteName(l.Site)),
@@ -69,8 +76,8 @@ func judge(c *cause.Case) *cause.Judgement {
 				Holds: cause.Of(k.Users == 0), Decides: true, Number: float64(k.Users),
 			},
 			{
-				Text:  fmt.Sprintf("of %d that got something there and were done while others waited, %d gave nothing back", k.Given, k.Kept),
-				Holds: kept(k.Kept), Decides: true, Number: float64(k.Kept),
+				Text:  gave,
+				Holds: kept(k.Kept), Decides: vain < surelyVain || float64(dry) < surelyDry*usual, Number: float64(k.Kept),
 			},
 		},
 		Alike: []string{"pool-exhausted"}, Record: "the pool's own statistics (in use): if as many stay in use when nobody calls, they leak",
