@@ -646,7 +646,7 @@ func (a *Attribution) sameQueue(site SiteID) map[SiteID]bool {
 }
 
 // passed returns since when g may have held what it released at a site at the
-// instant at, but not before after: the end of its own last wait there, of its last
+// instant at, but not before after: the end of its own last wait for it, of its last
 // home wait, or its birth if it carries requests, whichever is last; else after, or
 // at itself if that is 0 and nothing is known.
 func (a *Attribution) passed(g timeline.GID, site SiteID, at, after timeline.Time) timeline.Time {
@@ -656,7 +656,7 @@ func (a *Attribution) passed(g timeline.GID, site SiteID, at, after timeline.Tim
 		if after > 0 && s.End <= after {
 			return after
 		}
-		if s.Kind == timeline.Waiting && (a.siteOf(s.Stack) == site || a.f.Home(g, s)) {
+		if s.Kind == timeline.Waiting && (a.samePool(a.siteOf(s.Stack), site) || a.f.Home(g, s)) {
 			return s.End
 		}
 	}

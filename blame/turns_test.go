@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/timeline"
@@ -40,4 +41,34 @@ func TestTheFirstReleasesOfManyAreInOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whoever waited for an item of a library's pool at another place of the program did not hold it
+// meanwhile.
+func TestAHoldBeginsWhereverItsHolderWaited(t *testing.T) {
+	var s strings.Builder
+	s.WriteString(`procs 2
+stack get  = runtime.selectgo < database/sql.(*DB).conn < database/sql.(*DB).query < main.get
+stack book = runtime.selectgo < database/sql.(*DB).conn < database/sql.(*DB).exec < main.book
+stack back = database/sql.(*DB).putConnDBLocked < database/sql.(*DB).releaseConn < main.get
+stack home = runtime.netpollblock < net.(*conn).Read < main.serve
+home g1 at home
+home g2 at home
+`)
+	s.WriteString("request /a g1 0ms-100ms\nrequest /b g2 0ms-100ms\n0ms g1 runs on p0\n0ms g2 waits at book\n")
+	for range 20 {
+		// g2 waits for 2 ms, has it for 1 ms, and so on.
+		s.WriteString("+2ms g1 wakes g2 at back\n+0ms g1 waits select at get\n+0ms g2 runs on p0\n+1ms g2 wakes g1 at back\n+0ms g2 waits select at book\n+0ms g1 runs on p0\n")
+	}
+	s.WriteString("+1ms end\n")
+	_, a := attribute(t, s.String(), "")
+	for site := range a.releases {
+		if a.Sites[site].Func == "main.get" {
+			if h := a.Holds(site); h.Usual != 1e6 || h.Holders != 1 {
+				t.Errorf("%+v", h)
+			}
+			return
+		}
+	}
+	t.Error("nobody waits in main.get")
 }

@@ -138,7 +138,8 @@ func (c *Case) single(site blame.SiteID) bool {
 	one, ok := c.singles[site]
 	if !ok {
 		t := c.A.Turns(site)
-		one = t.Decided >= MinDoubt && 2*t.Decided >= t.Waits && t.Holders < ManyHolders
+		most := 2*t.Decided >= t.Waits || t.Decided >= surelyDecided && t.Holders < surelyOne
+		one = t.Decided >= MinDoubt && most && t.Holders < ManyHolders
 		if c.knownQueue(site) == Pool {
 			h := c.A.Holds(site).Holders
 			one = one && h > 0 && h < ManyHolders
@@ -147,6 +148,10 @@ func (c *Case) single(site blame.SiteID) bool {
 	}
 	return one
 }
+
+// surelyDecided is how many waits that say that there is one holder, up to surelyOne on average, are
+// enough, however many do not say: of a pool's items several are held at some time.
+const surelyDecided, surelyOne = 100, 1.05
 
 // LockName says what one at a time holds at a site.
 func (c *Case) LockName(site blame.SiteID) string {
