@@ -1076,6 +1076,9 @@ func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 
 func consistent(c *Case, o outcome, s blame.Share) Consistent {
 	alike, record := o.j.alike()
+	if c.Watched() { // what was recorded cannot be asked for
+		record = strings.ReplaceAll(record, recordKernel, "longer, on a calm machine")
+	}
 	out := Consistent{
 		Causes: append([]string{o.entry.ID}, alike...), Share: s.Share, Record: record,
 		Contrast: c.Contrast, Where: o.j.Where, Summary: summary(c, o, s), keys: o.j.Keys,

@@ -69,12 +69,14 @@ func onPaths(c *cause.Case, keys []blame.KeyID) float64 {
 
 func judge(c *cause.Case) *cause.Judgement {
 	r := c.Root(func(k blame.Key) bool {
-		if k.Kind != blame.Syscall || k.Off == events.OnCPU {
+		if k.Kind != blame.Syscall {
 			return false
 		}
 		switch c.A.Sites[k.Site].Kind {
-		case blame.SiteSync, blame.SiteFile, blame.SiteWriteFD:
+		case blame.SiteSync: // also what the kernel computes in it: nobody asks for that but who syncs
 			return true
+		case blame.SiteFile, blame.SiteWriteFD:
+			return k.Off != events.OnCPU
 		}
 		return false
 	})
