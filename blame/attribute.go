@@ -61,6 +61,8 @@ type Attribution struct {
 	answered  map[timeline.GID]int
 	answerers map[SiteID]map[string]bool
 	cancels   map[SiteID]int
+	// alarmed are the sites at which alarms end no wait for good, nil if there are none.
+	alarmed   map[SiteID]bool
 	queues    map[SiteID]*Queue
 	jobsAt    map[SiteID]*jobs
 	holdsAt   map[SiteID]Holds

@@ -29,8 +29,8 @@ func (a *Attribution) Vain(site SiteID) (n int, dry timeline.Time) {
 		return 0, 0
 	}
 	last := rs[len(rs)-1].at
-	spans := a.waitedAt(site, last, func(s timeline.Segment) {
-		if s.Start > last {
+	spans := a.waitedAt(site, last, func(g timeline.GID, i int, s timeline.Segment) {
+		if s.Start > last && !a.goesOn(g, i, site) {
 			n++
 		}
 	})
@@ -44,7 +44,7 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 		return k
 	}
 	last := rs[len(rs)-1].at
-	spans := a.waitedAt(site, a.t.Start-1, func(timeline.Segment) {})
+	spans := a.waitedAt(site, a.t.Start-1, func(timeline.GID, int, timeline.Segment) {})
 	by := map[timeline.GID][]timeline.Time{}
 	for _, r := range rs {
 		h := r.waker
@@ -127,14 +127,14 @@ func (a *Attribution) Left(site SiteID) Left {
 }
 
 // waitedAt returns the spans in which somebody waits at a site, of those that do so after an
-// instant, and calls each for every wait.
-func (a *Attribution) waitedAt(site SiteID, after timeline.Time, each func(s timeline.Segment)) (spans []timeline.Span) {
+// instant, and calls each for every wait, a segment of a goroutine.
+func (a *Attribution) waitedAt(site SiteID, after timeline.Time, each func(g timeline.GID, i int, s timeline.Segment)) (spans []timeline.Span) {
 	var all []timeline.Span
 	for g := range a.t.Gs {
 		me := &a.t.Gs[g]
-		for _, s := range me.SegsFrom(me.SegmentNear(after+1, me.Len()-1)) {
+		for i, s := range me.SegsFrom(me.SegmentNear(after+1, me.Len()-1)) {
 			if s.Kind == timeline.Waiting && s.Stack != 0 && a.siteOf(s.Stack) == site {
-				each(s)
+				each(timeline.GID(g), i, s)
 				all = append(all, timeline.Span{Start: s.Start, End: s.End})
 			}
 		}
@@ -148,6 +148,23 @@ func (a *Attribution) waitedAt(site SiteID, after timeline.Time, each func(s tim
 		spans = append(spans, s)
 	}
 	return spans
+}
+
+// goesOn reports whether segment i of g, a wait at a site, goes on with the wait there that an
+// alarm ended just before.
+func (a *Attribution) goesOn(g timeline.GID, i int, site SiteID) bool {
+	if !a.alarmed[site] {
+		return false
+	}
+	for i--; i >= 0; i-- {
+		switch s := a.t.Gs[g].Seg(i); s.Kind {
+		case timeline.Syscall:
+			return false
+		case timeline.Waiting:
+			return s.Reason == timeline.ReasonCond && a.siteOf(s.Stack) == site && a.cancelled(s)
+		}
+	}
+	return false
 }
 
 // maxUse bounds the segments, and the wake-ups, of one use that are looked at.

@@ -16,6 +16,7 @@ type survey struct {
 	releases  []pile[release]
 	timers    []pile[int64]
 	cancelled pile[release]
+	alarms    map[SiteID]alarms
 	// stacks are what goroutines did, by stack; waits are those on which somebody waited,
 	// calls those of system calls that did not end, in the order in which they came up.
 	stacks       []did
@@ -23,6 +24,13 @@ type survey struct {
 	// writes are the starts of socket writes, wakes the wake-ups by the network.
 	writes, wakes times
 }
+
+// alarms are waits for a condition that an alarm ended: all of them, and those after which the waiter
+// waits for it again.
+type alarms struct{ all, again int }
+
+// leastAlarms is how many alarms at a site are needed to tell that they end no wait for good.
+const leastAlarms = 10
 
 // did is what goroutines did at a stack.
 type did uint8
@@ -74,6 +82,7 @@ func (a *Attribution) survey() *survey {
 		v.wakes.end()
 		a.switchesOf(timeline.GID(g), switches)
 	}
+	v.vain()
 	for _, stacks := range [][]gotrace.StackID{v.waits, v.calls} {
 		for _, s := range stacks {
 			a.siteOf(s)
@@ -110,6 +119,9 @@ func (v *survey) wait(g timeline.GID, i int, s timeline.Segment) {
 	switch {
 	case s.Waker != timeline.NoG && s.Reason != timeline.ReasonNetwork:
 		site, r := a.siteOf(s.Stack), release{s.End, s.Waker, g, int32(i)}
+		if s.Reason == timeline.ReasonCond && a.alarm(s) {
+			v.alarm(r, site)
+		}
 		if a.cancelled(s) {
 			a.cancels[site]++
 			v.cancelled.add(r)
@@ -121,6 +133,43 @@ func (v *survey) wait(g timeline.GID, i int, s timeline.Segment) {
 		if s.Reason == timeline.ReasonNetwork && s.Waker == timeline.NoG {
 			v.wakes.at = append(v.wakes.at, s.End)
 		}
+	}
+}
+
+// alarm notes that an alarm ended a wait at a site.
+func (v *survey) alarm(r release, site SiteID) {
+	if v.alarms == nil {
+		v.alarms = map[SiteID]alarms{}
+	}
+	x := v.alarms[site]
+	if x.all++; v.a.waitsAgain(r, site) {
+		x.again++
+	}
+	v.alarms[site] = x
+}
+
+// vain finds the sites at which alarms do not end a wait, but have the waiter look whether its time is
+// out, and makes what they ended there waits that were cancelled.
+func (v *survey) vain() {
+	a := v.a
+	for site, x := range v.alarms {
+		if x.all < leastAlarms || 2*x.again < x.all {
+			continue
+		}
+		if a.alarmed == nil {
+			a.alarmed = map[SiteID]bool{}
+		}
+		a.alarmed[site] = true
+		var left pile[release]
+		for _, r := range v.releases[site].all() {
+			if a.cancelled(a.t.Gs[r.g].Seg(int(r.seg))) {
+				a.cancels[site]++
+				v.cancelled.add(r)
+			} else {
+				left.add(r)
+			}
+		}
+		v.releases[site] = left
 	}
 }
 

@@ -620,9 +620,27 @@ func (a *Attribution) awaited(site SiteID) LeafKind {
 }
 
 // cancelled reports whether a cancellation or an expired deadline of a context
-// ended a wait.
+// ended a wait, or an alarm where these only have waiters look at the time.
 func (a *Attribution) cancelled(s timeline.Segment) bool {
-	return s.Waker != timeline.NoG && a.Sites[a.siteOf(s.WakerStack)].Cancel
+	if s.Waker == timeline.NoG {
+		return false
+	}
+	return a.Sites[a.siteOf(s.WakerStack)].Cancel || s.Reason == timeline.ReasonCond && a.alarmed[a.siteOf(s.Stack)] && a.alarm(s)
+}
+
+// Alarmed reports whether waits at a site are for a condition that alarms have the waiters look at.
+func (a *Attribution) Alarmed(site SiteID) bool { return a.alarmed[site] }
+
+// alarm reports whether a goroutine ended a wait because of the time: a timer started it, or ended
+// the last wait of its own.
+func (a *Attribution) alarm(s timeline.Segment) bool {
+	me := &a.t.Gs[s.Waker]
+	for i := me.SegmentAt(s.End) - 1; i >= 0; i-- {
+		if x := me.Seg(i); x.Kind == timeline.Waiting {
+			return x.Waker == timeline.NoG && x.Reason != timeline.ReasonNetwork && x.Reason != timeline.ReasonNone
+		}
+	}
+	return me.Born && me.Creator == timeline.NoG
 }
 
 // usuallyAnswered reports whether the waits at a site end by a goroutine at

@@ -139,6 +139,52 @@ var poolScenes = []told{
 	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), alike: []string{"pool-leak", "pool-exhausted"}},
 	{name: "the same, for so long that it does not matter", scene: longer(pool{last: keptUnseen}.scene(), 575), finding: "pool-leak", where: "main.take"},
 	{name: "everything is given back", scene: pool{}.scene()},
+	{name: "nobody gets it any more, and alarms have them look whether their time is out", scene: longer(alarmed(true), 575), finding: "pool-leak", where: "main.take"},
+	{name: "the same, and nobody ever got it", scene: alarmed(false), alike: []string{"pool-exhausted", "pool-leak", "timer-wait"}},
+}
+
+// The stacks of a pool whose waiters are woken now and then to see whether their time is out.
+var (
+	condTakes = []string{"sync.(*Cond).Wait", "main.take", "main.serve"}
+	condGives = []string{"sync.(*Cond).Signal", "main.give", "main.serve"}
+	ticks     = []string{"time.Sleep", "main.tick"}
+)
+
+// alarmed is a pool of one item that nobody gives back from the 300th request on, or that never had
+// any: whoever wants it then waits for it three times, until an alarm has it give up.
+func alarmed(given bool) scene {
+	return scene{procs: 2, cast: func(p *play) {
+		p.waits(other, "", home...)
+		p.waits(helper, "", ticks...)
+	}, in: func(p *play, i int) {
+		switch {
+		case given && i < 300:
+			p.wakes(0, other)
+			p.runs(other, 1)
+			p.do(p.b.Task(other, "request"))
+			p.leaves(other, 1, "sleep", uses...)
+			p.leaves(serving, 0, "sync.(*Cond).Wait", condTakes...)
+			p.pass(ms)
+			p.wakes(0, other)
+			p.runs(other, 1)
+			p.wakes(other, serving, condGives...)
+			ends(p)
+		case i < 300:
+			return
+		default:
+			for range 3 {
+				p.leaves(serving, 0, "sync.(*Cond).Wait", condTakes...)
+				p.pass(5 * ms)
+				p.wakes(0, helper)
+				p.runs(helper, 1)
+				p.wakes(helper, serving, "sync.(*Cond).Broadcast", "main.tick")
+				p.leaves(helper, 1, "sleep", ticks...)
+				p.runs(serving, 0)
+			}
+			return
+		}
+		p.runs(serving, 0)
+	}}
 }
 
 // longer is a scene of so many requests.

@@ -31,7 +31,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	l := c.Pools()
 	switch {
 	case len(l.Keys) == 0:
-		return nil
+		return vain(c)
 	case c.TooLittle(l.Keys):
 		return &cause.Judgement{Keys: l.Keys}
 	}
@@ -57,6 +57,33 @@ func judge(c *cause.Case) *cause.Judgement {
 		})
 	}
 	return j
+}
+
+// hardly is how many times as often alarms must end waits as anybody else for these to say nothing.
+const hardly = 10
+
+// vain judges waits for a condition in which requests only look, now and then, whether their time is
+// out: they may be for what others were to give back, or for news that there is none of.
+func vain(c *cause.Case) *cause.Judgement {
+	keys := c.Free(func(k blame.Key) bool {
+		q := c.A.Queue(k.Site)
+		return k.Kind == blame.Awaited && c.A.Alarmed(k.Site) && hardly*q.Waits <= q.Cancelled
+	})
+	if len(keys) == 0 {
+		return nil
+	}
+	site, _ := cause.TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
+	q := c.A.Queue(site)
+	return &cause.Judgement{
+		Keys: keys, Where: c.PlaceOf(site),
+		Subject: fmt.Sprintf("they wait in %s until their time is out", c.SiteName(site)),
+		Evidence: []cause.Evidence{{
+			Text:  fmt.Sprintf("%d waits in %s were ended by alarms, after most of which the same one waits again, and %d by anybody else", q.Cancelled, c.SiteName(site), q.Waits),
+			Holds: cause.Unknown, Decides: true, Number: float64(q.Cancelled),
+			Alike:  []string{"pool-leak", "timer-wait"},
+			Record: record + ": if as many stay in use when nobody calls, they leak",
+		}},
+	}
 }
 
 // neverReturned is the evidence where no release was seen: the pool may be too
