@@ -434,8 +434,8 @@ func (a *Attribution) collects(site SiteID) SiteID {
 type Holds struct {
 	// Holders is the mean number of holders at a time, while anybody held; 0 if unknown.
 	Holders float64
-	// Usual is the median length of a hold, in nanoseconds; 0 if unknown.
-	Usual int64
+	// Usual is the median length of a hold, Mean the mean one, in nanoseconds; 0 if unknown.
+	Usual, Mean int64
 }
 
 // Holds measures the holds that ended with a release at a site.
@@ -467,7 +467,7 @@ func (a *Attribution) Holds(site SiteID) (h Holds) {
 	}
 	if len(spans) > 0 {
 		slices.Sort(lengths)
-		h = Holds{float64(sum) / float64(any), int64(lengths[len(lengths)/2])}
+		h = Holds{float64(sum) / float64(any), int64(lengths[len(lengths)/2]), int64(sum) / int64(len(lengths))}
 	}
 	if a.holdsAt == nil {
 		a.holdsAt = map[SiteID]Holds{}

@@ -833,13 +833,13 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 	next := a.queueAt(at, hop)
 	next.depth++
 	next.own = at.own && w.bears(g, h)
-	if at.last.Site == hop.Site {
+	if a.samePool(at.last.Site, hop.Site) {
 		next.flags |= Ahead
 	}
 	if a.Sites[at.last.Site].Kind == SiteRLock && a.Sites[hop.Site].Kind == SiteRWLock {
 		next.flags |= Reading // whoever waits in RLock came after the writer: that waits for nobody else
 	}
-	if next.queue.Site == hop.Site && at.queue.Site != 0 && at.queue.Site != hop.Site {
+	if next.queue.Site == hop.Site && at.queue.Site != 0 && !a.samePool(at.queue.Site, hop.Site) {
 		held := w.nested + to - from // a worker that waits for a lock does nothing of what it was handed
 		defer func() { w.nested = held }()
 	}
@@ -865,7 +865,7 @@ func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead
 	outer, to := w.nested, did.until
 	w.nested = 0
 	w.walk(at, h, from, to)
-	queueing := at.last.Site == at.queue.Site
+	queueing := w.a.samePool(at.last.Site, at.queue.Site)
 	if queueing {
 		w.hold = max(w.hold, min(did.longest, to-from-w.nested))
 		w.held += to - from - w.nested
@@ -883,7 +883,7 @@ func (a *Attribution) queueAt(at *where, h Hop) where {
 	next := at.through(h)
 	switch {
 	case a.passing(h):
-	case next.queue.Site == 0, next.queue.Site == h.Site, at.last == at.queue && a.locks(h.Site) && a.HandedOver(at.queue):
+	case next.queue.Site == 0, a.samePool(next.queue.Site, h.Site), at.last == at.queue && a.locks(h.Site) && a.HandedOver(at.queue):
 		next.queue = h
 	}
 	return next

@@ -153,9 +153,13 @@ func (c *Case) single(site blame.SiteID) bool {
 // enough, however many do not say: of a pool's items several are held at some time.
 const surelyDecided, surelyOne = 100, 1.05
 
+// Pooled reports whether a site is the queue of a library's pool, or of permits: be there one only, it
+// is a pool to whoever makes it larger.
+func (c *Case) Pooled(site blame.SiteID) bool { return c.knownQueue(site) == Pool }
+
 // LockName says what one at a time holds at a site.
 func (c *Case) LockName(site blame.SiteID) string {
-	if c.knownQueue(site) == Pool {
+	if c.Pooled(site) {
 		return "what only one at a time gets"
 	}
 	return "a lock"

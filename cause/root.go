@@ -55,6 +55,20 @@ func (c *Case) Root(is func(k blame.Key) bool) *Root {
 // the holders' own work is to blame and not the size of the pool.
 const GrownHold = 1.5
 
+// manyGrown is that ratio where none of the holds is a good part of the time in the queue: then it is many
+// of them, of different lengths, that are waited for.
+const manyGrown = 2 * GrownHold
+
+// Grown reports whether holds of a pool under keys, of a mean length, are so much longer than what is
+// usual that the holders' own work is to blame.
+func (c *Case) Grown(keys []blame.KeyID, mean, usual float64) bool {
+	limit := GrownHold
+	if c.LongestHold(keys) < QueueingRatio {
+		limit = manyGrown
+	}
+	return mean > limit*usual
+}
+
 // needed reports whether work that requests queue for in front of a site belongs
 // to them rather than to the queue.
 func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is func(k blame.Key) bool) bool {
@@ -71,8 +85,8 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 	case Worker: // a device or a thread of its own, or one long call and not many short ones in a row
 		return c.onDevice(keys) >= 0.5 || c.Key(keys[0]).Flags&blame.Switched != 0 || c.LongestHold(keys) >= QueueingRatio
 	case Pool:
-		usual := float64(c.A.Holds(site).Usual)
-		return usual > 0 && c.MeanHold(keys) > GrownHold*usual
+		usual := float64(c.A.Holds(site).Mean)
+		return usual > 0 && c.Grown(keys, c.MeanHold(keys), usual)
 	case Send:
 		return false
 	}

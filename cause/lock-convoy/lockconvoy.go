@@ -25,7 +25,7 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Locks()
-	if len(l.Keys) == 0 || l.Others > 0.5 {
+	if len(l.Keys) == 0 || l.Others > 0.5 || c.Pooled(l.Site) {
 		return nil
 	}
 	n := c.MeanHolders(l.Keys)

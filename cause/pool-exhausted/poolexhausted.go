@@ -120,7 +120,7 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 			Decides: true, Number: number,
 		},
 		several(c, l, h, known, connections),
-		holds(c, l, float64(h.Usual)),
+		holds(c, l, float64(h.Mean)),
 	}
 }
 
@@ -182,11 +182,11 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 		}
 	}
 	e := cause.Evidence{
-		Text:    fmt.Sprintf("the holders used it for %s; %s is usual", cause.Ms(tail), cause.Ms(usual)),
+		Text:    fmt.Sprintf("the holders used it for %s on average, all of the recording for %s", cause.Ms(tail), cause.Ms(usual)),
 		Decides: true, Number: tail / max(usual, 1),
 	}
 	if usual > 0 {
-		e.Holds = cause.Of(tail <= cause.GrownHold*usual)
+		e.Holds = cause.Of(!c.Grown(l.Keys, tail, usual))
 	}
 	return e
 }
