@@ -106,7 +106,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 // was not born for that and is no holder of another lock.
 func (c *Case) waitsForOthers(k blame.Key) bool {
 	_, h := c.Serial(k)
-	if k.Last == h || k.Last.Site == h.Site {
+	if k.Last == h || k.Last.Site == h.Site || c.readsReplies(k.Last.Waker) {
 		return false
 	}
 	switch c.HopKind(k.Last) {
