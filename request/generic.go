@@ -30,7 +30,12 @@ func (d *finder) generic() {
 	for class := range d.excluded {
 		unserved = unserved && (class == classObserver || class == classHijacked)
 	}
-	for _, gr := range d.groups(d.unasked()) {
+	groups := d.groups(d.unasked())
+	born := d.bornForOne(groups)
+	for _, gr := range groups {
+		if born[gr] {
+			continue
+		}
 		takenOver := gr.root.name == rootHTTP
 		if !inbound && gr.root.accepted == 0 && !gr.datagrams && !takenOver && !(unserved && d.consumes(gr)) {
 			continue
@@ -67,6 +72,35 @@ func (d *finder) generic() {
 			}
 		}
 	}
+}
+
+// bornForOne returns the groups of goroutines that a reader gives birth to for each request: what they
+// read themselves is the answer to what they ask.
+func (d *finder) bornForOne(groups []*group) map[*group]bool {
+	children := map[timeline.GID]bool{}
+	for _, gr := range groups {
+		if 2*gr.wrote >= gr.activations || 2*gr.bore < gr.activations {
+			continue
+		}
+		for _, g := range gr.members {
+			for _, w := range d.t.Gs[g].Wakes() {
+				if w.Birth() {
+					children[w.Whom()] = true
+				}
+			}
+		}
+	}
+	out := map[*group]bool{}
+	for _, gr := range groups {
+		n := 0
+		for _, g := range gr.members {
+			if children[g] {
+				n++
+			}
+		}
+		out[gr] = 2*n > len(gr.members)
+	}
+	return out
 }
 
 // roleTakenOver is the role of messages on connections that handlers took over from net/http's
@@ -222,6 +256,7 @@ func (d *finder) child(g, child timeline.GID, role int, start, born timeline.Tim
 	if c.Len() == 0 {
 		return
 	}
+	d.h.home[child] = keyNone // it has but the one piece of work
 	from, to := c.Start(), c.End()
 	r := Request{ByNetwork: byNet, InFlight: !c.Died}
 	e := d.examine(child, 0, from, to)
