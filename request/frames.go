@@ -175,6 +175,7 @@ var libraries = []string{
 	"github.com/segmentio/kafka-go",
 	"github.com/IBM/sarama",
 	"github.com/nats-io/nats.go",
+	"github.com/nats-io/nats%2ego.",
 	"github.com/aws/aws-sdk-go",
 	"github.com/gin-gonic/gin.",
 	"github.com/labstack/echo",

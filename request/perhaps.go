@@ -2,7 +2,9 @@ package request
 
 import (
 	"regexp"
+	"slices"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -15,27 +17,61 @@ const (
 )
 
 // Perhaps returns a function of the program's own that may be what a request is where none was
-// found, "" if there is none: goroutines enter it again and again, coming from outside of it,
-// and of all such functions they spend the most time below it. What they do at home, and what
-// lies inside of another such function, does not count. If taken is set, they mostly enter it
+// found, "" if there is none: goroutines enter it again and again, coming from outside of it, or are
+// started for it and then end, and of all such functions they spend the most time below it. What they do at home, and what
+// lies inside of another such function, does not count, nor what modules do that the program was
+// built with, unless there is nothing of the program's own. If taken is set, they mostly enter it
 // with something that others brought: since they left it another goroutine, or the network, has
 // ended a wait of theirs, and none has ended by itself, as those for a ticker do. Then it is
 // what a consumer of a queue does with a message.
 func (f *Found) Perhaps() (function string, taken bool) {
+	for id := range f.t.Stacks.Len() {
+		if slices.ContainsFunc(f.t.Stacks.Frames(gotrace.StackID(id)), own) {
+			return f.perhaps(own)
+		}
+	}
+	return f.perhaps(func(x gotrace.Frame) bool { // it was installed as a module
+		return x.Func != "" && !standard(x.Func) && !library(x.Func) && !generated(x.Func)
+	})
+}
+
+// perhaps is Perhaps for functions that of accepts.
+func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken bool) {
 	type total struct {
 		spent timeline.Time
 		rounds
 	}
-	by := map[string]*total{}
+	by, started := map[string]*total{}, map[string]*total{}
+	lasting := map[string]int{} // of those that were started, by root function
 	for i := range f.t.Gs {
 		g := &f.t.Gs[i]
-		if g.System || g.Observer || g.Len() < leastRounds {
+		if g.System || g.Observer {
 			continue
 		}
-		all := f.rounds(timeline.GID(i))
+		if fn := f.root(g, of); g.Born && fn != "" {
+			if started[fn] == nil {
+				started[fn] = &total{}
+			}
+			x := started[fn]
+			if x.entered++; g.Creator != timeline.NoG {
+				x.brought++
+			}
+			if !g.Died {
+				lasting[fn]++
+			}
+			for _, s := range g.Blocked() {
+				if !f.Home(timeline.GID(i), s) {
+					x.spent += s.End - s.Start
+				}
+			}
+		}
+		if g.Len() < leastRounds {
+			continue
+		}
+		all := f.rounds(timeline.GID(i), of)
 		credited := map[string]bool{}
 		for _, s := range g.Blocked() {
-			fn := f.outermost(s, func(fn string) bool { r := all[fn]; return r != nil && r.entered >= leastRounds })
+			fn := f.outermost(s, of, func(fn string) bool { r := all[fn]; return r != nil && r.entered >= leastRounds })
 			if fn == "" || f.Home(timeline.GID(i), s) {
 				continue
 			}
@@ -50,6 +86,11 @@ func (f *Found) Perhaps() (function string, taken bool) {
 			}
 		}
 	}
+	for fn, x := range started {
+		if x.entered >= leastTaken && 2*lasting[fn] < x.entered {
+			by[fn] = x
+		}
+	}
 	for fn, x := range by {
 		if best := by[function]; best == nil || x.spent > best.spent || x.spent == best.spent && fn < function {
 			function = fn
@@ -61,6 +102,19 @@ func (f *Found) Perhaps() (function string, taken bool) {
 	return function, taken
 }
 
+// root returns the root function of a goroutine, "" if it was nowhere seen or of does not accept it.
+func (f *Found) root(g *timeline.Goroutine, of func(gotrace.Frame) bool) string {
+	for _, s := range g.Blocked() {
+		if frames := f.t.Stacks.Frames(s.Stack); len(frames) > 0 {
+			if last := frames[len(frames)-1]; of(last) {
+				return last.Func
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
 // rounds is how often goroutines entered a function, and how often of these with what others
 // brought.
 type rounds struct {
@@ -69,13 +123,13 @@ type rounds struct {
 }
 
 // rounds counts how often a goroutine entered each function: it is on the stack of an event
-// there, and was not on that of the event before which has any of the program's own.
-func (f *Found) rounds(g timeline.GID) map[string]*rounds {
+// there, and was not on that of the event before which has any that of accepts.
+func (f *Found) rounds(g timeline.GID, of func(gotrace.Frame) bool) map[string]*rounds {
 	all := map[string]*rounds{}
 	event, brought, timed := 1, 0, 0 // the last ones of these
 	for _, s := range f.t.Gs[g].Blocked() {
 		seen := false
-		f.outermost(s, func(fn string) bool {
+		f.outermost(s, of, func(fn string) bool {
 			seen = true
 			r := all[fn]
 			if r == nil {
@@ -112,13 +166,13 @@ func (f *Found) rounds(g timeline.GID) map[string]*rounds {
 	return all
 }
 
-// outermost returns the outermost function of the program's own on the stack of an event which
-// accept accepts, "" if there is none.
-func (f *Found) outermost(s timeline.Segment, accept func(fn string) bool) string {
+// outermost returns the outermost function on the stack of an event that of, for its frame, and accept,
+// for its name, accept; "" if there is none.
+func (f *Found) outermost(s timeline.Segment, of func(gotrace.Frame) bool, accept func(fn string) bool) string {
 	frames := f.t.Stacks.Frames(s.Stack)
 	for i := len(frames) - 1; i >= 0; i-- {
-		if fn := frames[i].Func; fn != "" && !standard(fn) && !library(fn) && !generated(fn) && accept(fn) {
-			return fn
+		if of(frames[i]) && accept(frames[i].Func) {
+			return frames[i].Func
 		}
 	}
 	return ""

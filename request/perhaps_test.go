@@ -1,6 +1,8 @@
 package request
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
@@ -93,5 +95,89 @@ func TestWorkThatIsDoneAgainAndAgainMayBeARequest(t *testing.T) {
 				t.Errorf("%d requests of %q, perhaps %q; want %d, %q", len(f.Requests), f.Consumer, got, c.requests, c.want)
 			}
 		})
+	}
+}
+
+// A goroutine that is started for each message is what is done with it; one that is started for
+// each of many connections, and stays, is not, nor are few of either.
+func TestWhatGoroutinesAreStartedForMayBeARequest(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		messages int
+		ends     bool
+		want     string
+		requests int
+	}{
+		{"many", 60, true, "main.(*consumer).on.func1", 60},
+		{"they stay", 60, false, "", 0},
+		{"few", 40, true, "", 0},
+	} {
+		var s strings.Builder
+		s.WriteString(`procs 2
+stack takes = runtime.chanrecv1 < main.(*consumer).loop
+stack feeds = runtime.chansend1 < main.feed
+stack naps  = time.Sleep < main.feed
+stack on    = main.(*consumer).loop
+stack life  = main.(*consumer).on.func1
+stack asks  = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.ask < main.(*consumer).on.func1
+0ms g1 waits at takes
+0ms g2 waits at naps
+0ms p0 busy
+0ms p1 idle
+`)
+		for g := range c.messages {
+			fmt.Fprintf(&s, "+1ms p0 wakes g2\n+0us g2 runs on p0\n+1us g2 wakes g1 at feeds\n+1us g2 waits sleep at naps\n+0us g1 runs on p0\n+1us g1 starts g%d as life at on\n+1us g1 waits chan receive at takes\n", g+10)
+			fmt.Fprintf(&s, "+1us g%d runs on p0\n+1us g%d waits network at asks\n+2ms poller wakes g%d\n+1us g%d runs on p0\n", g+10, g+10, g+10, g+10)
+			if c.ends {
+				fmt.Fprintf(&s, "+1us g%d ends\n", g+10)
+			} else {
+				fmt.Fprintf(&s, "+1us g%d waits chan receive at asks\n", g+10)
+			}
+		}
+		s.WriteString("+1ms end\n")
+		_, tl := timelinetest.Read(t, s.String(), timeline.Options{})
+		f := Find(tl, Options{})
+		if f.Consumer != c.want || len(f.Requests) != c.requests {
+			t.Errorf("%s: %d requests of %q", c.name, len(f.Requests), f.Consumer)
+		}
+	}
+}
+
+// Who is born for one request has no home: what it waits for from the network is the answer to what
+// it asks, and no request.
+func TestWhoIsBornForARequestServesNobodyElse(t *testing.T) {
+	var s strings.Builder
+	s.WriteString(`procs 2
+stack reads = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < bufio.(*Reader).Read < main.(*server).loop
+stack on    = main.(*server).loop
+stack life  = main.(*server).call
+stack asks  = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.ask < main.(*server).call
+stack sends = syscall.write < internal/poll.(*FD).Write < net.(*conn).Write < main.ask < main.(*server).call
+stack tells = syscall.write < internal/poll.(*FD).Write < net.(*conn).Write < main.answer < main.(*server).call
+0ms g1 waits at reads
+0ms p0 busy
+0ms p1 idle
+`)
+	const requests = 80
+	for i := range requests {
+		g := i + 10
+		fmt.Fprintf(&s, "+1ms poller wakes g1\n+0us g1 runs on p0\n+1us g1 starts g%d as life at on\n+1us g1 waits network at reads\n+1us g%d runs on p0\n", g, g)
+		for range 3 {
+			fmt.Fprintf(&s, "+1us g%d calls at sends\n+1us g%d returns\n+1us g%d waits network at asks\n+1ms poller wakes g%d\n+1us g%d runs on p0\n", g, g, g, g, g)
+		}
+		fmt.Fprintf(&s, "+1us g%d calls at tells\n+1us g%d returns\n+1us g%d ends\n", g, g, g)
+	}
+	s.WriteString("+1ms end\n")
+	_, tl := timelinetest.Read(t, s.String(), timeline.Options{})
+	f := Find(tl, Options{})
+	if len(f.Roles) != 1 || f.Roles[0].Shape != PerRequest || f.Roles[0].Count != requests {
+		t.Errorf("roles %+v", f.Roles)
+	}
+	for g := range tl.Gs {
+		for _, x := range tl.Gs[g].Waits() {
+			if home := tl.Gs[g].ID == 1; f.Home(timeline.GID(g), x) != home {
+				t.Fatalf("g%d is at home: %t", tl.Gs[g].ID, !home)
+			}
+		}
 	}
 }
