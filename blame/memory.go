@@ -64,10 +64,15 @@ func (w *walker) once(at *where, s stay, do func()) {
 		return
 	}
 	outer := *w
-	w.acc, w.depth, w.outside, w.squares, w.peer = &tally{}, at.depth, 0, 0, Stretch{}
+	mine := &tally{}
+	if n := len(w.spare); n > 0 {
+		mine, w.spare = w.spare[n-1], w.spare[:n-1]
+	}
+	w.acc, w.depth, w.outside, w.squares, w.peer = mine, at.depth, 0, 0, Stretch{}
 	w.nested, w.hold, w.held, w.holders, w.personal = 0, 0, 0, 0, false
 	do()
-	r := &remembered{w.acc.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.hold, w.held, w.holders}
+	w.spare = append(w.spare, mine)
+	r := &remembered{mine.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.hold, w.held, w.holders}
 	w.acc, w.depth, w.outside, w.squares, w.peer = outer.acc, outer.depth, outer.outside, outer.squares, outer.peer
 	w.nested, w.hold, w.held, w.holders = outer.nested, outer.hold, outer.held, outer.holders
 	if !w.personal && w.steps <= maxSteps {

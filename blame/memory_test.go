@@ -44,7 +44,7 @@ stack read   = syscall.pread < os.(*File).ReadAt < main.compact
 // What the worker did is walked once for all who wait for it, and each gets the same as if it had
 // been walked for it alone.
 func TestAQueueCostsItsHistoryOnce(t *testing.T) {
-	const requests, calls = 120, 400
+	const requests, calls = 60, 200
 	_, a := attribute(t, queue(requests, calls), "")
 	if len(a.Requests) != requests {
 		t.Fatalf("%d requests", len(a.Requests))

@@ -81,8 +81,9 @@ type walker struct {
 	waiters []timeline.GID
 	// way is where it was, nil if nobody asks.
 	way *way
-	// personal is set by what depends on more than once knows of.
+	// personal is set by what depends on more than once knows of; spare are tallies that it used.
 	personal bool
+	spare    []*tally
 }
 
 // asked is a wait of a goroutine for what a peer answers, until an instant: also the

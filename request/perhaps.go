@@ -53,7 +53,7 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 				started[fn] = &total{}
 			}
 			x := started[fn]
-			if x.entered++; g.Creator != timeline.NoG {
+			if x.entered++; f.brought(g) {
 				x.brought++
 			}
 			if !g.Died {
@@ -100,6 +100,26 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 		taken = x.entered >= leastTaken && 2*x.brought > x.entered
 	}
 	return function, taken
+}
+
+// maxBefore bounds the segments of who started a goroutine that are looked at.
+const maxBefore = 32
+
+// brought reports whether a goroutine was started for something that others brought to who started it:
+// the last wait of that did not end by itself.
+func (f *Found) brought(g *timeline.Goroutine) bool {
+	if g.Creator == timeline.NoG {
+		return false
+	}
+	c := &f.t.Gs[g.Creator]
+	for i, n := c.SegmentAt(g.Start()), 0; i >= 0 && n < maxBefore; i, n = i-1, n+1 {
+		if i < c.Len() {
+			if s := c.Seg(i); s.Kind == timeline.Waiting && s.End <= g.Start() {
+				return s.Waker != timeline.NoG || byNetwork(s)
+			}
+		}
+	}
+	return false
 }
 
 // root returns the root function of a goroutine, "" if it was nowhere seen or of does not accept it.

@@ -105,12 +105,14 @@ func TestWhatGoroutinesAreStartedForMayBeARequest(t *testing.T) {
 		name     string
 		messages int
 		ends     bool
+		ticker   bool
 		want     string
 		requests int
 	}{
-		{"many", 60, true, "main.(*consumer).on.func1", 60},
-		{"they stay", 60, false, "", 0},
-		{"few", 40, true, "", 0},
+		{"many", 60, true, false, "main.(*consumer).on.func1", 60},
+		{"they stay", 60, false, false, "", 0},
+		{"few", 40, true, false, "", 0},
+		{"a ticker has them started", 60, true, true, "", 0},
 	} {
 		var s strings.Builder
 		s.WriteString(`procs 2
@@ -126,7 +128,11 @@ stack asks  = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*
 0ms p1 idle
 `)
 		for g := range c.messages {
-			fmt.Fprintf(&s, "+1ms p0 wakes g2\n+0us g2 runs on p0\n+1us g2 wakes g1 at feeds\n+1us g2 waits sleep at naps\n+0us g1 runs on p0\n+1us g1 starts g%d as life at on\n+1us g1 waits chan receive at takes\n", g+10)
+			if c.ticker {
+				fmt.Fprintf(&s, "+1ms p0 wakes g1\n+0us g1 runs on p0\n+1us g1 starts g%d as life at on\n+1us g1 waits sleep at takes\n", g+10)
+			} else {
+				fmt.Fprintf(&s, "+1ms p0 wakes g2\n+0us g2 runs on p0\n+1us g2 wakes g1 at feeds\n+1us g2 waits sleep at naps\n+0us g1 runs on p0\n+1us g1 starts g%d as life at on\n+1us g1 waits chan receive at takes\n", g+10)
+			}
 			fmt.Fprintf(&s, "+1us g%d runs on p0\n+1us g%d waits network at asks\n+2ms poller wakes g%d\n+1us g%d runs on p0\n", g+10, g+10, g+10, g+10)
 			if c.ends {
 				fmt.Fprintf(&s, "+1us g%d ends\n", g+10)
