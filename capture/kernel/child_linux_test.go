@@ -306,6 +306,7 @@ func (c *child) next() {
 // counts are the kernel's own of a thread.
 type counts struct {
 	runNS, delayNS         int64 // on a CPU, and ready for one
+	stolenNS               int64 // what the hypervisor took from the last CPU
 	voluntary, involuntary int64 // switches
 }
 
