@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -8,6 +9,18 @@ import (
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 )
+
+// CallSite returns the site at which the program makes the call to a peer that a key is spent in: the
+// goroutine that reads a connection has nothing of the program's own on its stack; who waits for
+// it has.
+func (c *Case) CallSite(k blame.Key) blame.SiteID {
+	for _, s := range []blame.SiteID{k.Site, k.Last.Site} {
+		if c.PlaceOf(s) != nil {
+			return s
+		}
+	}
+	return cmp.Or(k.First.Site, k.Site)
+}
 
 // Caller returns where the program makes the calls that slow requests wait for under keys at a
 // site; at tells the site of a key. It is the innermost function of its own on the way, but for

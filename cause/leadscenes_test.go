@@ -97,3 +97,77 @@ var leadScenes = []told{
 }
 
 func TestWhatMultipliesATimeIsNamedBeforeIt(t *testing.T) { tell(t, leadScenes) }
+
+// desk is where a request waits for what one goroutine does for everybody.
+var desk = []string{"runtime.chanrecv1", "main.(*desk).do", "main.serve"}
+
+// serves is a goroutine that works for all requests. While it asks a peer, now and then for itself, or
+// for every request and longer for each tenth of them, three others come, and are served by the same.
+func serves(everybody bool) func(p *play, i int) {
+	idle := []string{"runtime.chanrecv2", "main.(*desk).run"}
+	return func(p *play, i int) {
+		const n = 3
+		long := i%10 == 9
+		if !long || everybody {
+			p.wakes(serving, helper, "runtime.chansend1", "main.(*desk).do", "main.serve")
+		} else {
+			p.wakes(0, helper)
+		}
+		p.do(p.b.Busy(1))
+		p.runs(helper, 1)
+		if long || everybody {
+			p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.(*desk).run")
+		}
+		p.leaves(serving, 0, "chan receive", desk...)
+		if long {
+			for g := other; g < other+n; g++ {
+				p.pass(ms / 5)
+				p.wakes(0, g)
+				p.do(p.b.Busy(0))
+				p.runs(g, 0)
+				p.do(p.b.Task(g, "request"))
+				p.leaves(g, 0, "chan receive", desk...)
+			}
+			p.pass(p.vary(12 * ms))
+		}
+		if long || everybody {
+			p.pass(ms)
+			p.wakes(0, helper)
+			p.do(p.b.Busy(1))
+			p.runs(helper, 1)
+		}
+		p.pass(ms / 20)
+		p.wakes(helper, serving, "runtime.closechan", "main.(*desk).run")
+		if long {
+			for g := other; g < other+n; g++ {
+				p.pass(ms / 20)
+				p.wakes(helper, g, "runtime.closechan", "main.(*desk).run")
+			}
+		}
+		p.leaves(helper, 1, "chan receive", idle...)
+		if long {
+			for g := other; g < other+n; g++ {
+				p.do(p.b.Busy(1))
+				p.runs(g, 1)
+				p.do(p.b.Done(g))
+				p.leaves(g, 1, "network", home...)
+			}
+		}
+		p.do(p.b.Busy(0))
+		p.runs(serving, 0)
+	}
+}
+
+func atDesk(p *play) {
+	waitingOthers(p)
+	p.waits(helper, "", "runtime.chanrecv2", "main.(*desk).run")
+}
+
+func TestAWorkerThatAsksAPeerForFewOfThoseWhoWaitIsTheCause(t *testing.T) {
+	tell(t, []told{
+		{name: "for itself", scene: scene{procs: 2, cast: atDesk, in: serves(false)},
+			finding: "single-worker", where: "main.ask"},
+		{name: "for everybody", scene: scene{procs: 2, cast: atDesk, in: serves(true)},
+			finding: "slow-dependency", where: "main.ask"},
+	})
+}

@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/timeline"
@@ -249,10 +250,12 @@ func (c *Case) TimedOut(keys []blame.KeyID) float64 {
 const QueueRatio = 2
 
 // Workers sums up the waits for a goroutine that serves many, but for what the
-// worker waits for on behalf of the request: the network, and a device unless
-// the request queued for it; and for the sleep of one that takes no work.
+// worker waits for on behalf of the request: the network, unless it is for somebody else
+// (see forAnother), and a device unless the request queued for it; and for the sleep of one
+// that takes no work.
 func (c *Case) Workers() *Locks {
 	l := c.queue(Worker, anywhere)
+	others := c.forAnother(l.Keys)
 	device := func(k blame.Key) bool {
 		return (k.Kind == blame.Syscall || k.Kind == blame.Cgo) && !computesInKernel(k)
 	}
@@ -267,7 +270,7 @@ func (c *Case) Workers() *Locks {
 	keep := l.Keys[:0]
 	for _, id := range l.Keys {
 		k := c.Key(id)
-		if k.Kind == blame.Network && !isBlind(k) || device(k) && ahead <= QueueRatio*own {
+		if isFar(k) && !slices.Contains(others, id) || device(k) && ahead <= QueueRatio*own {
 			continue
 		}
 		if _, h := c.Serial(k); k.Kind == blame.Timer && c.A.Queue(h.Site).Waits > 0 && !c.A.TakesWork(c.A.Queue(h.Site).Worker) {
@@ -278,6 +281,42 @@ func (c *Case) Workers() *Locks {
 	l.Keys = keep
 	l.Site = c.QueueSite(keep)
 	return l
+}
+
+func isFar(k blame.Key) bool { return k.Kind == blame.Network && !isBlind(k) }
+
+// forAnother returns those of the keys of a queue for a worker in which it waits for a peer on
+// behalf of few of those who queue there: most are served without, and several of those who are
+// not are late by the same call. Who reads a connection's replies waits for all of them.
+func (c *Case) forAnother(keys []blame.KeyID) []blame.KeyID {
+	var far []blame.KeyID
+	for _, id := range keys {
+		if k := c.Key(id); isFar(k) {
+			if _, h := c.Serial(k); c.readsReplies(h.Waker) {
+				return nil
+			}
+			far = append(far, id)
+		}
+	}
+	if len(far) == 0 {
+		return nil
+	}
+	in := func(p blame.Piece) bool { return slices.Contains(far, p.Key) }
+	var late []int
+	for _, r := range c.P.All() {
+		if slices.ContainsFunc(c.A.Requests[r].Pieces, in) {
+			late = append(late, r)
+		}
+	}
+	site := c.QueueSite(far)
+	calls, _ := c.Reached(func(k blame.Key) bool {
+		_, h := c.Serial(k)
+		return isFar(k) && h.Site == site
+	})
+	if calls >= 0.5*c.passThrough(site) || len(late) < 2*len(c.spansOf(late)) {
+		return nil
+	}
+	return far
 }
 
 // MeanHold is the mean length, in nanoseconds, of the holds that the tail

@@ -12,8 +12,8 @@ import (
 var Entry = &cause.Entry{
 	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes; also one after the other, under a lock.",
-	MustHold:   "waits of many requests ended by one goroutine, whose own timer, system call or computation fills them",
-	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of the request, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",
+	MustHold:   "waits of many requests ended by one goroutine, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait",
+	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of most who wait, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",
 	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency", "slow-client"},
 	Fix: []string{
 		"take the slow part (flush, fsync, sleep) out of the worker's loop: double buffering, an own goroutine",
@@ -40,8 +40,13 @@ func judge(c *cause.Case) *cause.Judgement {
 		return leaf{k.Kind, k.Site, 0}
 	})
 	where := c.PlaceOf(top.site)
-	if top.kind == blame.CPU {
+	called := ""
+	switch top.kind {
+	case blame.CPU:
 		where = c.ClassPlace(top.class)
+	case blame.Network:
+		site, _ := cause.TopBy(c, w.Keys, c.CallSite)
+		where, called = c.Caller(site, w.Keys, c.CallSite)
 	}
 	if where == nil {
 		where = w.Holder
@@ -54,6 +59,11 @@ func judge(c *cause.Case) *cause.Judgement {
 		cpu.Alike, cpu.Record = []string{"slow-dependency", "slow-client", "back-pressure"}, "runtime/trace regions around what the goroutine does for each of them"
 	case blame.CPU:
 		cpu = c.RunnerCPU(top.class)
+	case blame.Network:
+		cpu.Text += ", on behalf of few of those who wait"
+		if called != "" {
+			cpu.Text += ", called by " + called
+		}
 	case blame.Timer:
 		if top.class != c.A.ClassAt(q.Worker, c.A.Timeline().End) && c.A.TakesNoWork(top.class) {
 			cpu.Text = fmt.Sprintf("meanwhile it waited for another goroutine, which takes no work and sleeps in %s: it may pass on news to who waits for that on purpose, as a long poll does", cause.PlaceName(where))

@@ -2,7 +2,6 @@
 package slowdependency
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/whylate/whylate/blame"
@@ -39,18 +38,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(keys) == 0 {
 		return nil
 	}
-	call := func(k blame.Key) blame.SiteID {
-		// The goroutine that reads a connection has nothing of the program's own on
-		// its stack; who waits for it has.
-		for _, s := range []blame.SiteID{k.Site, k.Last.Site} {
-			if c.PlaceOf(s) != nil {
-				return s
-			}
-		}
-		return cmp.Or(k.First.Site, k.Site)
-	}
-	site, most := cause.TopBy(c, keys, call)
-	where, called := c.Caller(site, keys, call)
+	site, most := cause.TopBy(c, keys, c.CallSite)
+	where, called := c.Caller(site, keys, c.CallSite)
 	at := c.SiteName(site)
 	if where != nil {
 		at = cause.PlaceName(where)
