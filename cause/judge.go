@@ -46,6 +46,9 @@ const (
 	// the typical band below HealthyTriple, or the ratio below HealthyRatio.
 	// Means of bands, never p99: rare long stops lie beyond p99.
 	HealthyExcess, HealthyMean, HealthyShort = 1e6, 2e6, 3e6
+	// HangMin is the age from which on a request that is open at the end hangs, if all others are so
+	// much faster: whatever the last instants of a recording hold up is younger.
+	HangMin = 100e6
 	// A proxy in front of a peer that takes a millisecond has a ratio of 1.8 to
 	// 2.7 and an excess of up to 2.4 ms on a calm machine, from timers alone
 	// (incidents/hosts/caddy and dnsproxy, steady).
@@ -355,7 +358,7 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	v := &Verdict{Role: p, Verdict: "inconclusive", MixEndpoint: -1, Only: -1, Slower: -1}
 	hanging, oldest := p.InFlight()
-	if oldest < HealthyMean { // nobody feels it
+	if oldest < HangMin {
 		hanging = 0
 	}
 	if p.N < MinRequests {
