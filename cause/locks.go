@@ -23,6 +23,10 @@ type Locks struct {
 	For    blame.Hop
 	// Longest is Case.LongestHold, OwnWork is Case.OwnWork.
 	Longest, OwnWork float64
+	// InTurn: holders wait for a peer or sleep, as most who queue there do themselves, too, and no longer
+	// than is usual, Usual nanoseconds: it is the lock that has them do so one after the other.
+	InTurn bool
+	Usual  float64
 }
 
 // Locks sums up the waits behind locks. Time in which holders themselves waited
@@ -86,7 +90,9 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	if l.Open > 0 {
 		l.Open /= l.Open + total
 	}
-	l.Longest, l.OwnWork = c.LongestHold(l.Keys), c.OwnWork(leaf)
+	l.Longest = c.LongestHold(l.Keys)
+	l.OwnWork, l.Usual = c.ownWork(leaf)
+	l.InTurn = kind == Lock && l.OwnWork >= 0.5 && c.asUsual(leaf, total, l.Usual)
 	hop := func(k blame.Key) blame.Hop {
 		_, h := c.Serial(k)
 		return h
@@ -101,6 +107,18 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	h, _ := TopBy(c, there, hop)
 	l.Holder = c.placeOfRelease(h)
 	return l
+}
+
+// asUsual reports whether holders of a lock wait for peers or sleep in most of a total time, under
+// keys, for no longer at a time than is usual.
+func (c *Case) asUsual(keys []blame.KeyID, total, usual float64) bool {
+	var waits []blame.KeyID
+	for _, id := range keys {
+		if k := c.Key(id); isFar(k) || k.Kind == blame.Timer {
+			waits = append(waits, id)
+		}
+	}
+	return c.Sum(waits) >= 0.5*total && !c.Grown(waits, c.MeanHold(waits), usual)
 }
 
 // waitsForOthers reports whether the holder of a lock waited meanwhile, for another goroutine that
@@ -219,6 +237,13 @@ func (l *Locks) HoldEvidence(long bool) Evidence {
 
 // OwnWorkEvidence says whether the requests do themselves what they waited for.
 func (l *Locks) OwnWorkEvidence() Evidence {
+	if l.InTurn {
+		return Evidence{
+			Text: fmt.Sprintf("%s of the requests that queue there wait so themselves, too, which takes %s, and who is before them waits no longer than usual: it is the lock that has them do so one after the other",
+				Pct(l.OwnWork), Ms(l.Usual)),
+			Holds: Yes, Number: l.OwnWork,
+		}
+	}
 	return Evidence{
 		Text:  fmt.Sprintf("%s of the requests that queue there do themselves what the holder did", Pct(l.OwnWork)),
 		Holds: Of(l.OwnWork < 0.5), Decides: true, Number: l.OwnWork,

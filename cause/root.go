@@ -81,7 +81,8 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 		if c.A.Sites[site].Log && len(same) == 1 && same[work{log: true}] && c.onDevice(keys) == 0 {
 			return true // a logger's lock: whoever waits for it has a line to write as well, be it at once
 		}
-		return c.doThemselves(keys, func(k blame.Key) bool { return is(k) && same[c.work(k.Site)] }) >= 0.5
+		part, _ := c.doThemselves(keys, func(k blame.Key) bool { return is(k) && same[c.work(k.Site)] })
+		return part >= 0.5
 	case Worker: // a device or a thread of its own, or one long call and not many short ones in a row
 		return c.onDevice(keys) >= 0.5 || c.Key(keys[0]).Flags&blame.Switched != 0 || c.LongestHold(keys) >= QueueingRatio
 	case Pool:

@@ -60,8 +60,13 @@ func behindShortWriters(p *play) {
 	}
 }
 
-// convoy lets the crowd have a lock one after the other, and the request last.
+// convoy lets the crowd have a lock one after the other, and the request last. Each computes with it.
 func convoy(at, release []string) func(p *play) {
+	return convoyOf(at, release, func(p *play, g gotrace.GoID) { p.computes(g, 1, ms) })
+}
+
+// convoyOf is convoy in which each does something else with the lock, on P 1.
+func convoyOf(at, release []string, holds func(p *play, g gotrace.GoID)) func(p *play) {
 	return func(p *play) {
 		for g := range crowd {
 			p.wakes(serving, crowd0+g, "main.start", "main.serve")
@@ -77,12 +82,13 @@ func convoy(at, release []string) func(p *play) {
 		p.leaves(serving, 0, "sync", at...)
 		for g := range crowd {
 			p.runs(crowd0+g, 1)
-			p.computes(crowd0+g, 1, ms)
+			holds(p, crowd0+g)
 			next := crowd0 + g + 1
 			if g == crowd-1 {
 				next = serving
 			}
 			p.wakes(crowd0+g, next, release...)
+			p.pass(ms / 1000)
 			p.waits(crowd0+g, "select", "runtime.selectgo", "main.loop")
 		}
 		p.do(p.b.Idle(1, gotrace.NoProc))

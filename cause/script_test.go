@@ -137,6 +137,8 @@ type scene struct {
 	// lock if stuck says where.
 	last  int64
 	stuck []string
+	// limit is how many requests are taken apart at most; 0: all.
+	limit int
 }
 
 // attribute plays a scene and takes its requests apart.
@@ -193,7 +195,7 @@ func (s scene) attribute(tb testing.TB) *blame.Attribution {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return blame.Attribute(t, request.Find(t, request.Options{}), blame.Options{})
+	return blame.Attribute(t, request.Find(t, request.Options{}), blame.Options{MaxRequests: s.limit})
 }
 
 // every returns a scene's part for every nth request.

@@ -211,10 +211,16 @@ func Waits(k blame.Key) bool {
 func isBlind(k blame.Key) bool { return k.Flags&blame.Blind != 0 }
 
 // OwnWork reports the part of all requests that spend time in the queue of keys
-// and also do their leaf on their own goroutine: where most do, requests need that
+// and also do their leaf without it (see doThemselves): where most do, requests need that
 // leaf themselves, and what serialises it is only the way to it. (Among slow
 // requests those are common that both queue and do it.)
 func (c *Case) OwnWork(keys []blame.KeyID) float64 {
+	part, _ := c.ownWork(keys)
+	return part
+}
+
+// ownWork is OwnWork, and the mean time in nanoseconds that the leaf takes those who do it.
+func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 	time, all := map[blame.SiteID]float64{}, 0.0
 	var sites []blame.SiteID
 	for _, id := range keys {
@@ -247,9 +253,10 @@ func (c *Case) handedOver(h blame.Hop) bool {
 }
 
 // doThemselves reports the part of all requests that spend time under keys and
-// also under a key on their own goroutine, or that of a worker that they have handed
-// their work, that is the same work.
-func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) float64 {
+// also under a key that is the same work and no queue was before: on their own goroutine, one that
+// works for them or reads their answer, or that of a worker that they have handed their work, and the mean time in nanoseconds that it takes all who do it,
+// in a queue or not.
+func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) (part, mean float64) {
 	in := make([]bool, len(c.A.Keys))
 	for _, id := range keys {
 		in[id] = true
@@ -257,21 +264,31 @@ func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) flo
 	queues := func(p blame.Piece) bool { return in[p.Key] }
 	does := func(p blame.Piece) bool {
 		k := c.Key(p.Key)
-		return (k.Flags&blame.Self != 0 || k.Flags&blame.Ahead == 0 && c.handedOver(k.Queue)) && same(k)
+		return (k.Flags&blame.Self != 0 || k.Flags&blame.Ahead == 0 && (k.Queue.Site == 0 || c.handedOver(k.Queue))) && same(k)
 	}
-	queued, both := 0, 0
+	var queued, both, all, time float64
 	for _, r := range c.P.All() {
-		if pieces := c.A.Requests[r].Pieces; slices.ContainsFunc(pieces, queues) {
-			queued++
-			if slices.ContainsFunc(pieces, does) {
-				both++
+		pieces, weight, own := c.A.Requests[r].Pieces, c.A.Weight[r], 0.0
+		for _, p := range pieces {
+			if does(p) {
+				own += float64(p.NS)
+			}
+		}
+		if own > 0 {
+			all += weight
+			time += own * weight
+		}
+		if slices.ContainsFunc(pieces, queues) {
+			queued += weight
+			if own > 0 {
+				both += weight
 			}
 		}
 	}
 	if queued == 0 {
-		return 0
+		return 0, 0
 	}
-	return float64(both) / float64(queued)
+	return both / queued, time / max(all, 1)
 }
 
 // LongestHold returns, over the tail requests that queue, the mean of the longest

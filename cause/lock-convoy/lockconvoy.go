@@ -12,7 +12,7 @@ var Entry = &cause.Entry{
 	ID: "lock-convoy", Title: "lock convoy", Rank: 412, Layer: cause.Code,
 	What:       "A hot lock with many short holders: the queue is long although every hold is short, and it hands over from one waiter to the next.",
 	MustHold:   "waits for a lock behind many short holders of one site",
-	MustNot:    "one long holder",
+	MustNot:    "one long holder; holders that wait",
 	LookAlikes: []string{"lock-held-across-wait", "lock-held-across-work", "rwmutex-writer", "cpu-hog", "pool-exhausted"},
 	Fix: []string{
 		"shard the lock by key, so that unrelated requests do not meet",
@@ -25,7 +25,7 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Locks()
-	if len(l.Keys) == 0 || l.Others > 0.5 || c.Pooled(l.Site) {
+	if len(l.Keys) == 0 || l.Others > 0.5 || l.InTurn || c.Pooled(l.Site) {
 		return nil
 	}
 	n := c.MeanHolders(l.Keys)

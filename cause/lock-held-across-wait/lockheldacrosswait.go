@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "lock-held-across-wait", Title: "lock held across a wait", Rank: 410, Layer: cause.Code,
 	What:       "A goroutine holds a lock while it waits for something slow: a network call, a system call, a timer, a channel. Everybody who needs the lock waits with it.",
 	MustHold:   "a wait for a lock whose holder itself waited or blocked meanwhile",
-	MustNot:    "the holder ran; many short holders; readers of an RWMutex wait in RLock; the waiters need the slow thing themselves",
+	MustNot:    "the holder ran; many short holders; readers of an RWMutex wait in RLock; the waiters need themselves what takes longer than usual",
 	LookAlikes: []string{"lock-held-across-work", "lock-convoy", "rwmutex-writer", "pool-exhausted", "slow-dependency", "sync-logging"},
 	Fix: []string{
 		"do the slow part before taking the lock, and hold it only to publish the result",
@@ -48,6 +48,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		waited += fmt.Sprintf(", most of it in %s (%s)", c.SiteName(what.site), what.kind)
 	}
 	where, across, hold := place(c, l, what), what.kind.String(), l.HoldEvidence(true)
+	if l.InTurn {
+		hold.Decides = false
+	}
 	if l.Others > 0.5 { // however many holders there are, and however short each of them waits
 		across = "for what " + c.ClassName(l.For.Waker) + " does"
 		waited = fmt.Sprintf("the holders spent %s of that time waiting, %s for other goroutines, most of it in %s", cause.Pct(l.Waits), cause.Pct(l.Others), c.SiteName(l.For.Site))

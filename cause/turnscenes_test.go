@@ -1,0 +1,72 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
+)
+
+var fetching = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.refresh", "main.loop"}
+
+var own = []string{"sync.(*Mutex).Lock", "main.refresh", "main.loop"}
+
+// waitsOn makes g wait on a P.
+func waitsOn(reason string, d int64, at []string) func(p *play, g gotrace.GoID, on gotrace.ProcID) {
+	return func(p *play, g gotrace.GoID, on gotrace.ProcID) {
+		p.leaves(g, on, reason, at...)
+		p.pass(d)
+		p.wakes(0, g)
+		p.runs(g, on)
+	}
+}
+
+// allInTurn is a service in which all requests wait for a millisecond, with a lock, and every tenth one
+// comes when many others do, of whom the first has the lock for so long.
+func allInTurn(reason string, at []string, first int64) scene {
+	return scene{procs: 2, cast: crowdAtHome("main.loop"), in: func(p *play, i int) {
+		if i%10 == 9 {
+			convoyOf(own, unlock, func(p *play, g gotrace.GoID) {
+				d := int64(ms)
+				if g == crowd0 {
+					d = first
+				}
+				waitsOn(reason, d, at)(p, g, 1)
+			})(p)
+		}
+		waitsOn(reason, ms, at)(p, serving, 0)
+	}}
+}
+
+var dozing = []string{"time.Sleep", "main.fetch", "main.refresh", "main.loop"}
+
+func TestWhoWaitsWithALockAsAllDo(t *testing.T) {
+	tell(t, []told{
+		{name: "many short calls, one after the other", scene: allInTurn("network", fetching, ms), finding: "lock-held-across-wait", where: "main.fetch"},
+		{name: "many short naps, one after the other", scene: allInTurn("sleep", dozing, ms), finding: "lock-held-across-wait", where: "main.fetch"},
+		{name: "one of the calls takes long", scene: allInTurn("network", fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
+	})
+}
+
+// Whether most requests do themselves what they wait for is asked of all requests, although only some
+// are taken apart, and of the slow ones more.
+func TestWhoWaitsWithALockWhereFewRequestsAreTakenApart(t *testing.T) {
+	hold := func(d int64) func(p *play) {
+		return behindHelper("sync", mutex, unlock, func(p *play) { waitsOn("network", d, fetching)(p, helper, 1) })
+	}
+	s := scene{procs: 2, requests: 2000, cast: waitingHelper, in: func(p *play, i int) {
+		if i%10 != 9 {
+			hold(ms / 2)(p)
+			return
+		}
+		hold(12 * ms)(p)
+		waitsOn("network", ms/4, fetching)(p, serving, 0)
+	}}
+	for _, limit := range []int{0, 200} {
+		s.limit = limit
+		v := cause.Judge(attributed(t, s), cause.Settings{})
+		if len(v.Findings) == 0 || v.Findings[0].Cause != "lock-held-across-wait" {
+			t.Errorf("%d taken apart at most: %s", limit, v.Sentence)
+		}
+	}
+}
