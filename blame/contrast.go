@@ -76,9 +76,9 @@ func (a *Attribution) PopulationOf(role, endpoint int) *Population {
 	return a.population(role, func(e int) bool { return e == endpoint })
 }
 
-// PopulationWithout returns the requests of a role but for those of one endpoint, as Population does.
-func (a *Attribution) PopulationWithout(role, endpoint int) *Population {
-	return a.population(role, func(e int) bool { return e != endpoint })
+// PopulationWithout returns the requests of a role but for those of some endpoints, as Population does.
+func (a *Attribution) PopulationWithout(role int, endpoints ...int) *Population {
+	return a.population(role, func(e int) bool { return !slices.Contains(endpoints, e) })
 }
 
 func (a *Attribution) population(role int, of func(endpoint int) bool) *Population {
@@ -100,7 +100,9 @@ func (a *Attribution) population(role int, of func(endpoint int) bool) *Populati
 		p.N += r.weight
 		p.all, p.weights = append(p.all, i), append(p.weights, r.weight)
 		p.blocks = max(p.blocks, r.block+1)
-		p.byEndpoint[r.endpoint] = append(p.byEndpoint[r.endpoint], i)
+		if !r.inFlight { // what has not ended says nothing of what is usual
+			p.byEndpoint[r.endpoint] = append(p.byEndpoint[r.endpoint], i)
+		}
 	}
 	for e, rows := range p.byEndpoint {
 		if len(rows) < MinEndpoint {

@@ -3,6 +3,7 @@ package cause
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -164,9 +165,11 @@ type Verdict struct {
 	// Mix is the part of the excess due to the composition of endpoints.
 	Mix         float64
 	MixEndpoint int
-	// Slower is an endpoint that is the tail of all, because of which the others were judged without
-	// it, or it alone; Only is the one that was judged alone. Each is -1 if there is none.
-	Only, Slower int
+	// Only is the endpoint that was judged alone, -1 if none was.
+	Only int
+	// Slower are the endpoints that are the tail of all, because of which the others were judged
+	// without them, or one of them alone.
+	Slower []int
 	// Level is set when the median request was found to be slow.
 	Level *LevelVerdict
 	// OtherEndpoint is the part of the excess that the slow requests owe to being
@@ -264,7 +267,7 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		}
 	}
 	if first == nil {
-		v := &Verdict{Verdict: "inconclusive", Reason: "no-requests", MixEndpoint: -1, Only: -1, Slower: -1,
+		v := &Verdict{Verdict: "inconclusive", Reason: "no-requests", MixEndpoint: -1, Only: -1,
 			Sentence: "No requests were found in the recording. Was there traffic? If so, say which function is a request: --request func=REGEXP."}
 		if f, _ := a.Found().Perhaps(); f != "" {
 			v.Sentence += fmt.Sprintf(" %s may be one: it is entered again and again.", shortName(f))
@@ -339,10 +342,7 @@ func (v *Verdict) spends(a *blame.Attribution, f *Finding) bool {
 
 func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	v := judgeAll(a, p, s)
-	if v.Verdict != "healthy" {
-		return v
-	}
-	if v.mixed {
+	if v.mixed && (v.Verdict == "healthy" || v.Level != nil) {
 		if w := v.withoutMix(a, s); w != nil {
 			return w
 		}
@@ -350,13 +350,16 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 			return w
 		}
 	}
+	if v.Verdict != "healthy" {
+		return v
+	}
 	v.before(newCase(a, p, TailContrast), s)
 	return v
 }
 
 // judgeAll judges requests of a role, whatever endpoints they are.
 func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
-	v := &Verdict{Role: p, Verdict: "inconclusive", MixEndpoint: -1, Only: -1, Slower: -1}
+	v := &Verdict{Role: p, Verdict: "inconclusive", MixEndpoint: -1, Only: -1}
 	hanging, oldest := p.InFlight()
 	if oldest < HangMin {
 		hanging = 0
@@ -379,7 +382,7 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if v.Mix >= MixShare && s.SLO > 0 && p99 > s.SLO {
 		// The slow requests are another endpoint, and too slow: what takes their
 		// time is asked for, not why they take longer than other endpoints.
-		*v = Verdict{Role: p, Verdict: "inconclusive", Mix: v.Mix, MixEndpoint: v.MixEndpoint, Only: -1, Slower: -1, Whole: true}
+		*v = Verdict{Role: p, Verdict: "inconclusive", Mix: v.Mix, MixEndpoint: v.MixEndpoint, Only: -1, Whole: true}
 		p.Whole = true
 		mix, endpoint := v.Mix, v.MixEndpoint
 		v.contrast(newCase(a, p, TailContrast), s)
@@ -395,7 +398,7 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if missed := (blame.Share{NS: v.missed + max(0, v.ownAtLeast.NS)}); !healthy && v.missed > 0 && s.SLO == 0 && isHealthy(p, s, hanging, missed) {
 		healthy, v.onlyMissed = true, true
 	}
-	mixed := v.Mix >= MixShare && (s.SLO == 0 || p99 <= s.SLO)
+	mixed := v.Mix >= MixShare && hanging == 0 && (s.SLO == 0 || p99 <= s.SLO)
 	if healthy || mixed {
 		v.drop()
 	}
@@ -408,36 +411,52 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	return v
 }
 
-// withoutMix judges the other endpoints where a tail is but one: who waits behind the slow one is late
-// for a reason of its own. The largest of them is asked by itself, too, for the others may be the same
-// again. It returns nil unless there is a cause.
+// withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits
+// behind slow ones is late for a reason of its own. The largest of them is asked by itself, too, for
+// the others may be the same again. It returns nil unless there is a cause.
 func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
-	count := map[int]int{}
-	largest := -1
-	for i := range a.Requests {
-		r := &a.Found().Requests[a.Requests[i].Request]
-		if r.Role != v.Role.Role || r.Endpoint == v.MixEndpoint {
-			continue
-		}
-		if count[r.Endpoint]++; largest < 0 || count[r.Endpoint] > count[largest] {
-			largest = r.Endpoint
-		}
-	}
-	if largest < 0 {
+	if v.MixEndpoint < 0 {
 		return nil
 	}
-	w, who := judgeAll(a, a.PopulationWithout(v.Role.Role, v.MixEndpoint), s), "others are"
-	if w.Only = -1; w.Verdict != "cause" || len(count) == 1 {
-		w, who = judgeAll(a, a.PopulationOf(v.Role.Role, largest), s), shortName(a.Found().Endpoints[largest])+" is"
-		w.Only = largest
+	slower := []int{v.MixEndpoint}
+	count := map[int]float64{}
+	for i, weight := range a.Weight {
+		if r := &a.Found().Requests[a.Requests[i].Request]; r.Role == v.Role.Role && r.Endpoint != v.MixEndpoint {
+			count[r.Endpoint] += weight
+		}
+	}
+	who := "others are"
+	var w *Verdict
+	for rest := len(count); rest > 0; rest-- {
+		w = judgeAll(a, a.PopulationWithout(v.Role.Role, slower...), s)
+		if w.Verdict == "cause" || !w.mixed || w.MixEndpoint < 0 || slices.Contains(slower, w.MixEndpoint) || len(slower) == maxSlower {
+			break
+		}
+		slower = append(slower, w.MixEndpoint)
+	}
+	if w == nil || w.Verdict != "cause" || len(count) == 1 {
+		largest := -1
+		for _, e := range slices.Sorted(maps.Keys(count)) {
+			if largest < 0 || count[e] > count[largest] {
+				largest = e
+			}
+		}
+		if largest < 0 {
+			return nil
+		}
+		w = judgeAll(a, a.PopulationOf(v.Role.Role, largest), s)
+		w.Only, who, slower = largest, shortName(a.Found().Endpoints[largest])+" is", slower[:1]
 	}
 	if w.Verdict != "cause" {
 		return nil
 	}
-	w.Slower = v.MixEndpoint
+	w.Slower = slower
 	w.Sentence = fmt.Sprintf("The slowest requests are another endpoint (%s), but %s late too: %s", v.endpoint(a), who, w.Sentence)
 	return w
 }
+
+// maxSlower bounds how many endpoints are left out one after the other.
+const maxSlower = 4
 
 // within judges the endpoint that a tail consists of by itself: some of its requests may be
 // late. It returns nil unless that has a cause; that all of them are slow is no reason to ask.
@@ -449,7 +468,7 @@ func (v *Verdict) within(a *blame.Attribution, s Settings) *Verdict {
 	if w.Verdict != "cause" || w.Whole || w.leading().Contrast != TailContrast {
 		return nil
 	}
-	w.Only, w.Slower = v.MixEndpoint, v.MixEndpoint
+	w.Only, w.Slower = v.MixEndpoint, []int{v.MixEndpoint}
 	w.Sentence = fmt.Sprintf("The slowest requests are one endpoint (%s), and of these some are late: %s", v.endpoint(a), w.Sentence)
 	return w
 }
@@ -556,6 +575,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			v.most = max(v.most, surely(x, t.Excess))
 		}
 	}
+	v.Unresolved = t.Columns[len(outcomes)].Share
 	// least is the share of the smallest cause that certainly matters: what is larger is
 	// named before it.
 	least := math.Inf(1)
@@ -591,7 +611,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			continue
 		}
 		if o.holds == Yes {
-			v.Findings = append(v.Findings, finding(c, o, share, t))
+			v.Findings = append(v.Findings, finding(c, o, share, v.Unresolved))
 		} else {
 			v.Consistent = append(v.Consistent, consistent(c, o, share))
 		}
@@ -614,7 +634,6 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		return
 	}
 	v.RuledOut = c.acquitted(ruledOut)
-	v.Unresolved = t.Columns[len(outcomes)].Share
 	v.place = c.mostAt(names, t.Columns, len(outcomes)+1)
 	for i := len(outcomes) + 1; i < len(names); i++ {
 		v.addUnnamed(c, Unnamed{Share: t.Columns[i].Share, Leaf: names[i].text, Where: names[i].where})
@@ -733,14 +752,14 @@ func (c *Case) mostAt(names []leafName, columns []blame.Share, first int) string
 		return fmt.Sprintf("%s of %s passed while %s", Pct(min(1, stopped)), of, Suspended)
 	}
 	sums := map[place]float64{}
+	for i := first; i < len(names); i++ {
+		if k := names[i].key; k.Site != 0 && !wants(k) {
+			sums[at(k)] += columns[i].Share
+		}
+	}
 	most := first
 	for i := first; i < len(names); i++ {
-		k := names[i].key
-		if k.Site == 0 || wants(k) {
-			continue
-		}
-		sums[at(k)] += columns[i].Share
-		if p := at(names[most].key); p.site == 0 || sums[at(k)] > sums[p] {
+		if k := names[i].key; k.Site != 0 && !wants(k) && sums[at(k)] > sums[at(names[most].key)] {
 			most = i
 		}
 	}
@@ -1045,7 +1064,7 @@ func surely(s blame.Share, excess float64) float64 {
 }
 
 // finding builds the report of an outcome that holds.
-func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
+func finding(c *Case, o outcome, s blame.Share, unresolved float64) Finding {
 	f := Finding{
 		Cause: o.entry.ID, Contrast: c.Contrast, Share: s.Share, Pattern: repeated,
 		ExcessNS: int64(s.NS), P99WithoutNS: s.P99Without, order: s.Share,
@@ -1066,7 +1085,7 @@ func finding(c *Case, o outcome, s blame.Share, t blame.Contrast) Finding {
 			doubt++
 		}
 	}
-	if unresolved := t.Columns[len(t.Columns)-1].Share; unresolved > UnresolvedShare/2 {
+	if unresolved > UnresolvedShare/2 {
 		doubt++
 	}
 	f.settled = [...]string{"high", "medium", "low"}[min(doubt, 2)]
@@ -1254,7 +1273,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		if v.onlyOwn {
 			v.Sentence += fmt.Sprintf(" The recording itself cost slow requests %s.", Ms(v.own.NS))
 		}
-	case mixed && hanging == 0 && v.Level == nil:
+	case mixed && v.Level == nil:
 		v.Verdict = "healthy"
 		v.Sentence = fmt.Sprintf("The slow requests are another endpoint, not a stall: %s of the difference is %s.", Pct(v.Mix), v.endpoint(a))
 	case v.Level != nil && suspects+explained < ExplainedShare:

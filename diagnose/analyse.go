@@ -11,6 +11,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/whylate/whylate/blame"
@@ -578,13 +579,17 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	if f.Consumer != "" {
 		d.Notes = append(d.Notes, fmt.Sprintf("Nothing was found that serves requests: those are the calls of %s, for which goroutines take work from others. If something else is one, say so: --request func=REGEXP.", f.Consumer))
 	}
+	var slower []string
+	for _, e := range v.Slower {
+		slower = append(slower, f.Endpoints[e])
+	}
 	switch {
-	case v.Only >= 0 && v.Only == v.Slower:
+	case v.Only >= 0 && slices.Contains(v.Slower, v.Only):
 		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone, to which the slowest requests belong.", f.Endpoints[v.Only]))
 	case v.Only >= 0:
-		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Only], f.Endpoints[v.Slower]))
-	case v.Slower >= 0:
-		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares leave out %s, which the slowest requests are: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Slower]))
+		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Only], strings.Join(slower, ", ")))
+	case len(slower) > 0:
+		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares leave out %s, which the slowest requests are: if they are not slow on purpose, say what is too slow: --slo 50ms.", strings.Join(slower, ", ")))
 	}
 	switch {
 	case v.OtherEndpoint > 0:

@@ -1,0 +1,119 @@
+package cause_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
+)
+
+// peerWaits makes the request wait for its peer.
+func peerWaits(p *play, d int64, at ...string) {
+	p.leaves(serving, 0, "network", at...)
+	p.pass(d)
+	p.wakes(0, serving)
+	p.runs(serving, 0)
+}
+
+// Requests that hang do not show what is usual for their endpoint.
+func TestAnEndpointOfWhichAllHangIsNoMixture(t *testing.T) {
+	const first, n = crowd0 + 1, 20
+	for _, c := range []struct {
+		reason string
+		at     []string
+		alike  []string
+	}{
+		{"select", takes, []string{"pool-leak", "pool-exhausted"}},
+		{"sync", mutex, []string{"lock-held-across-wait", "lock-held-across-work"}},
+	} {
+		for _, name := range []string{"request", "export"} {
+			s := pool{}.scene()
+			cast, in := s.cast, s.in
+			s.requests = 330
+			s.cast = func(p *play) {
+				cast(p)
+				for g := range gotrace.GoID(n) {
+					p.waits(first+g, "", home...)
+				}
+			}
+			s.in = func(p *play, i int) {
+				if i < 299 {
+					in(p, i)
+				}
+				if i != 299 {
+					return
+				}
+				for g := range gotrace.GoID(n) {
+					p.wakes(0, first+g)
+					p.runs(first+g, 1)
+					p.do(p.b.Task(first+g, name))
+					p.leaves(first+g, 1, c.reason, c.at...)
+					p.pass(ms / 10)
+				}
+			}
+			v := cause.Judge(attributed(t, s), cause.Settings{})
+			if len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes, c.alike) {
+				t.Errorf("%s hangs in %s: %s: %+v", name, c.at[len(c.at)-2], v.Sentence, v.Consistent)
+			}
+		}
+	}
+}
+
+// Who waits for a lock behind slower endpoints is late for a reason of its own, however many of these
+// there are, and although all requests wait for something.
+func TestSlowerEndpointsHideNobodyElse(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		slow  map[int]int64 // of twenty requests, by what they take
+		every int64
+	}{
+		{"one slower endpoint", map[int]int64{3: 60 * ms}, 0},
+		{"two slower endpoints", map[int]int64{3: 60 * ms, 7: 50 * ms}, 0},
+		{"all ask a database", map[int]int64{3: 100 * ms, 7: 100 * ms, 11: 100 * ms}, 12 * ms},
+	} {
+		locked := behindHelper("sync", mutex, unlock, naps(20*ms, "main.refresh", "main.loop"))
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 1000, cast: waitingHelper, in: func(p *play, i int) {
+			if c.every > 0 {
+				peerWaits(p, c.every, "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.db", "main.serve")
+			}
+			if d := c.slow[i%20]; d > 0 {
+				peerWaits(p, d, reply...)
+			}
+			if i%20 == 4 {
+				locked(p)
+			}
+		}, task: func(i int) string {
+			switch {
+			case c.slow[i%20] > 0 && c.every > 0:
+				return "report"
+			case c.slow[i%20] > 0:
+				return [20]string{3: "report", 7: "export"}[i%20]
+			case i%5 == 4:
+				return "price"
+			}
+			return "item"
+		}}), cause.Settings{})
+		if v.Verdict != "cause" || len(v.Findings) == 0 || v.Findings[0].Cause != "lock-held-across-wait" {
+			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
+		}
+	}
+}
+
+// A cause is less sure where part of the time is not known.
+func TestConfidenceFallsWithWhatIsUnresolved(t *testing.T) {
+	for _, unknown := range []bool{false, true} {
+		v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
+			behindHelper("sync", mutex, unlock, naps(20*ms, "main.refresh", "main.loop"))(p)
+			if unknown {
+				p.waits(serving, "")
+				p.pass(4 * ms)
+				p.wakes(0, serving)
+				p.runs(serving, 0)
+			}
+		})}), cause.Settings{})
+		if len(v.Findings) != 1 || (v.Findings[0].Confidence == "high") == unknown {
+			t.Errorf("unknown %t: %.2f unresolved: %+v", unknown, v.Unresolved, v.Findings)
+		}
+	}
+}
