@@ -10,14 +10,18 @@ import "github.com/whylate/whylate/timeline"
 // half as many are worth to be remembered from where one began to where it ended.
 const chunk = 64
 
-// maxRemembered bounds the portions that are remembered, which take 16 bytes each: with more all is
-// forgotten, and remembered anew.
-const maxRemembered = 1 << 20
+// maxRemembered bounds the portions that are remembered, which take 16 bytes each, and each passage
+// as much as overhead of them: with more all is forgotten, and remembered anew.
+const maxRemembered, overhead = 1 << 20, 15
+
+// maxOpen bounds the passages that are walked within each other to be remembered: each has sums of
+// its own meanwhile.
+const maxOpen = 64
 
 // memory is what was walked.
 type memory struct {
 	of map[passage]*remembered
-	n  int // portions
+	n  int // portions, with overhead
 }
 
 // stay is what a goroutine did in [from, to], or in the chunk that begins with segment from if to is
@@ -51,7 +55,7 @@ type remembered struct {
 // again reports whether what g did may be remembered: nothing in it is only the request's own, and
 // nobody asks for the way.
 func (w *walker) again(at *where, g timeline.GID) bool {
-	return w.a.t.Gs[g].Len() >= chunk && at.depth > 1 && !at.own && w.way == nil && len(w.waiters) == 0
+	return w.a.t.Gs[g].Len() >= chunk && at.depth > 1 && !at.own && w.way == nil && len(w.waiters) == 0 && w.open < maxOpen
 }
 
 // once does what attributes a stay, unless it was done before.
@@ -59,7 +63,7 @@ func (w *walker) once(at *where, s stay, do func()) {
 	m := &w.a.memory
 	p := passage{s, w.a.numbers.wayOf(&at.hops), at.flags, w.library}
 	if r := m.of[p]; r != nil {
-		w.steps++
+		w.steps += 1 + len(r.portions)/16
 		w.recall(r, at.depth)
 		return
 	}
@@ -70,14 +74,17 @@ func (w *walker) once(at *where, s stay, do func()) {
 	}
 	w.acc, w.depth, w.outside, w.squares, w.peer = mine, at.depth, 0, 0, Stretch{}
 	w.nested, w.hold, w.held, w.holders, w.personal = 0, 0, 0, 0, false
+	w.open++
 	do()
+	w.open--
 	w.spare = append(w.spare, mine)
 	r := &remembered{mine.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.hold, w.held, w.holders}
 	w.acc, w.depth, w.outside, w.squares, w.peer = outer.acc, outer.depth, outer.outside, outer.squares, outer.peer
 	w.nested, w.hold, w.held, w.holders = outer.nested, outer.hold, outer.held, outer.holders
 	if !w.personal && w.steps <= maxSteps {
-		if m.n += len(r.portions); m.of == nil || m.n > maxRemembered {
-			m.of, m.n = map[passage]*remembered{}, len(r.portions)
+		size := len(r.portions) + overhead
+		if m.n += size; m.of == nil || m.n > maxRemembered {
+			m.of, m.n = map[passage]*remembered{}, size
 		}
 		m.of[p] = r
 	}

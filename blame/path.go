@@ -36,6 +36,7 @@ func (a *Attribution) Path(index int) []Step {
 	w := a.walker()
 	w.way = &way{at: -1}
 	w.request(a.Requests[index].Request)
+	a.memory = memory{}
 	steps := make([]Step, len(w.way.steps))
 	for i := range steps {
 		steps[i] = w.way.steps[i].Step

@@ -365,6 +365,24 @@ func (a *Attribution) waitsAgain(r release, site SiteID) bool {
 	return false
 }
 
+// looksAgain reports whether who was released waits at the site again at once: it did nothing that
+// shows but look.
+func (a *Attribution) looksAgain(r release, site SiteID) bool {
+	me := &a.t.Gs[r.g]
+	var ran timeline.Time
+	for i := int(r.seg) + 1; i < me.Len() && i <= int(r.seg)+maxAlarm; i++ {
+		switch s := me.Seg(i); {
+		case s.Kind == timeline.Waiting:
+			return s.Stack != 0 && a.siteOf(s.Stack) == site
+		case s.Kind == timeline.Syscall, ran > alarmRuns:
+			return false
+		case s.Kind == timeline.Running:
+			ran += s.End - s.Start
+		}
+	}
+	return false
+}
+
 // PerActivation returns how many waits at a site its Queue.Worker ends between two of its
 // home waits, or of those for more work that its timer ends: about 1 if it serves one by
 // one, more if it batches. 0 if nobody ended one.

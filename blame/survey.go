@@ -119,7 +119,7 @@ func (v *survey) wait(g timeline.GID, i int, s timeline.Segment) {
 	switch {
 	case s.Waker != timeline.NoG && s.Reason != timeline.ReasonNetwork:
 		site, r := a.siteOf(s.Stack), release{s.End, s.Waker, g, int32(i)}
-		if s.Reason == timeline.ReasonCond && a.alarm(s) {
+		if s.Reason == timeline.ReasonCond && !a.Sites[a.siteOf(s.WakerStack)].Cancel && a.alarm(s) {
 			v.alarm(r, site)
 		}
 		if a.cancelled(s) {
@@ -142,7 +142,7 @@ func (v *survey) alarm(r release, site SiteID) {
 		v.alarms = map[SiteID]alarms{}
 	}
 	x := v.alarms[site]
-	if x.all++; v.a.waitsAgain(r, site) {
+	if x.all++; v.a.looksAgain(r, site) {
 		x.again++
 	}
 	v.alarms[site] = x

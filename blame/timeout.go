@@ -55,6 +55,39 @@ func (a *Attribution) expired(g timeline.GID, s timeline.Segment) bool {
 	return me.Died
 }
 
+// untilGiven handles a wait s of g that an alarm ended, if the waits there that go on with it end
+// with somebody who gave g what it waits for: that is what it waited for all the time. It reports
+// whether they do.
+func (w *walker) untilGiven(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time) bool {
+	a := w.a
+	site := a.siteOf(s.Stack)
+	if !a.alarmed[site] || a.Sites[a.siteOf(s.WakerStack)].Cancel {
+		return false
+	}
+	me := &a.t.Gs[g]
+	for i := me.SegmentAt(s.End) + 1; i < me.Len() && w.steps <= maxSteps; i++ {
+		w.steps++
+		switch x := me.Seg(i); {
+		case x.Kind == timeline.Syscall:
+			return false
+		case x.Kind != timeline.Waiting:
+			continue
+		case x.Stack == 0 || a.siteOf(x.Stack) != site || x.Waker == timeline.NoG:
+			return false
+		case a.cancelled(x):
+			continue
+		case x.Waker == g || slices.Contains(w.waiters, g) || slices.Contains(w.waiters, x.Waker) || len(w.waiters) >= maxTimeouts:
+			return false // see timedOut
+		default:
+			w.waiters = append(w.waiters, g)
+			w.waker(at, g, x, from, to)
+			w.waiters = w.waiters[:len(w.waiters)-1]
+			return true
+		}
+	}
+	return false
+}
+
 // timedOut handles a wait of g that ran into a time-out: what was awaited is
 // walked over the same interval. What cannot be walked stays a leaf.
 func (w *walker) timedOut(at *where, g timeline.GID, s timeline.Segment, k Key, from, to timeline.Time) {

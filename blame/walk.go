@@ -81,8 +81,10 @@ type walker struct {
 	waiters []timeline.GID
 	// way is where it was, nil if nobody asks.
 	way *way
-	// personal is set by what depends on more than once knows of; spare are tallies that it used.
+	// personal is set by what depends on more than once knows of; open is how many of these are
+	// under way, spare are tallies that they used.
 	personal bool
+	open     int
 	spare    []*tally
 }
 
@@ -163,6 +165,7 @@ func (w *walker) awake(at *where, g timeline.GID, from, to timeline.Time) {
 	defer func() { w.asked = before }()
 	me := &w.a.t.Gs[g]
 	if me.Len() == 0 || at.depth > maxDepth || w.steps > maxSteps || w.total > maxTotal {
+		w.personal = true // where it stopped depends on the way
 		w.unresolved(at, g, from, to)
 		return
 	}
@@ -527,7 +530,9 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		w.network(at, g, k, s, from, to)
 		return
 	case a.cancelled(s) && !a.guards.NoTimeout:
-		w.timedOut(at, g, s, k, from, to)
+		if !w.untilGiven(at, g, s, from, to) {
+			w.timedOut(at, g, s, k, from, to)
+		}
 		return
 	case s.Reason == timeline.ReasonSelect && !open && k.Site != 0 && a.collects(at.last.Site) == k.Site:
 		if s.Waker == timeline.NoG {
@@ -632,17 +637,31 @@ func (a *Attribution) cancelled(s timeline.Segment) bool {
 // Alarmed reports whether waits at a site are for a condition that alarms have the waiters look at.
 func (a *Attribution) Alarmed(site SiteID) bool { return a.alarmed[site] }
 
-// alarm reports whether a goroutine ended a wait because of the time: a timer started it, or ended
-// the last wait of its own.
+// alarm reports whether a goroutine that carries no requests ended a wait because of the time: a timer
+// started it, or ended the last wait of its own, and it did nothing since but wake others.
 func (a *Attribution) alarm(s timeline.Segment) bool {
 	me := &a.t.Gs[s.Waker]
-	for i := me.SegmentAt(s.End) - 1; i >= 0; i-- {
-		if x := me.Seg(i); x.Kind == timeline.Waiting {
+	if a.f.Entry(s.Waker) {
+		return false
+	}
+	var ran timeline.Time
+	last := min(me.SegmentAt(s.End), me.Len()-1)
+	for i := last; i >= 0; i-- {
+		switch x := me.Seg(i); {
+		case x.Kind == timeline.Waiting:
 			return x.Waker == timeline.NoG && x.Reason != timeline.ReasonNetwork && x.Reason != timeline.ReasonNone
+		case x.Kind == timeline.Syscall, last-i > maxAlarm, ran > alarmRuns:
+			return false
+		case x.Kind == timeline.Running:
+			ran += x.End - x.Start
 		}
 	}
 	return me.Born && me.Creator == timeline.NoG
 }
+
+// maxAlarm bounds the segments of an alarm, alarmRuns how long it runs, in nanoseconds: time to wake
+// thousands.
+const maxAlarm, alarmRuns = 100, timeline.Time(1e6)
 
 // usuallyAnswered reports whether the waits at a site end by a goroutine at
 // least as often as by a timer: then a timer that ends one is a time-out, and
@@ -1017,7 +1036,7 @@ func (w *walker) cover(at *where, s timeline.Segment, hop Hop, from, to timeline
 	a := w.a
 	rs := a.releases[hop.Site]
 	i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= to }) - 1 // strictly before: each step goes back in time
-	if i >= 0 && !a.guards.NoCover && rs[i].at > from {
+	if i >= 0 && !a.guards.NoCover && rs[i].at > from && at.depth <= maxDepth {
 		r := rs[i]
 		next, seg := a.before(at, r)
 		since := max(from, w.heldSince(seg, Hop{Site: hop.Site, WakerSite: next.last.WakerSite, Waker: next.last.Waker, Reason: seg.Reason}, from))
