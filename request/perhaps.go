@@ -60,7 +60,7 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 				lasting[fn]++
 			}
 			for _, s := range g.Blocked() {
-				if !f.Home(timeline.GID(i), s) {
+				if g.Died || !f.Home(timeline.GID(i), s) { // who ends comes back to no home
 					x.spent += s.End - s.Start
 				}
 			}
@@ -106,7 +106,7 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 const maxBefore = 32
 
 // brought reports whether a goroutine was started for something that others brought to who started it:
-// the last wait of that did not end by itself.
+// the last wait of that, but for locks and the collector, did not end by itself.
 func (f *Found) brought(g *timeline.Goroutine) bool {
 	if g.Creator == timeline.NoG {
 		return false
@@ -114,7 +114,12 @@ func (f *Found) brought(g *timeline.Goroutine) bool {
 	c := &f.t.Gs[g.Creator]
 	for i, n := c.SegmentAt(g.Start()), 0; i >= 0 && n < maxBefore; i, n = i-1, n+1 {
 		if i < c.Len() {
-			if s := c.Seg(i); s.Kind == timeline.Waiting && s.End <= g.Start() {
+			s := c.Seg(i)
+			switch s.Reason {
+			case timeline.ReasonSync, timeline.ReasonGC, timeline.ReasonGCAssist:
+				continue
+			}
+			if s.Kind == timeline.Waiting && s.End <= g.Start() {
 				return s.Waker != timeline.NoG || byNetwork(s)
 			}
 		}

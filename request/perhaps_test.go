@@ -106,13 +106,16 @@ func TestWhatGoroutinesAreStartedForMayBeARequest(t *testing.T) {
 		messages int
 		ends     bool
 		ticker   bool
+		counts   bool // with a lock, before each
 		want     string
 		requests int
 	}{
-		{"many", 60, true, false, "main.(*consumer).on.func1", 60},
-		{"they stay", 60, false, false, "", 0},
-		{"few", 40, true, false, "", 0},
-		{"a ticker has them started", 60, true, true, "", 0},
+		{"many", 60, true, false, false, "main.(*consumer).on.func1", 60},
+		{"they stay", 60, false, false, false, "", 0},
+		{"few", 40, true, false, false, "", 0},
+		{"a ticker has them started", 60, true, true, false, "", 0},
+		{"many, and they are counted", 60, true, false, true, "main.(*consumer).on.func1", 60},
+		{"a ticker has them started and counted", 60, true, true, true, "", 0},
 	} {
 		var s strings.Builder
 		s.WriteString(`procs 2
@@ -120,6 +123,8 @@ stack takes = runtime.chanrecv1 < main.(*consumer).loop
 stack feeds = runtime.chansend1 < main.feed
 stack naps  = time.Sleep < main.feed
 stack on    = main.(*consumer).loop
+stack lock  = sync.(*Mutex).Lock < main.(*consumer).count < main.(*consumer).loop
+stack unlock = sync.(*Mutex).Unlock < main.feed
 stack life  = main.(*consumer).on.func1
 stack asks  = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.ask < main.(*consumer).on.func1
 0ms g1 waits at takes
@@ -128,11 +133,17 @@ stack asks  = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*
 0ms p1 idle
 `)
 		for g := range c.messages {
+			rests := "chan receive"
 			if c.ticker {
-				fmt.Fprintf(&s, "+1ms p0 wakes g1\n+0us g1 runs on p0\n+1us g1 starts g%d as life at on\n+1us g1 waits sleep at takes\n", g+10)
+				rests = "sleep"
+				s.WriteString("+1ms p0 wakes g1\n+0us g1 runs on p0\n")
 			} else {
-				fmt.Fprintf(&s, "+1ms p0 wakes g2\n+0us g2 runs on p0\n+1us g2 wakes g1 at feeds\n+1us g2 waits sleep at naps\n+0us g1 runs on p0\n+1us g1 starts g%d as life at on\n+1us g1 waits chan receive at takes\n", g+10)
+				s.WriteString("+1ms p0 wakes g2\n+0us g2 runs on p0\n+1us g2 wakes g1 at feeds\n+1us g2 waits sleep at naps\n+0us g1 runs on p0\n")
 			}
+			if c.counts {
+				s.WriteString("+1us g1 waits sync at lock\n+1us p0 wakes g2\n+0us g2 runs on p0\n+1us g2 wakes g1 at unlock\n+1us g2 waits sleep at naps\n+0us g1 runs on p0\n")
+			}
+			fmt.Fprintf(&s, "+1us g1 starts g%d as life at on\n+1us g1 waits %s at takes\n", g+10, rests)
 			fmt.Fprintf(&s, "+1us g%d runs on p0\n+1us g%d waits network at asks\n+2ms poller wakes g%d\n+1us g%d runs on p0\n", g+10, g+10, g+10, g+10)
 			if c.ends {
 				fmt.Fprintf(&s, "+1us g%d ends\n", g+10)
