@@ -219,7 +219,7 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 func (w *walker) request(i int) Attributed {
 	r := &w.a.f.Requests[i]
 	w.total += w.steps
-	w.steps, w.depth, w.nested, w.hold, w.held, w.holders = 0, 0, 0, 0, 0, 0
+	w.steps, w.depth, w.nested, w.queues = 0, 0, 0, queueing{}
 	w.outside, w.squares, w.peer = 0, 0, Stretch{}
 	role := &w.a.f.Roles[r.Role]
 	w.begun, w.reads, w.library = r.Start(), role.Shape == request.Connection, role.Library()
@@ -229,7 +229,7 @@ func (w *walker) request(i int) Attributed {
 		w.walk(&where{own: true}, p.G, p.Start, p.End)
 	}
 	w.scratch = w.acc.take(w.scratch[:0])
-	out := Attributed{Request: i, D: int64(r.Duration()), Hold: int64(w.hold), Held: int64(w.held), Holders: w.holders, Peer: w.peer, Pieces: w.pieces(w.scratch)}
+	out := Attributed{Request: i, D: int64(r.Duration()), Queues: w.queues.all(), Peer: w.peer, Pieces: w.pieces(w.scratch)}
 	if w.squares > 0 {
 		out.Outside = w.outside * w.outside / w.squares
 	}

@@ -419,9 +419,9 @@ func TestTheDeepestQueueResolvesCompletely(t *testing.T) {
 	if unknown != 0 || a.Depth < n-1 || ahead != (n-2)*1e6 {
 		t.Errorf("depth %d, unknown %d ns, ahead %d ns: %v", a.Depth, unknown, ahead, got)
 	}
-	r := a.Requests[0]
-	if r.Holders != n-1 || r.Hold != 1e6 || r.Held != (n-1)*1e6 {
-		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Hold, r.Held)
+	r := queued(&a.Requests[0])
+	if r.Holders != n-1 || r.Longest != 1e6 || r.Held != (n-1)*1e6 {
+		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Longest, r.Held)
 	}
 }
 
@@ -516,8 +516,8 @@ request /last g3 0ms-22ms
 21ms g3 runs on p0
 22ms end
 `, "")
-	if r := a.Requests[0]; r.Holders != 2 || r.Hold != 20e6 || r.Held != 21e6 {
-		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Hold, r.Held)
+	if r := queued(&a.Requests[0]); r.Holders != 2 || r.Longest != 20e6 || r.Held != 21e6 {
+		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Longest, r.Held)
 	}
 }
 
@@ -547,8 +547,8 @@ request /last g4 0ms-10ms
 9ms g4 runs on p1
 10ms end
 `, "")
-	if r := a.Requests[0]; r.Holders != 3 || r.Hold != 3e6 || r.Held != 9e6 {
-		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Hold, r.Held)
+	if r := queued(&a.Requests[0]); r.Holders != 3 || r.Longest != 3e6 || r.Held != 9e6 {
+		t.Errorf("%d holders, longest %d ns, together %d ns", r.Holders, r.Longest, r.Held)
 	}
 	var h Holds
 	for id := range a.Sites {
@@ -732,8 +732,8 @@ request /next g5 0ms-7ms
 		hold, held int64
 	}{{1, 3.002e6, 3.002e6}, {2, 3.002e6, 6e6}}
 	for i, w := range want {
-		if r := a.Requests[i]; r.Holders != w.holders || r.Hold != w.hold || r.Held != w.held {
-			t.Errorf("request %d: %d holders, longest %d ns, together %d ns", i, r.Holders, r.Hold, r.Held)
+		if r := queued(&a.Requests[i]); r.Holders != w.holders || r.Longest != w.hold || r.Held != w.held {
+			t.Errorf("request %d: %d holders, longest %d ns, together %d ns", i, r.Holders, r.Longest, r.Held)
 		}
 	}
 }
@@ -785,3 +785,6 @@ func TestSplitIsExactAndByLargestRemainder(t *testing.T) {
 		}
 	}
 }
+
+// queued sums up what a request waited for in all of its queues.
+func queued(r *Attributed) Queueing { return r.In(func(SiteID) bool { return true }) }

@@ -282,7 +282,7 @@ func (w *walker) forOneOf(at *where, g timeline.GID, s timeline.Segment, from, t
 		next.depth++
 		w.aside(func() { w.walk(&next, f.rival, from, f.done) })
 		f.other = w.takeApart()
-		w.nested, w.hold, w.held, w.holders, w.depth = kept.nested, kept.hold, kept.held, kept.holders, kept.depth
+		w.nested, w.queues, w.depth = kept.nested, kept.queues, kept.depth
 		w.outside, w.squares, w.peer = kept.outside, kept.squares, kept.peer
 	}
 	w.acc, w.gathering = all, false

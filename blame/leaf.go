@@ -157,11 +157,8 @@ type Attributed struct {
 	Request int
 	// D is the request's duration, the sum of the pieces.
 	D int64
-	// Hold is the longest single hold of whatever the request queued for first,
-	// in nanoseconds, Held the sum and Holders the number of the holds that it
-	// waited for there.
-	Hold, Held int64
-	Holders    int
+	// Queues are the queues in which it waited for holders, eight at most.
+	Queues []Queueing
 	// Outside is how many waits for peers, system calls and calls into C are in
 	// Pieces, as if they were equally long: the square of their sum over the sum of
 	// their squares. 0 if there are none. Waits of one goroutine for a peer, between

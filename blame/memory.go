@@ -43,13 +43,13 @@ type passage struct {
 
 // remembered is what walking a passage added to a walker.
 type remembered struct {
-	portions           []portion
-	depth              int // below that at which it began
-	outside, squares   float64
-	asked              asked
-	peer               Stretch
-	nested, hold, held timeline.Time
-	holders            int
+	portions         []portion
+	depth            int // below that at which it began
+	outside, squares float64
+	asked            asked
+	peer             Stretch
+	nested           timeline.Time
+	queues           []Queueing
 }
 
 // again reports whether what g did may be remembered: nothing in it is only the request's own, and
@@ -73,14 +73,14 @@ func (w *walker) once(at *where, s stay, do func()) {
 		mine, w.spare = w.spare[n-1], w.spare[:n-1]
 	}
 	w.acc, w.depth, w.outside, w.squares, w.peer = mine, at.depth, 0, 0, Stretch{}
-	w.nested, w.hold, w.held, w.holders, w.personal = 0, 0, 0, 0, false
+	w.nested, w.queues, w.personal = 0, queueing{}, false
 	w.open++
 	do()
 	w.open--
 	w.spare = append(w.spare, mine)
-	r := &remembered{mine.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.hold, w.held, w.holders}
+	r := &remembered{mine.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.queues.all()}
 	w.acc, w.depth, w.outside, w.squares, w.peer = outer.acc, outer.depth, outer.outside, outer.squares, outer.peer
-	w.nested, w.hold, w.held, w.holders = outer.nested, outer.hold, outer.held, outer.holders
+	w.nested, w.queues = outer.nested, outer.queues
 	if !w.personal && w.steps <= maxSteps {
 		size := len(r.portions) + overhead
 		if m.n += size; m.of == nil || m.n > maxRemembered {
@@ -102,5 +102,8 @@ func (w *walker) recall(r *remembered, depth int) {
 	if r.peer.Length() > w.peer.Length() {
 		w.peer = r.peer
 	}
-	w.nested, w.hold, w.held, w.holders = w.nested+r.nested, max(w.hold, r.hold), w.held+r.held, w.holders+r.holders
+	w.nested += r.nested
+	for _, q := range r.queues {
+		w.queues.add(q)
+	}
 }

@@ -284,9 +284,7 @@ func (w *walker) returned(s timeline.Segment, site SiteID) {
 		w.steps++
 		h := rs[i].waker
 		if held := rs[i].at - w.a.passed(h, site, rs[i].at, 0); held > 0 {
-			w.hold = max(w.hold, held)
-			w.held += held
-			w.holders++
+			w.queues.add(Queueing{site, int64(held), int64(held), 1})
 		}
 	}
 }

@@ -66,11 +66,9 @@ type walker struct {
 	gathering bool
 	apart     tally
 	// nested is the time that the holder being walked itself spent waiting at
-	// the site it will release; hold is the longest single hold at the request's
-	// first queue, held the sum and holders the number of all of them.
-	nested     timeline.Time
-	hold, held timeline.Time
-	holders    int
+	// the site it will release; queues are the holds that the request waited for.
+	nested timeline.Time
+	queues queueing
 	// outside and squares are the sums behind Attributed.Outside; asked is the last wait
 	// for the network of the goroutine being walked.
 	outside, squares float64
@@ -887,9 +885,8 @@ func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead
 	w.walk(at, h, from, to)
 	queueing := w.a.samePool(at.last.Site, at.queue.Site)
 	if queueing {
-		w.hold = max(w.hold, min(did.longest, to-from-w.nested))
-		w.held += to - from - w.nested
-		w.holders += did.n
+		held := to - from - w.nested
+		w.queues.add(Queueing{at.queue.Site, int64(min(did.longest, held)), int64(held), did.n})
 	}
 	w.nested = outer
 	if queueing && at.flags&Ahead != 0 { // what a holder ahead waits for elsewhere is part of its hold

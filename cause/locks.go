@@ -375,18 +375,28 @@ func (c *Case) queued(keys []blame.KeyID) (held, holders float64) {
 	return c.queuedIn(c.Tail, keys)
 }
 
+// queuesOf accepts the sites of the queues in which requests met what is under keys.
+func (c *Case) queuesOf(keys []blame.KeyID) func(blame.SiteID) bool {
+	in := map[blame.SiteID]bool{}
+	for _, id := range keys {
+		in[c.Key(id).Queue.Site] = true
+	}
+	return func(s blame.SiteID) bool { return in[s] }
+}
+
 // queuedIn is queued of some requests.
 func (c *Case) queuedIn(requests []int, keys []blame.KeyID) (held, holders float64) {
 	in := map[blame.KeyID]bool{}
 	for _, id := range keys {
 		in[id] = true
 	}
-	n := 0.0
+	sites, n := c.queuesOf(keys), 0.0
 	for _, r := range requests {
 		for _, p := range c.A.Requests[r].Pieces {
 			if in[p.Key] {
-				held += float64(c.A.Requests[r].Held)
-				holders += float64(c.A.Requests[r].Holders)
+				q := c.A.Requests[r].In(sites)
+				held += float64(q.Held)
+				holders += float64(q.Holders)
 				n++
 				break
 			}

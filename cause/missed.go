@@ -37,18 +37,19 @@ func (c *Case) missed(keys []blame.KeyID) float64 {
 }
 
 // longestHold is the mean of the longest hold, in nanoseconds, that each of the requests that spend
-// time under keys waited for at its first queue: of two rounds, of which it missed the beginning
+// time under keys waited for in the queues of keys: of two rounds, of which it missed the beginning
 // of the first, that is the second.
 func (c *Case) longestHold(requests []int, keys []blame.KeyID) (ns float64) {
 	in := make([]bool, len(c.A.Keys))
 	for _, id := range keys {
 		in[id] = true
 	}
+	sites := c.queuesOf(keys)
 	var those []int
 	for _, r := range requests {
 		if slices.ContainsFunc(c.A.Requests[r].Pieces, func(p blame.Piece) bool { return in[p.Key] }) {
 			those = append(those, r)
-			ns += c.A.Weight[r] * float64(c.A.Requests[r].Hold)
+			ns += c.A.Weight[r] * float64(c.A.Requests[r].In(sites).Longest)
 		}
 	}
 	return ns / c.count(those)

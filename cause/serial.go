@@ -299,6 +299,7 @@ func (c *Case) LongestHold(keys []blame.KeyID) float64 {
 	for _, id := range keys {
 		in[id] = true
 	}
+	sites := c.queuesOf(keys)
 	var hold, queue float64
 	for _, r := range c.Tail {
 		var ns int64
@@ -308,7 +309,7 @@ func (c *Case) LongestHold(keys []blame.KeyID) float64 {
 			}
 		}
 		if ns > 0 {
-			hold += float64(min(c.A.Requests[r].Hold, ns))
+			hold += float64(min(c.A.Requests[r].In(sites).Longest, ns))
 			queue += float64(ns)
 		}
 	}

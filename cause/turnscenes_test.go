@@ -48,6 +48,18 @@ func TestWhoWaitsWithALockAsAllDo(t *testing.T) {
 	})
 }
 
+// How long holders hold a lock has nothing to do with what requests wait for before.
+func TestAConvoyBehindAnotherQueue(t *testing.T) {
+	answer := []string{"runtime.chansend1", "main.answer", "main.loop"}
+	tell(t, []told{{name: "they wait for a worker, and then for the lock",
+		scene: scene{procs: 2, cast: func(p *play) { waitingHelper(p); crowdAtHome("main.loop")(p) }, in: every(10, func(p *play) {
+			behindHelper("chan receive", receive, answer, naps(16*ms, "main.flush", "main.loop"))(p)
+			convoy(mutex, unlock)(p)
+		})},
+		finding: "lock-convoy", second: "single-worker", where: "main.refresh",
+	}})
+}
+
 // Whether most requests do themselves what they wait for is asked of all requests, although only some
 // are taken apart, and of the slow ones more.
 func TestWhoWaitsWithALockWhereFewRequestsAreTakenApart(t *testing.T) {
