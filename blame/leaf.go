@@ -100,6 +100,8 @@ const (
 	// Expired: TimedOut, by the deadline or the close of the socket that was waited for,
 	// not of a wait for whoever waited there.
 	Expired
+	// Unended: of a wait for a peer that had not ended when the recording did.
+	Unended
 )
 
 // SiteID and ClassID index Attribution.Sites and Attribution.Classes; 0 is none.

@@ -516,7 +516,9 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		k.Kind = Network // a deadline or a close ended it
 		k.Flags |= TimedOut | Expired
 	case s.Reason == timeline.ReasonNetwork:
-		if !a.guards.NoTimeout && a.expired(g, s) {
+		if open {
+			k.Flags |= Unended
+		} else if !a.guards.NoTimeout && a.expired(g, s) {
 			k.Flags |= TimedOut | Expired
 		}
 		if server, ok := a.stitched.server[g]; ok {
@@ -758,7 +760,7 @@ func (w *walker) polled(at *where, g timeline.GID, k Key, s timeline.Segment, fr
 	if polled-from > w.peer.Length() && k.Flags&(Inbound|TimedOut) == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
 		w.peer = Stretch{g, k.Site, from, polled}
 	}
-	k = Key{Flags: k.Flags&^(Inbound|TimedOut|Expired) | Blind, Site: k.Site}
+	k = Key{Flags: k.Flags&^(Inbound|TimedOut|Expired|Unended) | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)
 }
 

@@ -65,12 +65,14 @@ func (c *Case) anew(s Settings) bool {
 }
 
 // Dials sums up connecting: waits for it and the handshake's own work, but not what
-// a lost segment takes. Where connections are not used again, requests also wait for a P behind
+// a lost segment takes, nor what nobody answered. Where connections are not used again, requests also wait for a P behind
 // each other's handshakes, and behind requests that these keep waiting; and for a CPU, if most of what the process
 // computes is handshakes: then the peer that has the CPUs computes the other half of them.
 func (c *Case) Dials() *Dials {
 	lost := c.Delayed(Connecting).Hold()
-	connects := func(k blame.Key) bool { return c.connects(k) && !(lost && c.A.Sites[k.Site].Connect) }
+	connects := func(k blame.Key) bool {
+		return c.connects(k) && !(lost && c.A.Sites[k.Site].Connect) && !c.Unconnected(k)
+	}
 	d := &Dials{Root: c.Root(connects)}
 	if len(d.Keys) == 0 {
 		return d
@@ -134,6 +136,12 @@ func (c *Case) connects(k blame.Key) bool {
 		}
 	}
 	return false
+}
+
+// Unconnected reports whether a key is opening a connection that came to nothing: a deadline ended it, or
+// only the recording did.
+func (c *Case) Unconnected(k blame.Key) bool {
+	return k.Kind == blame.Network && c.A.Sites[k.Site].Connect && k.Flags&(blame.TimedOut|blame.Unended) != 0
 }
 
 // mostFresh is the part of the waits for answers that must be in requests that connect, for

@@ -26,6 +26,9 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	keys := c.Free(func(k blame.Key) bool {
+		if c.Unconnected(k) {
+			return true
+		}
 		if k.Kind != blame.Network || k.Flags&(blame.Blind|blame.Inbound) != 0 || c.A.Sites[k.Site].Dial {
 			return false
 		}
@@ -57,7 +60,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		told.Asked(c.Punctual("the peer", keys)),
 	}
 	ev = append(ev, c.RunningOnCPU()...)
-	if !told.Slow {
+	vain := c.Free(c.Unconnected)
+	nobody := 2*c.Sum(vain) > network
+	if !told.Slow && !nobody {
 		ev = append(ev, c.FirstAnswers(keys)...)
 	}
 	ev = append(ev, c.AllAtOnce()...)
@@ -70,6 +75,14 @@ func judge(c *cause.Case) *cause.Judgement {
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
 	}
 	subject, fix := fmt.Sprintf("they wait in %s for %s", at, told.Peer), told.Fix
+	if nobody {
+		subject = fmt.Sprintf("they wait in %s for a connection to a peer that does not answer", at)
+		ev = append(ev, cause.Evidence{
+			Text:  fmt.Sprintf("%s of it is connecting that came to nothing before a deadline, or the recording, ended it: nobody is there, or takes no more connections, or the way to it loses them", cause.Pct(c.Sum(vain)/max(network, 1))),
+			Holds: cause.Unknown, Decides: true, Number: c.Sum(vain) / max(network, 1),
+			Alike: []string{"tcp-loss"}, Record: "whether the peer's machine is there and what its queue of connections is like (ss -lt, nstat TcpExtListenOverflows)",
+		})
+	}
 	if c.Contrast == cause.TailContrast && !told.Slow {
 		if r := c.Repeated(site); r.Many(network) {
 			subject += fmt.Sprintf(", %.1f times each where typical requests do so %.1f times", r.Calls, r.Usual)
