@@ -72,10 +72,11 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 }
 
 // samePool reports whether two sites are one, or call the same function of a library for an item of
-// a pool: for what is known, of the same pool.
+// a pool, or are the same line of the program, reached on two ways: for what is known, the same is waited
+// for there.
 func (a *Attribution) samePool(x, y SiteID) bool {
 	s, t := &a.Sites[x], &a.Sites[y]
-	return x == y || s.Kind == SitePool && t.Kind == SitePool && s.Call == t.Call
+	return x == y || s.Kind == t.Kind && s.Call == t.Call && (s.Kind == SitePool || s.App && t.App && s.Func == t.Func && s.Line == t.Line)
 }
 
 // Left is what requests took at the site of a pool and left to the end of a context to give

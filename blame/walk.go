@@ -317,6 +317,31 @@ func (w *walker) stopped(at *where, k Key, s *timeline.Span, d timeline.Time) {
 	w.add(at, k, d)
 }
 
+// collects handles a wait for the collector. Who finds its work done waits for others who do, and
+// these, one after the other, for a P (gcMarkDone holds a semaphore): what of that lies behind the end
+// of its phase, while mostly all Ps are busy, is a wait behind what they execute.
+func (w *walker) collects(at *where, k Key, s timeline.Segment, from, to timeline.Time) {
+	t := w.a.t
+	if s.Reason != timeline.ReasonGC || s.Waker == timeline.NoG || t.Gs[s.Waker].System {
+		w.collected(at, k, to-from, from, to)
+		return
+	}
+	for i := sort.Search(len(t.GC), func(i int) bool { return t.GC[i].End > from }); from < to; i++ {
+		w.steps++
+		next, end := to, to // of the next phase
+		if i < len(t.GC) {
+			next, end = max(from, min(to, t.GC[i].Start)), min(to, t.GC[i].End)
+		}
+		if 2*t.Idle(from, next) > next-from {
+			w.collected(at, k, next-from, from, next)
+		} else {
+			w.behind(at, Key{Flags: k.Flags}, from, next, from, next)
+		}
+		w.collected(at, k, end-next, next, end)
+		from = end
+	}
+}
+
 // collected adds what the garbage collector took, split by who started the cycles
 // that lie in [from, to].
 func (w *walker) collected(at *where, k Key, ns, from, to timeline.Time) {
@@ -510,7 +535,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 	switch {
 	case s.Reason == timeline.ReasonGCAssist || s.Reason == timeline.ReasonGC:
 		k.Kind = GCWait
-		w.collected(at, k, to-from, from, to)
+		w.collects(at, k, s, from, to)
 		return
 	case s.Reason == timeline.ReasonNetwork && s.Waker != timeline.NoG:
 		k.Kind = Network // a deadline or a close ended it

@@ -23,8 +23,10 @@ type Locks struct {
 	For    blame.Hop
 	// Longest is Case.LongestHold, OwnWork is Case.OwnWork.
 	Longest, OwnWork float64
-	// InTurn: holders wait for a peer or sleep, as most who queue there do themselves, too, and no longer
-	// than is usual, Usual nanoseconds: it is the lock that has them do so one after the other.
+	// Apart: holders of a lock mostly wait for peers or sleep.
+	Apart bool
+	// InTurn: they do, as most who queue there do themselves, too, and no longer than is usual, Usual
+	// nanoseconds: it is the lock that has them do so one after the other.
 	InTurn bool
 	Usual  float64
 }
@@ -92,7 +94,11 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	}
 	l.Longest = c.LongestHold(l.Keys)
 	l.OwnWork, l.Usual = c.ownWork(leaf)
-	l.InTurn = kind == Lock && l.OwnWork >= 0.5 && c.asUsual(leaf, total, l.Usual)
+	if kind == Lock {
+		far := keep(leaf, func(id blame.KeyID) bool { return isFar(c.Key(id)) || c.Key(id).Kind == blame.Timer })
+		l.Apart = len(far) > 0 && c.Sum(far) >= 0.5*total
+		l.InTurn = l.Apart && l.OwnWork >= 0.5 && !c.Grown(far, c.MeanHold(far), l.Usual)
+	}
 	hop := func(k blame.Key) blame.Hop {
 		_, h := c.Serial(k)
 		return h
@@ -107,18 +113,6 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	h, _ := TopBy(c, there, hop)
 	l.Holder = c.placeOfRelease(h)
 	return l
-}
-
-// asUsual reports whether holders of a lock wait for peers or sleep in most of a total time, under
-// keys, for no longer at a time than is usual.
-func (c *Case) asUsual(keys []blame.KeyID, total, usual float64) bool {
-	var waits []blame.KeyID
-	for _, id := range keys {
-		if k := c.Key(id); isFar(k) || k.Kind == blame.Timer {
-			waits = append(waits, id)
-		}
-	}
-	return c.Sum(waits) >= 0.5*total && !c.Grown(waits, c.MeanHold(waits), usual)
 }
 
 // waitsForOthers reports whether the holder of a lock waited meanwhile, for another goroutine that

@@ -233,12 +233,28 @@ func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 		}
 	}
 	slices.SortStableFunc(sites, func(x, y blame.SiteID) int { return cmp.Compare(time[y], time[x]) })
-	mostly := map[blame.SiteID]bool{}
+	mostly := map[line]bool{}
 	for left := all; len(sites) > 0 && left > asideMax*all; sites = sites[1:] {
-		mostly[sites[0]] = true
+		mostly[c.line(sites[0])] = true
 		left -= time[sites[0]]
 	}
-	return c.doThemselves(keys, func(k blame.Key) bool { return mostly[k.Site] })
+	return c.doThemselves(keys, func(k blame.Key) bool { return mostly[c.line(k.Site)] })
+}
+
+// line is a site, or those at one line of the program, which may be reached on several ways.
+type line struct {
+	site     blame.SiteID
+	kind     blame.SiteKind
+	function string
+	at       int
+	call     string
+}
+
+func (c *Case) line(s blame.SiteID) line {
+	if x := &c.A.Sites[s]; x.App {
+		return line{0, x.Kind, x.Func, x.Line, x.Call}
+	}
+	return line{site: s}
 }
 
 // asideMax is the part of what holders waited for that may be aside from what they

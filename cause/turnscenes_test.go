@@ -9,6 +9,8 @@ import (
 
 var fetching = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.refresh", "main.loop"}
 
+var syncing = []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.sync", "main.loop"}
+
 var own = []string{"sync.(*Mutex).Lock", "main.refresh", "main.loop"}
 
 // waitsOn makes g wait on a P.
@@ -24,6 +26,11 @@ func waitsOn(reason string, d int64, at []string) func(p *play, g gotrace.GoID, 
 // allInTurn is a service in which all requests wait for a millisecond, with a lock, and every tenth one
 // comes when many others do, of whom the first has the lock for so long.
 func allInTurn(reason string, at []string, first int64) scene {
+	return allInTurnOn(reason, at, at, first)
+}
+
+// allInTurnOn is allInTurn where the others come to where they wait on another way.
+func allInTurnOn(reason string, others, at []string, first int64) scene {
 	return scene{procs: 2, cast: crowdAtHome("main.loop"), in: func(p *play, i int) {
 		if i%10 == 9 {
 			convoyOf(own, unlock, func(p *play, g gotrace.GoID) {
@@ -31,7 +38,7 @@ func allInTurn(reason string, at []string, first int64) scene {
 				if g == crowd0 {
 					d = first
 				}
-				waitsOn(reason, d, at)(p, g, 1)
+				waitsOn(reason, d, others)(p, g, 1)
 			})(p)
 		}
 		waitsOn(reason, ms, at)(p, serving, 0)
@@ -44,6 +51,8 @@ func TestWhoWaitsWithALockAsAllDo(t *testing.T) {
 	tell(t, []told{
 		{name: "many short calls, one after the other", scene: allInTurn("network", fetching, ms), finding: "lock-held-across-wait", where: "main.fetch"},
 		{name: "many short naps, one after the other", scene: allInTurn("sleep", dozing, ms), finding: "lock-held-across-wait", where: "main.fetch"},
+		{name: "many short calls, on another way", scene: allInTurnOn("network", syncing, fetching, ms), finding: "lock-held-across-wait", where: "main.fetch"},
+		{name: "one of them takes long, on another way", scene: allInTurnOn("network", syncing, fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
 		{name: "one of the calls takes long", scene: allInTurn("network", fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
 	})
 }

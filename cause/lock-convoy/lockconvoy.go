@@ -25,7 +25,7 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Locks()
-	if len(l.Keys) == 0 || l.Others > 0.5 || l.InTurn || c.Pooled(l.Site) {
+	if len(l.Keys) == 0 || l.Others > 0.5 || l.Apart || c.Pooled(l.Site) {
 		return nil
 	}
 	n := c.MeanHolders(l.Keys)

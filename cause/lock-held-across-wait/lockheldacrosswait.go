@@ -48,7 +48,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		waited += fmt.Sprintf(", most of it in %s (%s)", c.SiteName(what.site), what.kind)
 	}
 	where, across, hold := place(c, l, what), what.kind.String(), l.HoldEvidence(true)
-	if l.InTurn {
+	if l.Apart { // however short each of their waits is
 		hold.Decides = false
 	}
 	if l.Others > 0.5 { // however many holders there are, and however short each of them waits
