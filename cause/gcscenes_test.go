@@ -111,6 +111,50 @@ func stop(p *play, reason string, at []string, stopping, rest int64, ran ...stri
 	p.runs(serving, 0)
 }
 
+// marksBeside is a service with one P in which a cycle begins in every tenth request, when n others come,
+// too, and ends after some more requests, or at once. The collector takes a quarter of what these compute.
+func marksBeside(n gotrace.GoID, atOnce bool) scene {
+	end := func(p *play) { p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, markPhase, 0)) }
+	return scene{procs: 1, cast: func(p *play) { worker(p); crowdServes(p) }, in: func(p *play, i int) {
+		if i%10 == 3 && i > 10 && !atOnce {
+			end(p)
+		}
+		computes := func(g gotrace.GoID) {
+			p.computes(g, 0, 6*ms, "main.draw", "main.serve")
+			p.b.Sample(g, p.stack("main.draw", "main.serve"))
+		}
+		if i%10 != 9 {
+			computes(serving)
+			return
+		}
+		for g := range n {
+			p.wakes(0, crowd0+g)
+		}
+		p.wakes(serving, helper)
+		p.do(p.b.Range(gotrace.KindRangeBegin, serving, markPhase, p.stack(byHeap...)))
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		for g := crowd0; g < crowd0+n; g++ {
+			p.runs(helper, 0)
+			p.do(p.b.Label(helper, "GC (fractional)"))
+			p.computes(helper, 0, 2*ms, "runtime.gcDrain", "runtime.gcBgMarkWorker")
+			p.b.Sample(helper, p.stack("runtime.gcDrain", "runtime.gcBgMarkWorker"))
+			p.do(p.b.Yields(helper, "preempted", p.stack(collector...)))
+			p.runs(g, 0)
+			p.do(p.b.Task(g, "request"))
+			computes(g)
+			p.do(p.b.Done(g))
+			p.waits(g, "network", home...)
+		}
+		p.runs(helper, 0)
+		p.waits(helper, "system goroutine wait", collector...)
+		if atOnce {
+			end(p)
+		}
+		p.runs(serving, 0)
+		computes(serving)
+	}}
+}
+
 // gcScenes tell the causes of the garbage collector, and of what looks like it, apart.
 var gcScenes = []told{
 	{name: "workers have the only P longer than very many goroutines that mark for them", scene: scene{procs: 1, cast: func(p *play) {
@@ -139,6 +183,8 @@ var gcScenes = []told{
 		p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, markPhase, 0))
 		p.runs(serving, 0)
 	})}, finding: "gc-workers", share: 0.85},
+	{name: "requests wait behind each other while the collector marks", scene: marksBeside(2, false), alike: []string{"gc-workers", "quota-too-low", "gomaxprocs-over-quota", "host-contention"}},
+	{name: "the collector marks where many requests come at a time", scene: marksBeside(20, true), finding: "overload", second: "gc-workers"},
 	{name: "cycles that the heap began", scene: collected(byHeap), finding: "gc-workers"},
 	{name: "cycles that the two-minute timer began", scene: collected(byTimer), finding: "gc-workers"},
 	{name: "cycles that somebody forced", scene: collected(byCall), finding: "forced-gc", where: "main.tidy"},

@@ -96,6 +96,9 @@ func (c *Case) Processors() *Processors {
 			foreign = h
 		}
 	}
+	if foreign == Own && p.NS[Collector] >= byDesign*p.NS[Own] && c.slowWhileMarking() {
+		foreign = Collector
+	}
 	if p.Winner == Own && foreign != Own {
 		p.Winner = foreign
 	}
@@ -127,6 +130,43 @@ func (c *Case) Processors() *Processors {
 		p.Due /= sum
 	}
 	return p
+}
+
+// byDesign is how much of the time of requests' own goroutines the collector's workers take at least while
+// they mark: a quarter of the Ps, so a third of what is left for others, less what idles.
+const byDesign = 0.25
+
+// mostMarking is the part of slow requests' time in mark phases, and oftener how many times that of
+// typical ones', from which on requests wait for Ps because the collector marks; moreArrivals is how many
+// times as many requests as else must begin meanwhile for these to be the reason, and its marking too.
+const mostMarking, oftener, moreArrivals = 0.5, 2, 1.5
+
+// slowWhileMarking reports whether requests are slow while the collector marks, and hardly else,
+// although no more of them come then.
+func (c *Case) slowWhileMarking() bool {
+	t := c.A.Timeline()
+	tail, typical := c.within(c.Tail, t.GC), c.within(c.Typical, t.GC)
+	if tail < mostMarking || tail < oftener*typical {
+		return false
+	}
+	var marked timeline.Time
+	for _, s := range t.GC {
+		marked += min(s.End, t.End) - max(s.Start, t.Start)
+	}
+	begun, all := 0, 0
+	for i := range c.A.Found().Requests {
+		if r := &c.A.Found().Requests[i]; r.Role == c.P.Role {
+			all++
+			if timeline.Overlap(t.GC, r.Start(), r.Start()+1) > 0 {
+				begun++
+			}
+		}
+	}
+	rest := t.Duration() - marked
+	if marked <= 0 || rest <= 0 || all == begun {
+		return false
+	}
+	return float64(begun)/float64(marked) <= moreArrivals*float64(all-begun)/float64(rest)
 }
 
 // marking gives the waits behind assists to the goroutines that flood the Ps, if of what is not the
