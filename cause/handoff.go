@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 
@@ -12,14 +13,16 @@ import (
 
 // Handoffs is what requests wait for a P that they lost in a system call or in C.
 type Handoffs struct {
-	// Keys are the free pieces of it, and where calls of requests keep the Ps, of
-	// all waits behind requests.
+	// Keys are the free pieces of it, and where calls keep the Ps, of
+	// all waits behind who is in the way.
 	Keys []blame.KeyID
 	// Tail and Typical are what slow and typical requests wait for a P.
 	Tail, Typical Queued
 	// Held is the part of the Ps' time during slow requests, where they had a
 	// goroutine, in which it was in a call that kept the P, as holds says.
 	Held float64
+	// Others: these are calls of others than requests, which are in the way for longest.
+	Others bool
 	// Keeper is the place of the calls that kept them longest, nil if unknown.
 	Keeper *Place
 
@@ -87,13 +90,30 @@ func (c *Case) Handoffs() *Handoffs {
 	c.handoffs = h
 	h.Keys = h.lost
 	h.Held, h.Keeper = c.heldInCalls()
-	if p := c.Processors(); h.Kept() && p.Winner == Own {
+	switch p := c.Processors(); {
+	case !h.Kept():
+	case p.Winner == Hog || p.Winner == Flood:
+		h.Others = true
+		fallthrough
+	case p.Winner == Own:
 		h.Keys = slices.Concat(h.lost, without(c.stillFree(p.Claim), h.lost))
 	}
 	if len(h.Keys) > 0 {
 		h.Tail, h.Typical = c.queuedForP(c.Tail), c.queuedForP(c.Typical)
 	}
 	return h
+}
+
+// KeptEvidence says that who is in the way does not compute but keeps the Ps by calls; none if it does.
+func (c *Case) KeptEvidence() []Evidence {
+	h := c.Handoffs()
+	if !h.Others {
+		return nil
+	}
+	return []Evidence{{
+		Text:  fmt.Sprintf("calls keep the Ps for %s of the time in which these have a goroutine", Pct(h.Held)),
+		Holds: No, Decides: true, Number: h.Held,
+	}}
 }
 
 // Lost returns the part of keys that follows calls which cost the P.

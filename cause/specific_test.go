@@ -760,6 +760,21 @@ var specific = []struct {
 		finding: "syscall-handoff", where: "main.hash", not: []string{"overload"},
 	},
 	{
+		name: "calls of somebody who serves nobody keep the only P",
+		scene: scene{procs: 1, cast: waitingHelper, in: every(10, func(p *play) {
+			p.wakes(0, helper)
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.runs(helper, 0)
+			for range 3 {
+				p.computes(helper, 0, ms/10, "main.poll", "main.loop")
+				calls(helper, 8*ms, "syscall.ioctl", "main.poll", "main.loop")(p)
+			}
+			p.waits(helper, "select", idle...)
+			p.runs(serving, 0)
+		})},
+		finding: "syscall-handoff", where: "main.poll", not: []string{"cpu-hog"},
+	},
+	{
 		name: "a request returns from a call while somebody else computes on the only P",
 		scene: scene{procs: 1, cast: waitingHelper, in: every(10, func(p *play) {
 			p.wakes(serving, helper, "main.start", "main.serve")

@@ -3,6 +3,7 @@ package cpuhog
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/cause"
 )
@@ -27,7 +28,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	j := c.Starved(cause.Hog, cause.Ready)
 	if j != nil {
 		j.Subject = fmt.Sprintf("ready requests queue for a P behind %s, which computes for long", c.Culprit(j.Where))
-		j.Evidence = append(j.Evidence, c.StrangeEvidence(c.Processors().Class)...)
+		j.Evidence = slices.Concat(j.Evidence, c.StrangeEvidence(c.Processors().Class), c.KeptEvidence())
 	}
 	return j
 }

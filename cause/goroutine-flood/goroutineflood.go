@@ -27,6 +27,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	j := c.Starved(cause.Flood, cause.Ready)
 	if j != nil {
 		j.Subject = fmt.Sprintf("ready requests queue for a P behind very many goroutines of %s", c.Culprit(j.Where))
+		j.Evidence = append(j.Evidence, c.KeptEvidence()...)
 	}
 	return j
 }

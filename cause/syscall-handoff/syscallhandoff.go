@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "syscall-handoff", Title: "P lost in a system call", Rank: 530, Layer: cause.Scheduler,
 	What:       "A system call or a call into C takes long enough for the runtime to give the P to others, which it does after 20 us at the earliest and 10 ms at the latest; until then the call keeps the P from everybody. When the call returns, the request has to queue for a P, at the end of the queue, after each such call.",
 	MustHold:   "waits for a P right after system calls or calls into C, far above those of typical requests; they are much longer than the same requests' other waits for a P, or the Ps are kept by calls more than they execute",
-	MustNot:    "one class of goroutines that held the Ps; waits of any kind alike",
+	MustNot:    "one class of goroutines that held the Ps, but by calls; waits of any kind alike",
 	LookAlikes: []string{"slow-cgo", "cpu-hog", "overload", "host-contention"},
 	Fix: []string{
 		"fewer and longer calls: batch them, buffer small reads and writes",
@@ -36,7 +36,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	part := held / max(c.Sum(h.Keys), 1)
 	foreign := c.A.Classes[class].Endpoint < 0 && !c.A.Serves(class) && part > 0.5
 	subject := "they lose their P in calls and have to wait for another one when these return"
-	if h.Kept() {
+	switch {
+	case h.Others:
+		subject, foreign = fmt.Sprintf("calls of %s keep the Ps, for which ready requests queue", c.ClassName(class)), false
+	case h.Kept():
 		subject = "calls of requests keep the Ps, and who returns from one queues for a P again"
 	}
 	after, other := h.Tail.Each()
