@@ -62,7 +62,11 @@ type Attribution struct {
 	answerers map[SiteID]map[string]bool
 	cancels   map[SiteID]int
 	// alarmed are the sites at which alarms end no wait for good, nil if there are none.
-	alarmed   map[SiteID]bool
+	alarmed map[SiteID]bool
+	// spots are the sites that stand for all at one place, looks where waits that alarms ended were
+	// looked at last, by goroutine.
+	spots     map[spot]SiteID
+	looks     map[timeline.GID]looks
 	queues    map[SiteID]*Queue
 	jobsAt    map[SiteID]*jobs
 	holdsAt   map[SiteID]Holds
@@ -219,7 +223,7 @@ func (a *Attribution) pick(limit int) (pick []int, weight []float64) {
 func (w *walker) request(i int) Attributed {
 	r := &w.a.f.Requests[i]
 	w.total += w.steps
-	w.steps, w.depth, w.nested, w.queues = 0, 0, 0, queueing{}
+	w.steps, w.depth, w.nested, w.queues = 0, 0, 0, nil
 	w.outside, w.squares, w.peer = 0, 0, Stretch{}
 	role := &w.a.f.Roles[r.Role]
 	w.begun, w.reads, w.library = r.Start(), role.Shape == request.Connection, role.Library()
@@ -229,7 +233,7 @@ func (w *walker) request(i int) Attributed {
 		w.walk(&where{own: true}, p.G, p.Start, p.End)
 	}
 	w.scratch = w.acc.take(w.scratch[:0])
-	out := Attributed{Request: i, D: int64(r.Duration()), Queues: w.queues.all(), Peer: w.peer, Pieces: w.pieces(w.scratch)}
+	out := Attributed{Request: i, D: int64(r.Duration()), Queues: w.queues, Peer: w.peer, Pieces: w.pieces(w.scratch)}
 	if w.squares > 0 {
 		out.Outside = w.outside * w.outside / w.squares
 	}

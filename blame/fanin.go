@@ -278,6 +278,7 @@ func (w *walker) forOneOf(at *where, g timeline.GID, s timeline.Segment, from, t
 	}
 	if f.rival != timeline.NoG {
 		kept := *w
+		w.queues = slices.Clone(w.queues)
 		next := w.a.queueAt(at, Hop{Site: f.site, WakerSite: w.a.siteOf(s.WakerStack), Waker: w.a.classAt(f.rival, f.done), Reason: s.Reason})
 		next.depth++
 		w.aside(func() { w.walk(&next, f.rival, from, f.done) })

@@ -74,9 +74,36 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 // samePool reports whether two sites are one, or call the same function of a library for an item of
 // a pool, or are the same line of the program, reached on two ways: for what is known, the same is waited
 // for there.
-func (a *Attribution) samePool(x, y SiteID) bool {
-	s, t := &a.Sites[x], &a.Sites[y]
-	return x == y || s.Kind == t.Kind && s.Call == t.Call && (s.Kind == SitePool || s.App && t.App && s.Func == t.Func && s.Line == t.Line)
+func (a *Attribution) samePool(x, y SiteID) bool { return x == y || a.Place(x) == a.Place(y) }
+
+// spot is what sites have in common at which the same is waited for.
+type spot struct {
+	kind           SiteKind
+	call, function string
+	line           int
+}
+
+// Place returns one site for all at which the same is waited for, or done: those where the same function
+// of a library is called for an item of a pool, and those at the same line of the program.
+func (a *Attribution) Place(site SiteID) SiteID {
+	s := &a.Sites[site]
+	at := spot{kind: s.Kind, call: s.Call}
+	switch {
+	case s.Kind == SitePool:
+	case s.App:
+		at.function, at.line = s.Func, s.Line
+	default:
+		return site
+	}
+	one, ok := a.spots[at]
+	if !ok {
+		if a.spots == nil {
+			a.spots = map[spot]SiteID{}
+		}
+		one = site
+		a.spots[at] = one
+	}
+	return one
 }
 
 // Left is what requests took at the site of a pool and left to the end of a context to give

@@ -159,7 +159,7 @@ type Attributed struct {
 	Request int
 	// D is the request's duration, the sum of the pieces.
 	D int64
-	// Queues are the queues in which it waited for holders, eight at most.
+	// Queues are the queues in which it waited for holders.
 	Queues []Queueing
 	// Outside is how many waits for peers, system calls and calls into C are in
 	// Pieces, as if they were equally long: the square of their sum over the sum of

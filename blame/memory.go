@@ -49,7 +49,7 @@ type remembered struct {
 	asked            asked
 	peer             Stretch
 	nested           timeline.Time
-	queues           []Queueing
+	queues           queueing
 }
 
 // again reports whether what g did may be remembered: nothing in it is only the request's own, and
@@ -73,12 +73,12 @@ func (w *walker) once(at *where, s stay, do func()) {
 		mine, w.spare = w.spare[n-1], w.spare[:n-1]
 	}
 	w.acc, w.depth, w.outside, w.squares, w.peer = mine, at.depth, 0, 0, Stretch{}
-	w.nested, w.queues, w.personal = 0, queueing{}, false
+	w.nested, w.queues, w.personal = 0, nil, false
 	w.open++
 	do()
 	w.open--
 	w.spare = append(w.spare, mine)
-	r := &remembered{mine.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.queues.all()}
+	r := &remembered{mine.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.queues}
 	w.acc, w.depth, w.outside, w.squares, w.peer = outer.acc, outer.depth, outer.outside, outer.squares, outer.peer
 	w.nested, w.queues = outer.nested, outer.queues
 	if !w.personal && w.steps <= maxSteps {
@@ -104,6 +104,6 @@ func (w *walker) recall(r *remembered, depth int) {
 	}
 	w.nested += r.nested
 	for _, q := range r.queues {
-		w.queues.add(q)
+		w.queues = w.queues.add(q)
 	}
 }

@@ -372,6 +372,7 @@ func (a *Attribution) looksAgain(r release, site SiteID) bool {
 	var ran timeline.Time
 	for i := int(r.seg) + 1; i < me.Len() && i <= int(r.seg)+maxAlarm; i++ {
 		switch s := me.Seg(i); {
+		case s.Kind == timeline.Waiting && s.Reason == timeline.ReasonSync: // the condition's lock
 		case s.Kind == timeline.Waiting:
 			return s.Stack != 0 && a.siteOf(s.Stack) == site
 		case s.Kind == timeline.Syscall, ran > alarmRuns:

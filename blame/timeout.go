@@ -55,6 +55,45 @@ func (a *Attribution) expired(g timeline.GID, s timeline.Segment) bool {
 	return me.Died
 }
 
+// looks are the waits of a goroutine, segments first to last, of which each but the last goes on with what
+// the one before waited for, after an alarm. given: somebody gave it that in the last.
+type looks struct {
+	first, last int
+	given       bool
+}
+
+// looksFor returns the looks of g from segment i on, a wait at a site that an alarm ended.
+func (w *walker) looksFor(g timeline.GID, i int, site SiteID) looks {
+	a := w.a
+	if l, ok := a.looks[g]; ok && l.first <= i && i < l.last {
+		return l
+	}
+	me, l := &a.t.Gs[g], looks{first: i, last: i}
+	for i++; i < me.Len() && w.steps <= maxSteps; i++ {
+		w.steps++
+		x := me.Seg(i)
+		if x.Kind == timeline.Syscall {
+			break
+		}
+		if x.Kind != timeline.Waiting || x.Reason == timeline.ReasonSync { // a condition's lock
+			continue
+		}
+		if x.Stack == 0 || a.siteOf(x.Stack) != site || x.Waker == timeline.NoG {
+			break
+		}
+		l.last = i
+		if !a.cancelled(x) {
+			l.given = true
+			break
+		}
+	}
+	if a.looks == nil {
+		a.looks = map[timeline.GID]looks{}
+	}
+	a.looks[g] = l
+	return l
+}
+
 // untilGiven handles a wait s of g that an alarm ended, if the waits there that go on with it end
 // with somebody who gave g what it waits for: that is what it waited for all the time. It reports
 // whether they do.
@@ -65,27 +104,18 @@ func (w *walker) untilGiven(at *where, g timeline.GID, s timeline.Segment, from,
 		return false
 	}
 	me := &a.t.Gs[g]
-	for i := me.SegmentAt(s.End) + 1; i < me.Len() && w.steps <= maxSteps; i++ {
-		w.steps++
-		switch x := me.Seg(i); {
-		case x.Kind == timeline.Syscall:
-			return false
-		case x.Kind != timeline.Waiting:
-			continue
-		case x.Stack == 0 || a.siteOf(x.Stack) != site || x.Waker == timeline.NoG:
-			return false
-		case a.cancelled(x):
-			continue
-		case x.Waker == g || slices.Contains(w.waiters, g) || slices.Contains(w.waiters, x.Waker) || len(w.waiters) >= maxTimeouts:
-			return false // see timedOut
-		default:
-			w.waiters = append(w.waiters, g)
-			w.waker(at, g, x, from, to)
-			w.waiters = w.waiters[:len(w.waiters)-1]
-			return true
-		}
+	l := w.looksFor(g, me.SegmentAt(s.End), site)
+	if !l.given {
+		return false
 	}
-	return false
+	x := me.Seg(l.last)
+	if x.Waker == g || slices.Contains(w.waiters, g) || slices.Contains(w.waiters, x.Waker) || len(w.waiters) >= maxTimeouts {
+		return false // see timedOut
+	}
+	w.waiters = append(w.waiters, g)
+	w.waker(at, g, x, from, to)
+	w.waiters = w.waiters[:len(w.waiters)-1]
+	return true
 }
 
 // timedOut handles a wait of g that ran into a time-out: what was awaited is
@@ -284,7 +314,7 @@ func (w *walker) returned(s timeline.Segment, site SiteID) {
 		w.steps++
 		h := rs[i].waker
 		if held := rs[i].at - w.a.passed(h, site, rs[i].at, 0); held > 0 {
-			w.queues.add(Queueing{site, int64(held), int64(held), 1})
+			w.queues = w.queues.add(Queueing{w.a.Place(site), int64(held), int64(held), 1})
 		}
 	}
 }

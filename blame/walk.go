@@ -678,7 +678,7 @@ func (a *Attribution) alarm(s timeline.Segment) bool {
 		case x.Kind == timeline.Syscall, last-i > maxAlarm, ran > alarmRuns:
 			return false
 		case x.Kind == timeline.Running:
-			ran += x.End - x.Start
+			ran += min(x.End, s.End) - x.Start
 		}
 	}
 	return me.Born && me.Creator == timeline.NoG
@@ -913,7 +913,7 @@ func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead
 	queueing := w.a.samePool(at.last.Site, at.queue.Site)
 	if queueing {
 		held := to - from - w.nested
-		w.queues.add(Queueing{at.queue.Site, int64(min(did.longest, held)), int64(held), did.n})
+		w.queues = w.queues.add(Queueing{w.a.Place(at.queue.Site), int64(min(did.longest, held)), int64(held), did.n})
 	}
 	w.nested = outer
 	if queueing && at.flags&Ahead != 0 { // what a holder ahead waits for elsewhere is part of its hold

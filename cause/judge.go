@@ -342,7 +342,7 @@ func (v *Verdict) spends(a *blame.Attribution, f *Finding) bool {
 
 func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	v := judgeAll(a, p, s)
-	if v.mixed && (v.Verdict == "healthy" || v.Level != nil) {
+	if v.mixed && (v.Verdict == "healthy" || v.Verdict != "cause" && v.Level != nil) {
 		if w := v.withoutMix(a, s); w != nil {
 			return w
 		}
@@ -418,6 +418,7 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	if v.MixEndpoint < 0 {
 		return nil
 	}
+	s.Baseline = nil // it is that of all endpoints
 	slower := []int{v.MixEndpoint}
 	count := map[int]float64{}
 	for i, weight := range a.Weight {

@@ -373,7 +373,7 @@ func (c *Case) queued(keys []blame.KeyID) (held, holders float64) {
 func (c *Case) queuesOf(keys []blame.KeyID) func(blame.SiteID) bool {
 	in := map[blame.SiteID]bool{}
 	for _, id := range keys {
-		in[c.Key(id).Queue.Site] = true
+		in[c.A.Place(c.Key(id).Queue.Site)] = true
 	}
 	return func(s blame.SiteID) bool { return in[s] }
 }

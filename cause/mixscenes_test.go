@@ -117,3 +117,35 @@ func TestConfidenceFallsWithWhatIsUnresolved(t *testing.T) {
 		}
 	}
 }
+
+// The baseline is that of all endpoints: it says nothing of those beside the slower ones.
+func TestABaselineIsThatOfAllEndpoints(t *testing.T) {
+	service := func(more int64) scene {
+		return scene{procs: 2, requests: 1000, in: func(p *play, i int) {
+			if more > 0 {
+				peerWaits(p, more, "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.db", "main.serve")
+			}
+			switch {
+			case i%20 == 3:
+				peerWaits(p, 100*ms, reply...)
+			case i%5 < 2:
+				peerWaits(p, 20*ms, "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.search", "main.serve")
+			}
+		}, task: func(i int) string {
+			switch {
+			case i%20 == 3:
+				return "report"
+			case i%5 < 2:
+				return "search"
+			}
+			return [2]string{"price", "item"}[i%2]
+		}}
+	}
+	base := cause.Typical(attributed(t, service(0)))
+	for more, verdict := range map[int64]string{0: "healthy", 4 * ms: "cause"} {
+		v := cause.Judge(attributed(t, service(more)), cause.Settings{Baseline: base, BaselineName: "base"})
+		if v.Verdict != verdict || len(v.Slower) > 0 {
+			t.Errorf("%d ms more: %s: %s", more/ms, v.Verdict, v.Sentence)
+		}
+	}
+}

@@ -221,40 +221,41 @@ func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 
 // ownWork is OwnWork, and the mean time in nanoseconds that the leaf takes those who do it.
 func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
-	time, all := map[blame.SiteID]float64{}, 0.0
-	var sites []blame.SiteID
+	time, all := map[errand]float64{}, 0.0
+	var errands []errand
 	for _, id := range keys {
-		if s := c.Key(id).Site; s != 0 && c.NS[id] > 0 {
-			if time[s] == 0 {
-				sites = append(sites, s)
+		if k := c.Key(id); k.Site != 0 && c.NS[id] > 0 {
+			e := c.errand(k)
+			if time[e] == 0 {
+				errands = append(errands, e)
 			}
-			time[s] += c.NS[id]
+			time[e] += c.NS[id]
 			all += c.NS[id]
 		}
 	}
-	slices.SortStableFunc(sites, func(x, y blame.SiteID) int { return cmp.Compare(time[y], time[x]) })
-	mostly := map[line]bool{}
-	for left := all; len(sites) > 0 && left > asideMax*all; sites = sites[1:] {
-		mostly[c.line(sites[0])] = true
-		left -= time[sites[0]]
+	slices.SortStableFunc(errands, func(x, y errand) int { return cmp.Compare(time[y], time[x]) })
+	mostly := map[errand]bool{}
+	for left := all; len(errands) > 0 && left > asideMax*all; errands = errands[1:] {
+		mostly[errands[0]] = true
+		left -= time[errands[0]]
 	}
-	return c.doThemselves(keys, func(k blame.Key) bool { return mostly[c.line(k.Site)] })
+	return c.doThemselves(keys, func(k blame.Key) bool { return mostly[c.errand(k)] })
 }
 
-// line is a site, or those at one line of the program, which may be reached on several ways.
-type line struct {
-	site     blame.SiteID
-	kind     blame.SiteKind
-	function string
-	at       int
-	call     string
+// errand is what a leaf is done for: its site, or those at one line of the program, which may be reached on
+// several ways; or, if a goroutine that reads a connection waits for all who call, who calls.
+type errand struct {
+	site   blame.SiteID
+	caller string
 }
 
-func (c *Case) line(s blame.SiteID) line {
-	if x := &c.A.Sites[s]; x.App {
-		return line{0, x.Kind, x.Func, x.Line, x.Call}
+func (c *Case) errand(k blame.Key) errand {
+	if isFar(k) && c.PlaceOf(k.Site) == nil {
+		if p := c.PlaceOf(c.CallSite(k)); p != nil {
+			return errand{caller: p.Function}
+		}
 	}
-	return line{site: s}
+	return errand{site: c.A.Place(k.Site)}
 }
 
 // asideMax is the part of what holders waited for that may be aside from what they

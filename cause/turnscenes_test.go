@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/whylate/whylate/cause"
@@ -55,6 +56,42 @@ func TestWhoWaitsWithALockAsAllDo(t *testing.T) {
 		{name: "one of them takes long, on another way", scene: allInTurnOn("network", syncing, fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
 		{name: "one of the calls takes long", scene: allInTurn("network", fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
 	})
+}
+
+// A lock that is held while a token is fetched by HTTP, and requests that ask somebody else by HTTP:
+// the goroutines that read all answers have the same stack.
+func TestWhoAsksSomebodyElseDoesNotDoWhatTheHolderDoes(t *testing.T) {
+	reads := append(home[:3:3], "net/http.(*persistConn).readLoop")
+	asks := func(p *play, g, reader gotrace.GoID, on gotrace.ProcID, d int64, by ...string) {
+		p.leaves(g, on, "select", append([]string{"runtime.selectgo", "net/http.(*persistConn).roundTrip"}, by...)...)
+		p.pass(d)
+		p.wakes(0, reader)
+		p.runs(reader, on)
+		p.wakes(reader, g, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+		p.leaves(reader, on, "network", reads...)
+		p.runs(g, on)
+	}
+	tell(t, []told{{name: "by HTTP", scene: scene{procs: 2, cast: func(p *play) {
+		waitingHelper(p)
+		p.waits(crowd0, "", reads...)
+		p.waits(crowd0+1, "", reads...)
+	}, in: func(p *play, i int) {
+		if i%10 == 9 {
+			behindHelper("sync", mutex, unlock, func(p *play) { asks(p, helper, crowd0, 1, 20*ms, "main.askAuth", "main.refresh", "main.loop") })(p)
+		}
+		asks(p, serving, crowd0+1, 0, ms, "main.ask", "main.serve")
+	}}, finding: "lock-held-across-wait", where: "main.refresh"}})
+}
+
+// However many queues a request stands in shortly before, the long one is measured.
+func TestManyQueuesBeforeALongOne(t *testing.T) {
+	tell(t, []told{{name: "twelve short ones", scene: scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
+		for k := range 12 {
+			name := fmt.Sprintf("main.small%d", k)
+			behindHelper("sync", []string{"sync.(*Mutex).Lock", name, "main.serve"}, []string{"sync.(*Mutex).Unlock", name, "main.loop"}, func(p *play) { p.computes(helper, 1, ms/20, name, "main.loop") })(p)
+		}
+		behindHelper("sync", mutex, unlock, naps(20*ms, "main.refresh", "main.loop"))(p)
+	})}, finding: "lock-held-across-wait", where: "main.refresh"}})
 }
 
 // How long holders hold a lock has nothing to do with what requests wait for before.
