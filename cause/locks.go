@@ -147,12 +147,16 @@ func (c *Case) forItself(k blame.Key, h blame.Hop) bool {
 // as it has items while somebody waits; of one that leaked only one is left, too, and so pools are
 // asked for first. Of a library's pool, and of permits, all holds that are known must say so, too:
 // where few wait, one may be let in after the other, and several hold what they got without a wait.
+// Where who waits had woken the one that ends it, that is no holder, but does something for him.
 func (c *Case) single(site blame.SiteID) bool {
 	one, ok := c.singles[site]
 	if !ok {
 		t := c.A.Turns(site)
 		most := 2*t.Decided >= t.Waits || t.Decided >= surelyDecided && t.Holders < surelyOne
 		one = t.Decided >= MinDoubt && most && t.Holders < ManyHolders
+		if q := c.A.Queue(site); one && q.Wakers > 1 && q.Peers <= PeerRatio && c.A.Handed(site) > 0.5 {
+			one = false
+		}
 		if c.knownQueue(site) == Pool {
 			h := c.A.Holds(site).Holders
 			one = one && h > 0 && h < ManyHolders
