@@ -163,6 +163,57 @@ func atDesk(p *play) {
 	p.waits(helper, "", "runtime.chanrecv2", "main.(*desk).run")
 }
 
+// servesEach is a goroutine that asks a peer for each request, one after the other, which takes two milliseconds.
+// Three others come just before every tenth request; for the first of them the peer takes so long.
+func servesEach(first int64) func(p *play, i int) {
+	return func(p *play, i int) {
+		var before []gotrace.GoID
+		if i%10 == 9 {
+			before = []gotrace.GoID{other, other + 1, other + 2}
+		}
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		for _, g := range before {
+			p.wakes(0, g)
+			p.runs(g, 0)
+			p.do(p.b.Task(g, "request"))
+			p.waits(g, "chan receive", desk...)
+		}
+		p.runs(serving, 0)
+		p.wakes(serving, helper, "runtime.chansend1", "main.(*desk).do", "main.serve")
+		p.leaves(serving, 0, "chan receive", desk...)
+		p.do(p.b.Busy(1))
+		p.runs(helper, 1)
+		for k, g := range append(before, serving) {
+			d := int64(2 * ms)
+			if k == 0 && g != serving {
+				d = first
+			}
+			p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.(*desk).run")
+			p.pass(d)
+			p.wakes(0, helper)
+			p.do(p.b.Busy(1))
+			p.runs(helper, 1)
+			p.wakes(helper, g, "runtime.chansend1", "main.(*desk).run")
+			p.do(p.b.Busy(0))
+			p.runs(g, 0)
+			if g != serving {
+				p.do(p.b.Done(g))
+				p.leaves(g, 0, "network", home...)
+			}
+		}
+		p.leaves(helper, 1, "chan receive", "runtime.chanrecv2", "main.(*desk).run")
+	}
+}
+
+func TestAWorkerThatAsksAPeerForOneAfterTheOtherIsTheCause(t *testing.T) {
+	tell(t, []told{
+		{name: "the peer is as fast as usual", scene: scene{procs: 2, cast: atDesk, in: servesEach(2 * ms)},
+			finding: "single-worker", where: "main.ask"},
+		{name: "the peer takes long once", scene: scene{procs: 2, cast: atDesk, in: servesEach(60 * ms)},
+			finding: "slow-dependency", where: "main.ask"},
+	})
+}
+
 func TestAWorkerThatAsksAPeerForFewOfThoseWhoWaitIsTheCause(t *testing.T) {
 	tell(t, []told{
 		{name: "for itself", scene: scene{procs: 2, cast: atDesk, in: serves(false)},

@@ -26,7 +26,8 @@ type Locks struct {
 	// Apart: holders of a lock mostly wait for peers or sleep.
 	Apart bool
 	// InTurn: they do, as most who queue there do themselves, too, and no longer than is usual, Usual
-	// nanoseconds: it is the lock that has them do so one after the other.
+	// nanoseconds: it is the lock that has them do so one after the other. Of a worker: it asks a peer for
+	// one after the other, see callsInTurn.
 	InTurn bool
 	Usual  float64
 }
@@ -274,11 +275,14 @@ const QueueRatio = 2
 
 // Workers sums up the waits for a goroutine that serves many, but for what the
 // worker waits for on behalf of the request: the network, unless it is for somebody else
-// (see forAnother), and a device unless the request queued for it; and for the sleep of one
+// (see forAnother and callsInTurn), and a device unless the request queued for it; and for the sleep of one
 // that takes no work.
 func (c *Case) Workers() *Locks {
 	l := c.queue(Worker, anywhere)
-	others := c.forAnother(l.Keys)
+	others := c.callsInTurn(l.Keys)
+	if l.InTurn = others != nil; !l.InTurn {
+		others = c.forAnother(l.Keys)
+	}
 	device := func(k blame.Key) bool {
 		return (k.Kind == blame.Syscall || k.Kind == blame.Cgo) && !computesInKernel(k)
 	}
@@ -337,6 +341,34 @@ func (c *Case) forAnother(keys []blame.KeyID) []blame.KeyID {
 		return isFar(k) && h.Site == site
 	})
 	if calls >= 0.5*c.passThrough(site) || len(late) < 2*len(c.spansOf(late)) {
+		return nil
+	}
+	return far
+}
+
+// callsInTurn returns those of the keys of a queue for a worker in which it waits for a peer, if that is
+// mostly for those who came before, of whom there are several, and the peer answers as it usually does:
+// it is the worker that asks for one after the other.
+func (c *Case) callsInTurn(keys []blame.KeyID) []blame.KeyID {
+	var own, ahead float64
+	far := keep(keys, func(id blame.KeyID) bool {
+		k := c.Key(id)
+		_, h := c.Serial(k)
+		return isFar(k) && !c.readsReplies(h.Waker)
+	})
+	for _, id := range far {
+		if c.Key(id).Flags&blame.Ahead != 0 {
+			ahead += c.NS[id]
+		} else {
+			own += c.NS[id]
+		}
+	}
+	if len(far) == 0 || ahead <= QueueRatio*own {
+		return nil
+	}
+	// Who asks once for many ends their waits one shortly after the other.
+	part, usual := c.ownWork(far)
+	if hold := c.MeanHold(far); part < 0.5 || 2*hold < usual || c.Grown(far, hold, usual) {
 		return nil
 	}
 	return far

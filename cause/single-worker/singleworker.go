@@ -61,6 +61,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		cpu = c.RunnerCPU(top.class)
 	case blame.Network:
 		cpu.Text += ", on behalf of few of those who wait"
+		if w.InTurn {
+			cpu.Text = fmt.Sprintf("meanwhile it was in: %s, %s, for one after the other, and the peer answers each as fast as usual: %s at a time", top.kind, cause.PlaceName(where), cause.Ms(c.MeanHold(w.Keys)))
+		}
 		if called != "" {
 			cpu.Text += ", called by " + called
 		}
