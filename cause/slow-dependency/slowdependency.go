@@ -51,11 +51,12 @@ func judge(c *cause.Case) *cause.Judgement {
 		called = ", called by " + called
 	}
 	network := c.Sum(keys)
+	there := min(1, most/max(network, 1)) // typical requests may wait longer elsewhere
 	told := c.Told(keys)
 	ev := []cause.Evidence{
 		{
-			Text:  fmt.Sprintf("%s of these waits are in %s%s", cause.Pct(most/max(network, 1)), at, called),
-			Holds: cause.Of(most >= 0.5*network), Number: most / max(network, 1),
+			Text:  fmt.Sprintf("%s of these waits are in %s%s", cause.Pct(there), at, called),
+			Holds: cause.Of(there >= 0.5), Number: there,
 		},
 		told.Asked(c.Punctual("the peer", keys)),
 	}
@@ -78,8 +79,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	if nobody {
 		subject = fmt.Sprintf("they wait in %s for a connection to a peer that does not answer", at)
 		ev = append(ev, cause.Evidence{
-			Text:  fmt.Sprintf("%s of it is connecting that came to nothing before a deadline, or the recording, ended it: nobody is there, or takes no more connections, or the way to it loses them", cause.Pct(c.Sum(vain)/max(network, 1))),
-			Holds: cause.Unknown, Decides: true, Number: c.Sum(vain) / max(network, 1),
+			Text:  fmt.Sprintf("%s of it is connecting that came to nothing before a deadline, or the recording, ended it: nobody is there, or takes no more connections, or the way to it loses them", cause.Pct(min(1, c.Sum(vain)/max(network, 1)))),
+			Holds: cause.Unknown, Decides: true, Number: min(1, c.Sum(vain)/max(network, 1)),
 			Alike: []string{"tcp-loss"}, Record: "whether the peer's machine is there and what its queue of connections is like (ss -lt, nstat TcpExtListenOverflows)",
 		})
 	}
