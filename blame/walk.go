@@ -317,10 +317,10 @@ func (w *walker) stopped(at *where, k Key, s *timeline.Span, d timeline.Time) {
 	w.add(at, k, d)
 }
 
-// collects handles a wait for the collector. Who finds its work done waits for others who do, and
+// forCollector handles a wait for the collector. Who finds its work done waits for others who do, and
 // these, one after the other, for a P (gcMarkDone holds a semaphore): what of that lies behind the end
 // of its phase, while mostly all Ps are busy, is a wait behind what they execute.
-func (w *walker) collects(at *where, k Key, s timeline.Segment, from, to timeline.Time) {
+func (w *walker) forCollector(at *where, k Key, s timeline.Segment, from, to timeline.Time) {
 	t := w.a.t
 	if s.Reason != timeline.ReasonGC || s.Waker == timeline.NoG || t.Gs[s.Waker].System {
 		w.collected(at, k, to-from, from, to)
@@ -535,7 +535,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 	switch {
 	case s.Reason == timeline.ReasonGCAssist || s.Reason == timeline.ReasonGC:
 		k.Kind = GCWait
-		w.collects(at, k, s, from, to)
+		w.forCollector(at, k, s, from, to)
 		return
 	case s.Reason == timeline.ReasonNetwork && s.Waker != timeline.NoG:
 		k.Kind = Network // a deadline or a close ended it

@@ -64,10 +64,11 @@ func (c *Case) anew(s Settings) bool {
 	return d.Often() && !d.FirstUses() && d.NS >= NamedExcess && d.NS >= ExplainedShare*c.Excess
 }
 
-// Dials sums up connecting: waits for it and the handshake's own work, but not what
-// a lost segment takes, nor what nobody answered. Where connections are not used again, requests also wait for a P behind
-// each other's handshakes, and behind requests that these keep waiting; and for a CPU, if most of what the process
-// computes is handshakes: then the peer that has the CPUs computes the other half of them.
+// Dials sums up connecting: waits for it and the handshake's own work, but not what a lost segment
+// takes, nor what nobody answered. Where connections are not used again, requests also wait for a P
+// behind each other's handshakes, and behind requests that these keep waiting; and for a CPU, if most
+// of what the process computes is handshakes: then the peer that has the CPUs computes the other half
+// of them.
 func (c *Case) Dials() *Dials {
 	lost := c.Delayed(Connecting).Hold()
 	connects := func(k blame.Key) bool {

@@ -13,8 +13,8 @@ import (
 
 // Handoffs is what requests wait for a P that they lost in a system call or in C.
 type Handoffs struct {
-	// Keys are the free pieces of it, and where calls keep the Ps, of
-	// all waits behind who is in the way.
+	// Keys are the free pieces of it, and where calls keep the Ps, of all waits behind who makes
+	// them.
 	Keys []blame.KeyID
 	// Tail and Typical are what slow and typical requests wait for a P.
 	Tail, Typical Queued
@@ -90,12 +90,8 @@ func (c *Case) Handoffs() *Handoffs {
 	c.handoffs = h
 	h.Keys = h.lost
 	h.Held, h.Keeper = c.heldInCalls()
-	switch p := c.Processors(); {
-	case !h.Kept():
-	case p.Winner == Hog || p.Winner == Flood:
-		h.Others = true
-		fallthrough
-	case p.Winner == Own:
+	if p := c.Processors(); h.Kept() && (p.Winner == Own || p.Winner == Hog || p.Winner == Flood) {
+		h.Others = p.Winner != Own
 		h.Keys = slices.Concat(h.lost, without(c.stillFree(p.Claim), h.lost))
 	}
 	if len(h.Keys) > 0 {

@@ -426,25 +426,17 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 			count[r.Endpoint] += weight
 		}
 	}
-	who := "others are"
-	var w *Verdict
-	for rest := len(count); rest > 0; rest-- {
-		w = judgeAll(a, a.PopulationWithout(v.Role.Role, slower...), s)
-		if w.Verdict == "cause" || !w.mixed || w.MixEndpoint < 0 || slices.Contains(slower, w.MixEndpoint) || len(slower) == maxSlower {
-			break
-		}
-		slower = append(slower, w.MixEndpoint)
+	if len(count) == 0 {
+		return nil
 	}
-	if w == nil || w.Verdict != "cause" || len(count) == 1 {
-		largest := -1
-		for _, e := range slices.Sorted(maps.Keys(count)) {
-			if largest < 0 || count[e] > count[largest] {
-				largest = e
-			}
-		}
-		if largest < 0 {
-			return nil
-		}
+	w, who := judgeAll(a, a.PopulationWithout(v.Role.Role, slower...), s), "others are"
+	for w.Verdict != "cause" && w.mixed && w.MixEndpoint >= 0 && len(slower) < min(len(count), maxSlower) {
+		slower = append(slower, w.MixEndpoint)
+		w = judgeAll(a, a.PopulationWithout(v.Role.Role, slower...), s)
+	}
+	if w.Verdict != "cause" || len(count) == 1 {
+		endpoints := slices.Sorted(maps.Keys(count))
+		largest := slices.MaxFunc(endpoints, func(x, y int) int { return cmp.Compare(count[x], count[y]) })
 		w = judgeAll(a, a.PopulationOf(v.Role.Role, largest), s)
 		w.Only, who, slower = largest, shortName(a.Found().Endpoints[largest])+" is", slower[:1]
 	}

@@ -286,15 +286,8 @@ func (c *Case) Workers() *Locks {
 	device := func(k blame.Key) bool {
 		return (k.Kind == blame.Syscall || k.Kind == blame.Cgo) && !computesInKernel(k)
 	}
-	var own, ahead float64
-	for _, id := range l.Keys {
-		if k := c.Key(id); device(k) && k.Flags&blame.Ahead != 0 {
-			ahead += c.NS[id]
-		} else if device(k) {
-			own += c.NS[id]
-		}
-	}
-	keep := l.Keys[:0]
+	own, ahead := c.ownAndAhead(keep(l.Keys, func(id blame.KeyID) bool { return device(c.Key(id)) }))
+	left := l.Keys[:0]
 	for _, id := range l.Keys {
 		k := c.Key(id)
 		if isFar(k) && !slices.Contains(others, id) || device(k) && ahead <= QueueRatio*own {
@@ -303,10 +296,10 @@ func (c *Case) Workers() *Locks {
 		if _, h := c.Serial(k); k.Kind == blame.Timer && c.A.Queue(h.Site).Waits > 0 && !c.A.TakesWork(c.A.Queue(h.Site).Worker) {
 			continue
 		}
-		keep = append(keep, id)
+		left = append(left, id)
 	}
-	l.Keys = keep
-	l.Site = c.QueueSite(keep)
+	l.Keys = left
+	l.Site = c.QueueSite(left)
 	return l
 }
 
@@ -346,24 +339,29 @@ func (c *Case) forAnother(keys []blame.KeyID) []blame.KeyID {
 	return far
 }
 
-// callsInTurn returns those of the keys of a queue for a worker in which it waits for a peer, if that is
-// mostly for those who came before, of whom there are several, and the peer answers as it usually does:
-// it is the worker that asks for one after the other.
-func (c *Case) callsInTurn(keys []blame.KeyID) []blame.KeyID {
-	var own, ahead float64
-	far := keep(keys, func(id blame.KeyID) bool {
-		k := c.Key(id)
-		_, h := c.Serial(k)
-		return isFar(k) && !c.readsReplies(h.Waker)
-	})
-	for _, id := range far {
+// ownAndAhead divides the time under keys into what was done for the requests themselves, and for
+// those before them.
+func (c *Case) ownAndAhead(keys []blame.KeyID) (own, ahead float64) {
+	for _, id := range keys {
 		if c.Key(id).Flags&blame.Ahead != 0 {
 			ahead += c.NS[id]
 		} else {
 			own += c.NS[id]
 		}
 	}
-	if len(far) == 0 || ahead <= QueueRatio*own {
+	return own, ahead
+}
+
+// callsInTurn returns those of the keys of a queue for a worker in which it waits for a peer, if that is
+// mostly for those who came before, of whom there are several, and the peer answers as it usually does:
+// it is the worker that asks for one after the other.
+func (c *Case) callsInTurn(keys []blame.KeyID) []blame.KeyID {
+	far := keep(keys, func(id blame.KeyID) bool {
+		k := c.Key(id)
+		_, h := c.Serial(k)
+		return isFar(k) && !c.readsReplies(h.Waker)
+	})
+	if own, ahead := c.ownAndAhead(far); len(far) == 0 || ahead <= QueueRatio*own {
 		return nil
 	}
 	// Who asks once for many ends their waits one shortly after the other.

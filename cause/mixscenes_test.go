@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/cause"
-	"github.com/whylate/whylate/gotrace"
 )
 
 // peerWaits makes the request wait for its peer.
@@ -18,7 +17,6 @@ func peerWaits(p *play, d int64, at ...string) {
 
 // Requests that hang do not show what is usual for their endpoint.
 func TestAnEndpointOfWhichAllHangIsNoMixture(t *testing.T) {
-	const first, n = crowd0 + 1, 20
 	for _, c := range []struct {
 		reason string
 		at     []string
@@ -28,31 +26,7 @@ func TestAnEndpointOfWhichAllHangIsNoMixture(t *testing.T) {
 		{"sync", mutex, []string{"lock-held-across-wait", "lock-held-across-work"}},
 	} {
 		for _, name := range []string{"request", "export"} {
-			s := pool{}.scene()
-			cast, in := s.cast, s.in
-			s.requests = 330
-			s.cast = func(p *play) {
-				cast(p)
-				for g := range gotrace.GoID(n) {
-					p.waits(first+g, "", home...)
-				}
-			}
-			s.in = func(p *play, i int) {
-				if i < 299 {
-					in(p, i)
-				}
-				if i != 299 {
-					return
-				}
-				for g := range gotrace.GoID(n) {
-					p.wakes(0, first+g)
-					p.runs(first+g, 1)
-					p.do(p.b.Task(first+g, name))
-					p.leaves(first+g, 1, c.reason, c.at...)
-					p.pass(ms / 10)
-				}
-			}
-			v := cause.Judge(attributed(t, s), cause.Settings{})
+			v := cause.Judge(attributed(t, hangsAs(name, c.reason, c.at)), cause.Settings{})
 			if len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes, c.alike) {
 				t.Errorf("%s hangs in %s: %s: %+v", name, c.at[len(c.at)-2], v.Sentence, v.Consistent)
 			}

@@ -44,18 +44,10 @@ func (c *Case) own(k blame.Key) bool {
 // request's work after the other. What these did for others before is among it, unless it is
 // so much more that the requests are late for want of a worker.
 func (c *Case) OnBehalf() []blame.KeyID {
-	var own, ahead float64
 	keys := c.Free(func(k blame.Key) bool {
 		return k.Kind == blame.CPU && k.Flags&blame.Self == 0 && !asleep(k) && c.onBehalf(k)
 	})
-	for _, id := range keys {
-		if c.Key(id).Flags&blame.Ahead != 0 {
-			ahead += c.NS[id]
-		} else {
-			own += c.NS[id]
-		}
-	}
-	if ahead > QueueRatio*own {
+	if own, ahead := c.ownAndAhead(keys); ahead > QueueRatio*own {
 		return nil
 	}
 	return keys

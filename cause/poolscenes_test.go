@@ -101,7 +101,10 @@ func stays(p *play) {
 
 // hangs is the pool, and then requests that wait there for good: without a deadline, and at the
 // site at. They come while the serving goroutine does something else.
-func hangs(at ...string) scene {
+func hangs(at ...string) scene { return hangsAs("request", "select", at) }
+
+// hangsAs is hangs for requests of another name, which wait for another reason.
+func hangsAs(name, reason string, at []string) scene {
 	const first, crowd = crowd0 + 1, 20
 	s := pool{}.scene()
 	cast, in := s.cast, s.in
@@ -121,8 +124,8 @@ func hangs(at ...string) scene {
 		for g := range gotrace.GoID(crowd) {
 			p.wakes(0, first+g)
 			p.runs(first+g, 1)
-			p.do(p.b.Task(first+g, "request"))
-			p.leaves(first+g, 1, "select", at...)
+			p.do(p.b.Task(first+g, name))
+			p.leaves(first+g, 1, reason, at...)
 			p.pass(ms)
 		}
 		p.pass(300 * ms)

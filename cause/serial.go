@@ -269,10 +269,10 @@ func (c *Case) handedOver(h blame.Hop) bool {
 	return c.A.HandedOver(h) || h.Site != 0 && c.HopKind(h) == Worker
 }
 
-// doThemselves reports the part of all requests that spend time under keys and
-// also under a key that is the same work and no queue was before: on their own goroutine, one that
-// works for them or reads their answer, or that of a worker that they have handed their work, and the mean time in nanoseconds that it takes all who do it,
-// in a queue or not.
+// doThemselves reports the part of all requests that spend time under keys and also under a key that
+// is the same work and no queue was before: on their own goroutine, one that works for them or reads
+// their answer, or that of a worker that they have handed their work. mean is the mean time in
+// nanoseconds that it takes all who do it, in a queue or not.
 func (c *Case) doThemselves(keys []blame.KeyID, same func(k blame.Key) bool) (part, mean float64) {
 	in := make([]bool, len(c.A.Keys))
 	for _, id := range keys {
