@@ -438,11 +438,14 @@ func nothingIn(in *evidence.Incident, lost *gotrace.CorruptError) error {
 	if why := incomplete(in, evidence.MemberTrace); why != "" {
 		return fmt.Errorf("%w: %s", ErrTooEarly, why)
 	}
-	if lost != nil {
-		return fmt.Errorf("read the trace: %w", lost)
+	if lost == nil {
+		lost = &gotrace.CorruptError{Offset: traceHeader, Err: errors.New("nothing stands behind its header")}
 	}
-	return fmt.Errorf("read the trace: %w", io.ErrUnexpectedEOF)
+	return fmt.Errorf("read the trace: %w", lost)
 }
+
+// traceHeader is the length of a trace's header, in bytes.
+const traceHeader = 16
 
 // trace is that of an incident, section by section.
 type trace struct {

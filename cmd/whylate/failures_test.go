@@ -293,6 +293,9 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 		{"a trace that was cut", func(s scene) []string {
 			return []string{"compare", lockIncident, s.file("b.trace", s.content(fewTrace)[:300])}
 		}, exitFailure, "trace damaged or cut", "sha256sum /"},
+		{"a trace of which only the header is there", func(s scene) []string {
+			return []string{"diagnose", s.file("b.trace", s.content(fewTrace)[:16])}
+		}, exitFailure, "nothing stands behind its header", "sha256sum /"},
 		{"a baseline that was cut", func(s scene) []string {
 			return []string{"diagnose", lockIncident, "--baseline", s.file("b.trace", s.content(fewTrace)[:300])}
 		}, exitFailure, "trace damaged or cut", "sha256sum /"},
