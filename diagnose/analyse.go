@@ -439,7 +439,7 @@ func nothingIn(in *evidence.Incident, lost *gotrace.CorruptError) error {
 		return fmt.Errorf("%w: %s", ErrTooEarly, why)
 	}
 	if lost == nil {
-		lost = &gotrace.CorruptError{Offset: traceHeader, Err: errors.New("nothing stands behind its header")}
+		lost = &gotrace.CorruptError{Offset: traceHeader, Err: fmt.Errorf("nothing stands behind its header: %w", io.ErrUnexpectedEOF)}
 	}
 	return fmt.Errorf("read the trace: %w", lost)
 }
