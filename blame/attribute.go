@@ -65,16 +65,20 @@ type Attribution struct {
 	alarmed map[SiteID]bool
 	// spots are the sites that stand for all at one place, looks where waits that alarms ended were
 	// looked at last, by goroutine.
-	spots     map[spot]SiteID
-	looks     map[timeline.GID]looks
-	queues    map[SiteID]*Queue
-	jobsAt    map[SiteID]*jobs
-	holdsAt   map[SiteID]Holds
-	turnsAt   map[SiteID]Turns
-	busy      float64 // 0 before anybody asks
-	usesAt    map[SiteID][]job
-	takesWork map[timeline.GID]bool
-	announced map[SiteID]bool
+	spots  map[spot]SiteID
+	looks  map[timeline.GID]looks
+	queues map[SiteID]*Queue
+	jobsAt map[SiteID]*jobs
+	// endedFrom are the places from which waits at a site are ended, endedBy the sites of waits that are
+	// ended from a place, and sameQueues what both tell.
+	endedFrom, endedBy map[SiteID][]SiteID
+	sameQueues         map[SiteID]map[SiteID]bool
+	holdsAt            map[SiteID]Holds
+	turnsAt            map[SiteID]Turns
+	busy               float64 // 0 before anybody asks
+	usesAt             map[SiteID][]job
+	takesWork          map[timeline.GID]bool
+	announced          map[SiteID]bool
 	// replied is the cache of repliesAt.
 	replied map[SiteID]bool
 	// collectsAt is by site.

@@ -1,13 +1,14 @@
 package blame
 
 import (
+	"math"
 	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/timeline"
 )
 
-// job is a piece of work that one goroutine did for those who waited at a site:
+// job is a piece of work that one goroutine did for those who waited in a queue:
 // it ended with the release of one of them at done, and of others until last, if
 // the worker serves several at a time. If from is done, it is not known.
 type job struct{ from, done, last timeline.Time }
@@ -33,7 +34,9 @@ func (j *jobs) of(g timeline.GID) []job {
 	return nil
 }
 
-// jobs returns the pieces of work that ended with releases at a site.
+// jobs returns the pieces of work that ended with releases at a site, or elsewhere from where waits at
+// the site are ended: what is waited for is the same, on several ways. Who reads a connection only
+// hands on there what came in.
 func (a *Attribution) jobs(site SiteID) *jobs {
 	if j := a.jobsAt[site]; j != nil {
 		return j
@@ -42,9 +45,20 @@ func (a *Attribution) jobs(site SiteID) *jobs {
 		g  timeline.GID
 		at timeline.Time
 	}
-	rs := make([]waking, len(a.releases[site]))
-	for i, r := range a.releases[site] {
-		rs[i] = waking{r.waker, r.at}
+	var rs []waking
+	reads := map[timeline.GID]bool{}
+	for _, r := range a.releasesAt(a.sameQueue(site), math.MaxInt) {
+		if a.siteOf(a.t.Gs[r.g].Seg(int(r.seg)).Stack) != site {
+			is, known := reads[r.waker]
+			if !known {
+				is = a.returnsToNetwork(r.waker)
+				reads[r.waker] = is
+			}
+			if is {
+				continue
+			}
+		}
+		rs = append(rs, waking{r.waker, r.at})
 	}
 	out := &jobs{all: make([]job, 0, len(rs))}
 	for i, r := range inOrder(rs, func(r *waking) timeline.Time { return timeline.Time(r.g) }) {
@@ -70,6 +84,17 @@ func (a *Attribution) jobs(site SiteID) *jobs {
 	out.first = append(out.first, int32(len(out.all)))
 	a.jobsAt[site] = out
 	return out
+}
+
+// returnsToNetwork reports whether what a goroutine waits for when it has nothing to do is the network,
+// as far as it is known to come back to one place, or what it waits for most.
+func (a *Attribution) returnsToNetwork(g timeline.GID) bool {
+	for _, s := range a.t.Gs[g].Waits() {
+		if a.f.Returns(g, s) {
+			return s.Reason == timeline.ReasonNetwork
+		}
+	}
+	return a.reads(g)
 }
 
 // ahead is what a worker did for others before it came to a waiter: until until, in

@@ -647,21 +647,40 @@ func (a *Attribution) waitsAt(r release, places map[SiteID]bool, until timeline.
 	return false
 }
 
-// sameQueue returns the sites at which waits are ended from the same places as at one.
+// sameQueue returns the sites at which waits are ended from the same places as at one. It belongs to a.
 func (a *Attribution) sameQueue(site SiteID) map[SiteID]bool {
-	ends := func(r release) SiteID { return a.siteOf(a.t.Gs[r.g].Seg(int(r.seg)).WakerStack) }
-	from := map[SiteID]bool{}
-	for _, r := range a.releases[site] {
-		from[ends(r)] = true
+	if a.endedFrom == nil {
+		a.findEnds()
 	}
-	delete(from, 0)
+	if same := a.sameQueues[site]; same != nil {
+		return same
+	}
 	same := map[SiteID]bool{site: true}
-	for s, rs := range a.releases {
-		if slices.ContainsFunc(rs, func(r release) bool { return from[ends(r)] }) {
-			same[SiteID(s)] = true
+	for _, from := range a.endedFrom[site] {
+		for _, s := range a.endedBy[from] {
+			same[s] = true
 		}
 	}
+	a.sameQueues[site] = same
 	return same
+}
+
+// findEnds finds from where waits at each site are ended, and the sites of the waits that are ended from
+// each place.
+func (a *Attribution) findEnds() {
+	a.endedFrom, a.endedBy, a.sameQueues = map[SiteID][]SiteID{}, map[SiteID][]SiteID{}, map[SiteID]map[SiteID]bool{}
+	for site, rs := range a.releases {
+		seen := map[SiteID]bool{0: true}
+		for _, r := range rs {
+			from := a.siteOf(a.t.Gs[r.g].Seg(int(r.seg)).WakerStack)
+			if seen[from] {
+				continue
+			}
+			seen[from] = true
+			a.endedFrom[site] = append(a.endedFrom[site], from)
+			a.endedBy[from] = append(a.endedBy[from], site)
+		}
+	}
 }
 
 // passed returns since when g may have held what it released at a site at the

@@ -164,8 +164,9 @@ func atDesk(p *play) {
 }
 
 // servesEach is a goroutine that asks a peer for each request, one after the other, which takes two milliseconds.
-// Three others come just before every tenth request; for the first of them the peer takes so long.
-func servesEach(first int64) func(p *play, i int) {
+// Three others come just before every tenth request, and wait at a place for that; for the first of them
+// the peer takes so long.
+func servesEach(first int64, at ...string) func(p *play, i int) {
 	return func(p *play, i int) {
 		var before []gotrace.GoID
 		if i%10 == 9 {
@@ -176,7 +177,7 @@ func servesEach(first int64) func(p *play, i int) {
 			p.wakes(0, g)
 			p.runs(g, 0)
 			p.do(p.b.Task(g, "request"))
-			p.waits(g, "chan receive", desk...)
+			p.waits(g, "chan receive", at...)
 		}
 		p.runs(serving, 0)
 		p.wakes(serving, helper, "runtime.chansend1", "main.(*desk).do", "main.serve")
@@ -207,9 +208,11 @@ func servesEach(first int64) func(p *play, i int) {
 
 func TestAWorkerThatAsksAPeerForOneAfterTheOtherIsTheCause(t *testing.T) {
 	tell(t, []told{
-		{name: "the peer is as fast as usual", scene: scene{procs: 2, cast: atDesk, in: servesEach(2 * ms)},
+		{name: "the peer is as fast as usual", scene: scene{procs: 2, cast: atDesk, in: servesEach(2*ms, desk...)},
 			finding: "single-worker", where: "main.ask"},
-		{name: "the peer takes long once", scene: scene{procs: 2, cast: atDesk, in: servesEach(60 * ms)},
+		{name: "those before came on another way", scene: scene{procs: 2, cast: atDesk, in: servesEach(2*ms, "runtime.chanrecv1", "main.(*desk).do", "main.sync")},
+			finding: "single-worker", where: "main.ask"},
+		{name: "the peer takes long once", scene: scene{procs: 2, cast: atDesk, in: servesEach(60*ms, desk...)},
 			finding: "slow-dependency", where: "main.ask"},
 	})
 }

@@ -20,14 +20,18 @@ type carriedPart struct {
 // timer of a batcher with somebody in the batch, and the reads of an outgoing
 // connection, are part of the work.
 func (f *Found) Home(g timeline.GID, s timeline.Segment) bool {
-	if s.Kind != timeline.Waiting || g < 0 || int(g) >= len(f.home) || f.home[g] == 0 {
-		return false
-	}
-	if int(s.Stack) >= len(f.keys) || f.keys[s.Stack] != f.home[g] {
+	if !f.Returns(g, s) {
 		return false
 	}
 	_, busy := slices.BinarySearch(f.busy[f.firstBusy[g]:f.firstBusy[g+1]], s.Start)
 	return !busy
+}
+
+// Returns reports whether s, a segment of g, is a wait at the blocking stack to which goroutines of
+// g's role return, whether others wait for what it does next or not.
+func (f *Found) Returns(g timeline.GID, s timeline.Segment) bool {
+	return s.Kind == timeline.Waiting && g >= 0 && int(g) < len(f.home) && f.home[g] != 0 &&
+		int(s.Stack) < len(f.keys) && f.keys[s.Stack] == f.home[g]
 }
 
 // RequestAt returns the index of the request whose part on g contains the
