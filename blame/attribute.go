@@ -70,15 +70,18 @@ type Attribution struct {
 	queues map[SiteID]*Queue
 	jobsAt map[SiteID]*jobs
 	// endedFrom are the places from which waits at a site are ended, endedBy the sites of waits that are
-	// ended from a place, and sameQueues what both tell.
+	// ended from a place.
 	endedFrom, endedBy map[SiteID][]SiteID
-	sameQueues         map[SiteID]map[SiteID]bool
-	holdsAt            map[SiteID]Holds
-	turnsAt            map[SiteID]Turns
-	busy               float64 // 0 before anybody asks
-	usesAt             map[SiteID][]job
-	takesWork          map[timeline.GID]bool
-	announced          map[SiteID]bool
+	// queueAtSite, sitesOf and queueJobs are what queueOf and jobsFor tell.
+	queueAtSite map[SiteID]SiteID
+	sitesOf     map[SiteID][]SiteID
+	queueJobs   map[SiteID]*jobs
+	holdsAt     map[SiteID]Holds
+	turnsAt     map[SiteID]Turns
+	busy        float64 // 0 before anybody asks
+	usesAt      map[SiteID][]job
+	takesWork   map[timeline.GID]bool
+	announced   map[SiteID]bool
 	// replied is the cache of repliesAt.
 	replied map[SiteID]bool
 	// collectsAt is by site.

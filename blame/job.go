@@ -1,7 +1,6 @@
 package blame
 
 import (
-	"math"
 	"slices"
 	"sort"
 
@@ -34,33 +33,56 @@ func (j *jobs) of(g timeline.GID) []job {
 	return nil
 }
 
-// jobs returns the pieces of work that ended with releases at a site, or elsewhere from where waits at
-// the site are ended: what is waited for is the same, on several ways. Who reads a connection only
-// hands on there what came in.
+// jobs returns the pieces of work that ended with releases at a site.
 func (a *Attribution) jobs(site SiteID) *jobs {
-	if j := a.jobsAt[site]; j != nil {
-		return j
+	j := a.jobsAt[site]
+	if j == nil {
+		j = a.jobsOf([]SiteID{site})
+		a.jobsAt[site] = j
 	}
-	type waking struct {
-		g  timeline.GID
-		at timeline.Time
+	return j
+}
+
+// jobsFor returns the pieces of work of a goroutine for those who wait at a site, or come to what it does
+// on another way: their waits are ended from the same places. Who reads a connection only hands on there
+// what came in.
+func (a *Attribution) jobsFor(site SiteID, g timeline.GID) []job {
+	one := a.queueOf(site)
+	if len(a.sitesOf[one]) < 2 || a.returnsToNetwork(g) {
+		return a.jobs(site).of(g)
 	}
-	var rs []waking
-	reads := map[timeline.GID]bool{}
-	for _, r := range a.releasesAt(a.sameQueue(site), math.MaxInt) {
-		if a.siteOf(a.t.Gs[r.g].Seg(int(r.seg)).Stack) != site {
-			is, known := reads[r.waker]
-			if !known {
-				is = a.returnsToNetwork(r.waker)
-				reads[r.waker] = is
-			}
-			if is {
-				continue
-			}
+	j := a.queueJobs[one]
+	if j == nil {
+		j = a.jobsOf(a.sitesOf[one])
+		if a.queueJobs == nil {
+			a.queueJobs = map[SiteID]*jobs{}
 		}
-		rs = append(rs, waking{r.waker, r.at})
+		a.queueJobs[one] = j
 	}
-	out := &jobs{all: make([]job, 0, len(rs))}
+	return j.of(g)
+}
+
+// jobsOf returns the pieces of work that ended with releases at some sites.
+func (a *Attribution) jobsOf(sites []SiteID) *jobs {
+	type waking struct {
+		g    timeline.GID
+		site SiteID
+		at   timeline.Time
+	}
+	n := 0
+	for _, s := range sites {
+		n += len(a.releases[s])
+	}
+	rs := make([]waking, 0, n)
+	for _, s := range sites {
+		for _, r := range a.releases[s] {
+			rs = append(rs, waking{r.waker, s, r.at})
+		}
+	}
+	if len(sites) > 1 {
+		rs = inOrder(rs, func(r *waking) timeline.Time { return r.at })
+	}
+	out := &jobs{all: make([]job, 0, n)}
 	for i, r := range inOrder(rs, func(r *waking) timeline.Time { return timeline.Time(r.g) }) {
 		n := len(out.all)
 		if k := len(out.wakers); i == 0 || out.wakers[k-1] != r.g {
@@ -79,10 +101,9 @@ func (a *Attribution) jobs(site SiteID) *jobs {
 			}
 			from = p.last // what it did before it has given back
 		}
-		out.all = append(out.all, job{a.passed(r.g, site, r.at, from), r.at, r.at})
+		out.all = append(out.all, job{a.passed(r.g, r.site, r.at, from), r.at, r.at})
 	}
 	out.first = append(out.first, int32(len(out.all)))
-	a.jobsAt[site] = out
 	return out
 }
 
@@ -113,7 +134,7 @@ func (a *Attribution) aheadOf(hop Hop, s timeline.Segment, h timeline.GID, from,
 		return out
 	}
 	from, to = max(from, s.Start), min(to, s.End)
-	js := a.jobs(hop.Site).of(h)
+	js := a.jobsFor(hop.Site, h)
 	for _, p := range js[sort.Search(len(js), func(i int) bool { return js[i].last > from }):] {
 		if p.last >= to { // its own piece, or a later one
 			break

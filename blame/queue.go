@@ -2,6 +2,7 @@ package blame
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -647,31 +648,28 @@ func (a *Attribution) waitsAt(r release, places map[SiteID]bool, until timeline.
 	return false
 }
 
-// sameQueue returns the sites at which waits are ended from the same places as at one. It belongs to a.
+// sameQueue returns the sites at which waits are ended from the same places as at one.
 func (a *Attribution) sameQueue(site SiteID) map[SiteID]bool {
-	if a.endedFrom == nil {
-		a.findEnds()
-	}
-	if same := a.sameQueues[site]; same != nil {
-		return same
-	}
+	a.findEnds()
 	same := map[SiteID]bool{site: true}
 	for _, from := range a.endedFrom[site] {
 		for _, s := range a.endedBy[from] {
 			same[s] = true
 		}
 	}
-	a.sameQueues[site] = same
 	return same
 }
 
 // findEnds finds from where waits at each site are ended, and the sites of the waits that are ended from
 // each place.
 func (a *Attribution) findEnds() {
-	a.endedFrom, a.endedBy, a.sameQueues = map[SiteID][]SiteID{}, map[SiteID][]SiteID{}, map[SiteID]map[SiteID]bool{}
-	for site, rs := range a.releases {
+	if a.endedFrom != nil {
+		return
+	}
+	a.endedFrom, a.endedBy = map[SiteID][]SiteID{}, map[SiteID][]SiteID{}
+	for _, site := range slices.Sorted(maps.Keys(a.releases)) {
 		seen := map[SiteID]bool{0: true}
-		for _, r := range rs {
+		for _, r := range a.releases[site] {
 			from := a.siteOf(a.t.Gs[r.g].Seg(int(r.seg)).WakerStack)
 			if seen[from] {
 				continue
@@ -681,6 +679,30 @@ func (a *Attribution) findEnds() {
 			a.endedBy[from] = append(a.endedBy[from], site)
 		}
 	}
+}
+
+// queueOf returns one site, and in a.sitesOf all, of those that have places in common from which waits are
+// ended, or each with a third one.
+func (a *Attribution) queueOf(site SiteID) SiteID {
+	if one, ok := a.queueAtSite[site]; ok {
+		return one
+	}
+	if a.queueAtSite == nil {
+		a.queueAtSite, a.sitesOf = map[SiteID]SiteID{}, map[SiteID][]SiteID{}
+	}
+	a.queueAtSite[site] = site
+	all := []SiteID{site}
+	for i := 0; i < len(all); i++ {
+		for s := range a.sameQueue(all[i]) {
+			if _, seen := a.queueAtSite[s]; !seen {
+				a.queueAtSite[s] = site
+				all = append(all, s)
+			}
+		}
+	}
+	slices.Sort(all)
+	a.sitesOf[site] = all
+	return site
 }
 
 // passed returns since when g may have held what it released at a site at the
