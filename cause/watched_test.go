@@ -116,6 +116,7 @@ func TestTheKernelDecides(t *testing.T) {
 		{"it seems to compute, and others have the CPU", 2, computes, calm, events.Queued, 0.8, 0, "host-contention"},
 		{"it seems to compute, and its own threads have the CPUs", 2, computes, calm, events.Queued, 0.8, 2, ""},
 		{"it seems to compute, and the threads of too many Ps have the CPUs", 8, computes, calm, events.Crowded, 0.8, 2, "gomaxprocs-over-quota"},
+		{"the threads of too many Ps have the CPUs for longer than a quota stops it", 8, computes, with(func(m *machine) { m.quota, m.use, m.stopped = 1, 0.4, 0.15 }), events.Crowded, 0.8, 2, "gomaxprocs-over-quota"},
 		{"it seems to compute, and a quota has stopped it", 2, computes, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.97, 0.8 }), events.Stopped, 0.8, 0, "quota-too-low"},
 		{"it computes longer than a quota stops it", 2, computes, quota, events.Stopped, 0.15, 0, "expensive-request"},
 		{"others have the CPU for longer than a quota stops it", 2, computes, with(func(m *machine) { m.quota, m.use, m.stopped = 0.5, 0.95, 0.25 }), events.Queued, 0.8, 0, "host-contention"},

@@ -13,7 +13,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "gomaxprocs-over-quota", Title: "GOMAXPROCS above the CPU quota", Rank: 110, Layer: cause.Host,
 	What:       "The process has more Ps than its CPU quota feeds: in a burst they use up the quota of a period at once, and the kernel stops every thread until the next. Or it has more Ps than CPUs, and its threads stand in each other's way.",
-	MustHold:   "the kernel's throttling counters grew while the slow requests waited, the mean use is far below the quota, and there are more Ps than max(2, quota); or, without a quota that stops the process, more Ps than CPUs and threads that wait for a CPU behind the process's own",
+	MustHold:   "the kernel's throttling counters grew while the slow requests waited, the mean use is far below the quota, and there are more Ps than max(2, quota); or, where the quota takes less than that, more Ps than CPUs and threads that wait for a CPU behind the process's own",
 	MustNot:    "demand at the quota; slow requests while nothing is throttled",
 	LookAlikes: []string{"quota-too-low", "host-contention"},
 	Fix: []string{
@@ -25,8 +25,7 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// tooMany is how many Ps for every CPU are too many without a quota, or with one that never stops
-// the process. With one
+// tooMany is how many Ps for every CPU are too many where a quota hardly stops the process. With one
 // for every CPU threads only wait for each other after system calls.
 const tooMany = 2
 
@@ -35,9 +34,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		return cause.Untested // host-contention speaks for the three
 	}
 	j := &cause.Judgement{Keys: c.StoppedByQuota()}
-	t := c.Throttling()
-	if unused := t == nil || t.Throttled == 0; unused && c.GOMAXPROCS() >= tooMany*c.Host.CPUs() {
-		j.Keys = c.OffCPU()
+	t, q := c.Throttling(), c.Queue()
+	if unused := t == nil || t.Throttled == 0; c.GOMAXPROCS() >= tooMany*c.Host.CPUs() &&
+		(unused || c.Watched() && !c.Stopped() && q.Own > q.Quota) {
 		return oversubscribed(c, j)
 	}
 	switch j.With(c.ThrottledEvidence()); {
@@ -67,14 +66,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		}, use, why(c))
 }
 
-// oversubscribed judges more Ps than CPUs without a quota that stops the process.
+// oversubscribed judges more Ps than CPUs where no quota stops the process, or one that takes less of the slow
+// requests than its own threads do.
 func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
 	d, own := c.Host.Delayed(), c.Host.Crowd().Own
 	j.Subject = fmt.Sprintf("%d Ps share %d CPUs, and their threads stand in each other's way", c.GOMAXPROCS(), c.Host.CPUs())
 	if q := c.Queue(); c.Watched() {
-		j.Keys = c.WantedFrom(events.Crowded)
-		return j.With(q.Evidence(q.Own), why(c))
+		j.Keys = append(c.WantedFrom(events.Crowded), c.WantedFrom(events.Stopped)...)
+		return j.With(q.Evidence(q.Own+q.Quota), why(c))
 	}
+	j.Keys = c.OffCPU()
 	return j.With(
 		cause.Evidence{
 			Text:    fmt.Sprintf("threads waited for a CPU in %s of the time in which they wanted one during slow requests", cause.Pct(d)),
