@@ -76,6 +76,7 @@ type Attribution struct {
 	queueAtSite map[SiteID]SiteID
 	sitesOf     map[SiteID][]SiteID
 	queueJobs   map[SiteID]*jobs
+	longest     timeline.Time // request, 0 before anybody asks
 	holdsAt     map[SiteID]Holds
 	turnsAt     map[SiteID]Turns
 	busy        float64 // 0 before anybody asks

@@ -110,10 +110,10 @@ func (a *Attribution) Place(site SiteID) SiteID {
 // back.
 type Left struct {
 	// N is how often somebody who waited got something from a goroutine that did nothing but
-	// wait for that end, after the request had ended that started it.
+	// wait for that end, after the request had ended that started it, or from one that it told.
 	N int
-	// At are the sites where these goroutines waited, By where one was started.
-	At map[SiteID]bool
+	// Of are the classes of these goroutines, By where one was started, 0 if not within the recording.
+	Of map[ClassID]bool
 	By gotrace.StackID
 }
 
@@ -129,29 +129,65 @@ func firstWait(g *timeline.Goroutine) timeline.Segment {
 
 // Left returns what was left at a site.
 func (a *Attribution) Left(site SiteID) Left {
-	l := Left{At: map[SiteID]bool{}}
-	firsts := map[timeline.GID]timeline.Segment{} // by waker
-	for _, r := range a.releases[site] {
-		me := &a.t.Gs[r.waker]
-		if !me.Born || me.Creator == timeline.NoG {
-			continue
+	l := Left{Of: map[ClassID]bool{}}
+	firsts := map[timeline.GID]timeline.Segment{} // by goroutine
+	leaves := func(g timeline.GID, at timeline.Time) bool {
+		if g == timeline.NoG || a.f.Entry(g) {
+			return false
 		}
-		wait, known := firsts[r.waker]
+		wait, known := firsts[g]
 		if !known {
-			wait = firstWait(me)
-			firsts[r.waker] = wait
+			wait = firstWait(&a.t.Gs[g])
+			firsts[g] = wait
 		}
-		if wait.End == 0 || wait.Start >= r.at || r.at-wait.End > wait.End-wait.Start || !a.cancelled(wait) {
-			continue // it did something else, too
-		}
-		q := a.f.RequestAt(me.Creator, me.Start())
-		if q < 0 || a.f.Requests[q].InFlight || a.f.Requests[q].End() >= wait.End {
-			continue
+		if wait.End == 0 || wait.Start >= at || at-wait.End > wait.End-wait.Start || !a.cancelled(wait) || !a.outlived(g, wait.End) {
+			return false // it did something else, too
 		}
 		l.N++
-		l.At[a.siteOf(wait.Stack)], l.By = true, me.CreatorStack
+		l.Of[a.classAt(g, wait.Start)] = true
+		if me := &a.t.Gs[g]; me.Born {
+			l.By = me.CreatorStack
+		}
+		return true
+	}
+	for _, r := range a.releases[site] {
+		if !leaves(r.waker, r.at) && !a.f.Entry(r.waker) { // it may have made another one in place of what was closed
+			leaves(a.toldBy(r.waker, r.at))
+		}
 	}
 	return l
+}
+
+// toldBy returns who ended the last wait of a goroutine before an instant that somebody ended, and when;
+// NoG if nobody did.
+func (a *Attribution) toldBy(g timeline.GID, at timeline.Time) (by timeline.GID, end timeline.Time) {
+	me := &a.t.Gs[g]
+	i := me.SegmentAt(at) - 1
+	for steps := 0; i >= 0 && steps < maxUse; i, steps = i-1, steps+1 {
+		if s := me.Seg(i); s.Kind == timeline.Waiting && s.Waker != timeline.NoG && s.Reason != timeline.ReasonNetwork && s.Reason != timeline.ReasonSync {
+			return s.Waker, s.End
+		}
+	}
+	return timeline.NoG, 0
+}
+
+// outlived reports whether a goroutine that a request started goes on at an instant when that has ended; if
+// it was there when the recording began, whether it is there for longer than any request is.
+func (a *Attribution) outlived(g timeline.GID, at timeline.Time) bool {
+	me := &a.t.Gs[g]
+	if me.Born {
+		if me.Creator == timeline.NoG {
+			return false
+		}
+		q := a.f.RequestAt(me.Creator, me.Start())
+		return q >= 0 && !a.f.Requests[q].InFlight && a.f.Requests[q].End() < at
+	}
+	if a.longest == 0 {
+		for i := range a.f.Requests {
+			a.longest = max(a.longest, a.f.Requests[i].Duration())
+		}
+	}
+	return at-a.t.Start > a.longest
 }
 
 // waitedAt returns the spans in which somebody waits at a site, of those that do so after an

@@ -199,37 +199,70 @@ func longer(s scene, requests int) scene {
 func TestAPoolThatLeaksIsToldFromOneThatIsTooSmall(t *testing.T) { tell(t, poolScenes) }
 
 // open is a service with one connection to a database: of every tenth request it has to wait for
-// the one before, which another goroutine served and which left rows open. done is whether that
-// one has ended when its query's deadline passes.
-func open(done bool) scene {
+// the one before, which another goroutine served and which left rows open.
+type open struct {
+	// done: that one has ended when its query's deadline passes.
+	done bool
+	// before: it was served before the recording began.
+	before bool
+	// anew: the connection is closed then, and another one opened for it.
+	anew bool
+}
+
+func (o open) scene() scene {
 	waits := []string{"runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).query", "main.exists", "main.serve"}
+	awaits := []string{"runtime.selectgo", "database/sql.(*Rows).awaitDone"}
+	opener := []string{"runtime.selectgo", "database/sql.(*DB).connectionOpener"}
 	w := gotrace.GoID(1000)
-	return scene{procs: 2, cast: func(p *play) { p.waits(other, "", home...) }, in: func(p *play, i int) {
+	return scene{procs: 2, cast: func(p *play) {
+		p.waits(other, "", home...)
+		p.waits(helper, "select", opener...)
+		for g := w + 1; o.before && g <= w+100; g++ {
+			p.waits(g, "select", awaits...)
+		}
+		if !o.done && o.before {
+			p.wakes(0, other)
+			p.runs(other, 1)
+			p.do(p.b.Task(other, "request"))
+			p.waits(other, "network", reply...)
+		}
+	}, in: func(p *play, i int) {
 		if i%10 != 9 {
 			return
 		}
 		w++
-		p.wakes(0, other)
-		p.runs(other, 1)
-		p.do(p.b.Task(other, "request"))
-		p.do(p.b.Starts(other, gotrace.NoProc, w, p.stack("database/sql.(*Rows).initContextClose", "database/sql.(*DB).query", "main.exists", "main.serve"), p.stack("database/sql.(*Rows).awaitDone")))
-		p.seen[w] = true
-		if done {
-			ends(p)
-			p.do(p.b.Busy(1))
-		} else {
-			p.waits(other, "network", reply...)
+		if !o.before {
+			p.wakes(0, other)
+			p.runs(other, 1)
+			p.do(p.b.Task(other, "request"))
+			p.do(p.b.Starts(other, gotrace.NoProc, w, p.stack("database/sql.(*Rows).initContextClose", "database/sql.(*DB).query", "main.exists", "main.serve"), p.stack("database/sql.(*Rows).awaitDone")))
+			p.seen[w] = true
+			if o.done {
+				ends(p)
+				p.do(p.b.Busy(1))
+			} else {
+				p.waits(other, "network", reply...)
+			}
+			p.runs(w, 1)
+			p.leaves(w, 1, "select", awaits...)
 		}
-		p.runs(w, 1)
-		p.leaves(w, 1, "select", "runtime.selectgo", "database/sql.(*Rows).awaitDone")
 		p.leaves(serving, 0, "select", waits...)
 		p.pass(15 * ms)
 		p.expires(w)
 		p.do(p.b.Busy(1))
 		p.runs(w, 1)
-		p.wakes(w, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Rows).awaitDone")
-		p.do(p.b.Ends(w))
-		if !done {
+		if o.anew {
+			p.wakes(w, helper, "runtime.chansend1", "database/sql.(*DB).maybeOpenNewConnections", "database/sql.(*Rows).awaitDone")
+			p.do(p.b.Ends(w))
+			p.runs(helper, 1)
+			p.pass(ms)
+			p.wakes(helper, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*DB).openNewConnection", "database/sql.(*DB).connectionOpener")
+			p.waits(helper, "select", opener...)
+		} else {
+			p.wakes(w, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Rows).awaitDone")
+			p.do(p.b.Ends(w))
+		}
+		if !o.done && !o.before {
 			p.wakes(0, other)
 			p.runs(other, 1)
 			p.do(p.b.Done(other))
@@ -241,14 +274,18 @@ func open(done bool) scene {
 }
 
 func TestWhatOnlyADeadlineGivesBackIsALeak(t *testing.T) {
-	v := cause.Judge(attributed(t, open(true)), cause.Settings{})
-	check(t, v, "pool-leak", nil)
-	if len(v.Findings) > 0 && (v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.exists") {
-		t.Errorf("at %+v", v.Findings[0].Where)
+	for _, o := range []open{{done: true}, {done: true, before: true}, {done: true, anew: true}, {done: true, before: true, anew: true}} {
+		v := cause.Judge(attributed(t, o.scene()), cause.Settings{})
+		check(t, v, "pool-leak", nil)
+		if len(v.Findings) > 0 && (v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.exists") {
+			t.Errorf("%+v: at %+v", o, v.Findings[0].Where)
+		}
 	}
-	for _, f := range cause.Judge(attributed(t, open(false)), cause.Settings{}).Findings {
-		if f.Cause == "pool-leak" {
-			t.Errorf("of a request that is still at work: %+v", f)
+	for _, o := range []open{{}, {anew: true}, {before: true}, {before: true, anew: true}} {
+		for _, f := range cause.Judge(attributed(t, o.scene()), cause.Settings{}).Findings {
+			if f.Cause == "pool-leak" {
+				t.Errorf("%+v: of a request that is still at work: %+v", o, f)
+			}
 		}
 	}
 }

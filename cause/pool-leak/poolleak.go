@@ -93,7 +93,7 @@ func left(c *cause.Case, l *cause.Locks) *cause.Judgement {
 	}
 	var open float64
 	for _, id := range l.Keys {
-		if k := c.Key(id); k.Kind == blame.Awaited && x.At[k.Site] {
+		if k := c.Key(id); k.Kind == blame.Awaited && x.Of[k.Class] {
 			open += c.NS[id]
 		}
 	}
