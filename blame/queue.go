@@ -331,6 +331,9 @@ func (a *Attribution) Releasers(site SiteID) []int {
 // call, so its wake-ups come from one place while one goroutine runs on. Who waits
 // there again at once was not served: it was woken to try again.
 func (a *Attribution) together(site SiteID) (together float64, calls int) {
+	if a.Sites[site].Kind == SiteOnce {
+		return a.initialised(site)
+	}
 	type call struct {
 		by    timeline.GID
 		stack gotrace.StackID
@@ -353,6 +356,28 @@ func (a *Attribution) together(site SiteID) (together float64, calls int) {
 		squares += n * n
 	}
 	return float64(squares) / float64(all), len(ends)
+}
+
+// initialised is together for one-time initialisations: who waits for one is let on by the one before, so
+// waits for the same one overlap.
+func (a *Attribution) initialised(site SiteID) (together float64, times int) {
+	var ws []timeline.Span
+	for _, r := range a.releases[site] {
+		ws = append(ws, timeline.Span{Start: a.t.Gs[r.g].Seg(int(r.seg)).Start, End: r.at})
+	}
+	slices.SortFunc(ws, func(x, y timeline.Span) int { return cmp.Compare(x.Start, y.Start) })
+	squares, n := 0, 0
+	var end timeline.Time
+	for i, w := range ws {
+		if i == 0 || w.Start >= end {
+			squares += n * n
+			n = 0
+			times++
+		}
+		n++
+		end = max(end, w.End)
+	}
+	return float64(squares+n*n) / float64(max(1, len(ws))), times
 }
 
 // waitsAgain reports whether the next wait of who was released is at the site again.

@@ -64,7 +64,12 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Pool
 	case blame.SitePermit:
 		return Pool
-	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock, blame.SiteOnce:
+	case blame.SiteMutex, blame.SiteRLock, blame.SiteRWLock:
+		return Lock
+	case blame.SiteOnce:
+		if c.renewed(h.Site) {
+			return Shared
+		}
 		return Lock
 	case blame.SiteGroup, blame.SiteShared:
 		if q.Together < blame.ManyWaiters {
@@ -99,6 +104,26 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Pool
 	}
 	return Worker
+}
+
+// leastRenewals is how often what is initialised once must have been so in a recording, for many who waited,
+// not to be a first use.
+const leastRenewals = 3
+
+// renewed reports whether what is waited for at a site of a one-time initialisation is made anew again and
+// again, for many at a time: it is done once for each that replaces another one.
+func (c *Case) renewed(site blame.SiteID) bool {
+	q := c.A.Queue(site)
+	return c.A.Sites[site].Kind == blame.SiteOnce && q.Together >= blame.ManyWaiters && q.Calls >= leastRenewals
+}
+
+// Renews reports whether most of the time under keys is one-time initialisations that are made anew again
+// and again.
+func (c *Case) Renews(keys []blame.KeyID) bool {
+	return 2*c.Sum(keep(keys, func(id blame.KeyID) bool {
+		k := c.Key(id)
+		return c.renewed(k.Site) || c.renewed(k.First.Site) || c.renewed(k.Queue.Site)
+	})) > c.Sum(keys)
 }
 
 // forAll tells queues whose waits end many at a time: one goroutine that ends the

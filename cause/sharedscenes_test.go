@@ -20,6 +20,8 @@ var (
 		[]string{"sync.(*WaitGroup).Add", "sync.(*WaitGroup).Done", "main.get", "main.serve"}}
 	byLibrary = sharing{"sync", []string{"sync.(*WaitGroup).Wait", "golang.org/x/sync/singleflight.(*Group).Do", "main.get", "main.serve"},
 		[]string{"sync.(*WaitGroup).Add", "sync.(*WaitGroup).Done", "golang.org/x/sync/singleflight.(*Group).doCall", "golang.org/x/sync/singleflight.(*Group).Do", "main.get", "main.serve"}}
+	byOnce = sharing{"sync", []string{"sync.(*Mutex).Lock", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.get", "main.serve"},
+		[]string{"sync.(*Mutex).Unlock", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.get", "main.serve"}}
 	// byMessage sends everybody a message of his own.
 	byMessage = sharing{"chan receive", byChannel.at, []string{"runtime.chansend1", "main.get", "main.serve"}}
 )
@@ -187,6 +189,16 @@ func twice(shared, alone func(p *play)) func(p *play, i int) {
 }
 
 var sharedScenes = []told{
+	{
+		name:    "many wait for an initialisation that is made anew",
+		scene:   scene{procs: 2, cast: asking, in: every(20, byOnce.forAll(3, fetches(20*ms)))},
+		finding: "cache-stampede", where: "main.fetch",
+	},
+	{
+		name:    "few wait for one",
+		scene:   scene{procs: 2, cast: asking, in: every(20, byOnce.forAll(0, fetches(20*ms)))},
+		finding: "cold-start",
+	},
 	{
 		name:    "a closed channel, and the one of them who does it waits for a peer",
 		scene:   scene{procs: 2, cast: asking, in: every(20, byChannel.forAll(3, fetches(20*ms)))},

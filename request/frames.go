@@ -26,7 +26,7 @@ func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
 			}
 		case own(f):
 			return f, true
-		case frame.Func == "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func):
+		case frame.Func == "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func) && !lent(f.File):
 			frame = f
 		}
 	}
@@ -36,7 +36,19 @@ func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
 // own reports whether a frame is of the module that the program was built of, as far as its name and
 // file tell.
 func own(f gotrace.Frame) bool {
-	return f.Func != "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func) && !dependency(f.File)
+	return f.Func != "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func) && !dependency(f.File) && !lent(f.File)
+}
+
+// lent reports whether a file is one of the standard library whose functions return others that, where
+// they are inlined, get the names of who calls them: "main.load.OnceValue[...].func1".
+// Source: the standard library, Go 1.22 to 1.26.
+func lent(file string) bool {
+	for _, f := range []string{"sync/oncefunc.go", "iter/iter.go", "slices/iter.go", "maps/iter.go"} {
+		if before, ok := strings.CutSuffix(file, f); ok && (before == "" || strings.HasSuffix(before, "/src/")) {
+			return true
+		}
+	}
+	return false
 }
 
 // handles reports whether a frame calls the handler of one kind of request: what is around it is

@@ -13,8 +13,8 @@ var Entry = &cause.Entry{
 	ID: "cold-start", Title: "cold start", Rank: 303, Layer: cause.Client,
 	What:       "The first use costs: a lazy initialisation, the first connections to a peer, what is prepared for a new client connection. Later requests do not pay for it.",
 	MustHold:   "the slow requests run or await a one-time initialisation, make a connection that did not exist yet, or are the first of their own connection",
-	MustNot:    "most requests do the same; later requests of the same connections alike",
-	LookAlikes: []string{"dial-per-request", "slow-dns", "page-faults", "lock-held-across-wait"},
+	MustNot:    "most requests do the same; later requests of the same connections alike; the initialisation is made anew again and again, for many who wait (then it is a cache)",
+	LookAlikes: []string{"dial-per-request", "slow-dns", "page-faults", "lock-held-across-wait", "cache-stampede"},
 	Fix: []string{
 		"do it before the service reports that it is ready: initialise at start, dial and ping the peers",
 		"keep it warm: idle connections longer than the pauses between requests",
@@ -53,7 +53,7 @@ func once(c *cause.Case) *cause.Judgement {
 			return k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !is(k)
 		})...)
 	}
-	if len(keys) == 0 {
+	if len(keys) == 0 || c.Renews(keys) {
 		return nil
 	}
 	where := c.PlaceOfKeys(keys)
