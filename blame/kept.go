@@ -110,11 +110,19 @@ func (a *Attribution) Place(site SiteID) SiteID {
 // back.
 type Left struct {
 	// N is how often somebody who waited got something from a goroutine that did nothing but
-	// wait for that end, after the request had ended that started it, or from one that it told.
+	// wait for that end, after the request had ended that started it or that it worked for, or from one that
+	// it told or started.
 	N int
-	// Of are the classes of these goroutines, By where one was started, 0 if not within the recording.
-	Of map[ClassID]bool
+	// At is where these goroutines waited, By where one was started, 0 if that is not known, or it worked for
+	// others, too.
+	At map[Leaves]bool
 	By gotrace.StackID
+}
+
+// Leaves is a class of goroutines that wait for the end of a context at a site.
+type Leaves struct {
+	Class ClassID
+	Site  SiteID
 }
 
 // firstWait is the first wait of a goroutine but for those for a lock, zero if there is none.
@@ -129,33 +137,77 @@ func firstWait(g *timeline.Goroutine) timeline.Segment {
 
 // Left returns what was left at a site.
 func (a *Attribution) Left(site SiteID) Left {
-	l := Left{Of: map[ClassID]bool{}}
+	l := Left{At: map[Leaves]bool{}}
 	firsts := map[timeline.GID]timeline.Segment{} // by goroutine
 	leaves := func(g timeline.GID, at timeline.Time) bool {
 		if g == timeline.NoG || a.f.Entry(g) {
 			return false
 		}
+		me := &a.t.Gs[g]
 		wait, known := firsts[g]
 		if !known {
-			wait = firstWait(&a.t.Gs[g])
+			wait = firstWait(me)
 			firsts[g] = wait
 		}
-		if wait.End == 0 || wait.Start >= at || at-wait.End > wait.End-wait.Start || !a.cancelled(wait) || !a.outlived(g, wait.End) {
-			return false // it did something else, too
+		by := gotrace.StackID(0)
+		switch {
+		case ended(wait, at) && a.cancelled(wait) && a.outlived(g, wait.End):
+			if me.Born {
+				by = me.CreatorStack
+			}
+		default: // it may have done something else, too
+			if wait = a.lastWait(g, at); !ended(wait, at) || !a.cancelled(wait) || !a.neglected(g, wait) {
+				return false
+			}
 		}
 		l.N++
-		l.Of[a.classAt(g, wait.Start)] = true
-		if me := &a.t.Gs[g]; me.Born {
-			l.By = me.CreatorStack
-		}
+		l.At[Leaves{a.classAt(g, wait.Start), a.siteOf(wait.Stack)}] = true
+		l.By = max(l.By, by)
 		return true
 	}
 	for _, r := range a.releases[site] {
-		if !leaves(r.waker, r.at) && !a.f.Entry(r.waker) { // it may have made another one in place of what was closed
+		me := &a.t.Gs[r.waker]
+		switch {
+		case leaves(r.waker, r.at), a.f.Entry(r.waker):
+		case me.Born && me.Start() > a.t.Gs[r.g].Seg(int(r.seg)).Start: // to make another one in place of what was closed
+			leaves(me.Creator, me.Start())
+		default:
 			leaves(a.toldBy(r.waker, r.at))
 		}
 	}
 	return l
+}
+
+// ended reports whether at an instant hardly anything has been done since a wait.
+func ended(wait timeline.Segment, at timeline.Time) bool {
+	return wait.End != 0 && wait.Start < at && at-wait.End <= wait.End-wait.Start
+}
+
+// lastWait is the last wait of a goroutine before an instant but for those for a lock, zero if there is none.
+func (a *Attribution) lastWait(g timeline.GID, at timeline.Time) timeline.Segment {
+	me := &a.t.Gs[g]
+	for i, steps := min(me.SegmentAt(at), me.Len()-1), 0; i >= 0 && steps < maxUse; i, steps = i-1, steps+1 {
+		if s := me.Seg(i); s.Kind == timeline.Waiting && s.Reason != timeline.ReasonSync && s.End <= at {
+			return s
+		}
+	}
+	return timeline.Segment{}
+}
+
+// neglected reports whether most of a wait of a goroutine passes when the request has ended that it worked for:
+// in which it last woke somebody before.
+func (a *Attribution) neglected(g timeline.GID, wait timeline.Segment) bool {
+	ws := a.t.Gs[g].Wakes()
+	i := sort.Search(len(ws), func(i int) bool { return ws[i].Time > wait.Start }) - 1
+	if i < 0 {
+		return false
+	}
+	q := a.f.RequestAt(ws[i].Whom(), ws[i].Time)
+	if q < 0 || a.f.Requests[q].InFlight {
+		return false
+	}
+	end := a.f.Requests[q].End()
+	return 2*(wait.End-end) > wait.End-wait.Start
 }
 
 // toldBy returns who ended the last wait of a goroutine before an instant that somebody ended, and when;

@@ -57,7 +57,7 @@ request /b g2 0.5ms-%s
 		if pool == 0 {
 			t.Fatal("nobody waits for a connection")
 		}
-		if l := a.Left(pool); l.N != c.left || len(l.Of) != c.left {
+		if l := a.Left(pool); l.N != c.left || len(l.At) != c.left {
 			t.Errorf("the other request ends at %s: %+v, want %d left", c.other, l, c.left)
 		}
 	}

@@ -131,12 +131,12 @@ func (c *Case) connects(k blame.Key) bool {
 	if k.Flags&(blame.Blind|blame.Inbound) != 0 || !Waits(k) && k.Kind != blame.CPU {
 		return false
 	}
-	for _, s := range []blame.SiteID{k.Site, k.First.WakerSite, k.Queue.WakerSite, k.Last.WakerSite, k.Last.Site} {
-		if c.A.Sites[s].Dial {
+	for _, h := range []blame.Hop{k.First, k.Queue, k.Last} {
+		if c.A.Sites[h.WakerSite].Dial && !c.awaitsSlot(k, h) {
 			return true
 		}
 	}
-	return false
+	return c.A.Sites[k.Site].Dial || c.A.Sites[k.Last.Site].Dial
 }
 
 // Unconnected reports whether a key is opening a connection that came to nothing: a deadline ended it, or

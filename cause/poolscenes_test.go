@@ -290,6 +290,78 @@ func TestWhatOnlyADeadlineGivesBackIsALeak(t *testing.T) {
 	}
 }
 
+// unclosed is a service that may have one connection to a peer: of every tenth request it has to wait for the
+// one before, which another goroutine served and which left the answer's body unread. Whoever reads the
+// connection closes it when the time for the call is over, and has another one made. done is whether that
+// request has ended long before.
+func unclosed(done bool) scene {
+	reader := gotrace.GoID(1000)
+	return scene{procs: 2, cast: func(p *play) {
+		p.waits(other, "", home...)
+	}, in: func(p *play, i int) {
+		if i%10 != 9 {
+			return
+		}
+		reader += 2
+		dialer := reader + 1
+		p.waits(reader, "", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net/http.(*persistConn).readLoop")
+		p.wakes(0, other)
+		p.runs(other, 1)
+		p.do(p.b.Task(other, "request"))
+		p.leaves(other, 1, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.call", "main.serve")
+		p.pass(ms)
+		p.wakes(0, reader)
+		p.do(p.b.Busy(1))
+		p.runs(reader, 1)
+		p.wakes(reader, other, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+		p.leaves(reader, 1, "select", "runtime.selectgo", "net/http.(*persistConn).readLoop")
+		p.do(p.b.Busy(1))
+		p.runs(other, 1)
+		ends := func() {
+			p.do(p.b.Done(other))
+			p.leaves(other, 1, "network", home...)
+		}
+		if done {
+			ends()
+		} else {
+			p.leaves(other, 1, "network", reply...)
+		}
+		p.leaves(serving, 0, "select", "runtime.selectgo", "net/http.(*Transport).getConn", "main.call", "main.serve")
+		p.pass(15 * ms)
+		if !done {
+			p.wakes(0, other)
+			p.do(p.b.Busy(1))
+			p.runs(other, 1)
+			ends()
+		}
+		p.expires(reader)
+		p.do(p.b.Busy(1))
+		p.runs(reader, 1)
+		p.do(p.b.Starts(reader, gotrace.NoProc, dialer, p.stack("net/http.(*Transport).startDialConnForLocked", "net/http.(*Transport).decConnsPerHost", "net/http.(*persistConn).readLoop"), p.stack("net/http.(*Transport).dialConnFor")))
+		p.seen[dialer] = true
+		p.do(p.b.Ends(reader))
+		p.runs(dialer, 1)
+		p.leaves(dialer, 1, "network", "internal/poll.runtime_pollWait", "net.(*netFD).connect", "net.(*Dialer).DialContext", "net/http.(*Transport).dialConn", "net/http.(*Transport).dialConnFor")
+		p.pass(ms / 10)
+		p.wakes(0, dialer)
+		p.do(p.b.Busy(1))
+		p.runs(dialer, 1)
+		p.wakes(dialer, serving, "runtime.chansend1", "net/http.(*wantConn).tryDeliver", "net/http.(*Transport).dialConnFor")
+		p.do(p.b.Ends(dialer))
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.runs(serving, 0)
+	}}
+}
+
+func TestABodyThatIsNotClosedLeaksItsConnection(t *testing.T) {
+	check(t, cause.Judge(attributed(t, unclosed(true)), cause.Settings{}), "pool-leak", nil)
+	for _, f := range cause.Judge(attributed(t, unclosed(false)), cause.Settings{}).Findings {
+		if f.Cause == "pool-leak" || f.Cause == "dial-per-request" {
+			t.Errorf("of a request that is still at work: %+v", f)
+		}
+	}
+}
+
 // Who is at work with something for as long as nobody gets it leaks nothing.
 func TestARequestThatIsStillAtWorkMayHoldWhatOthersWaitFor(t *testing.T) {
 	v := cause.Judge(attributed(t, pool{last: stays}.scene()), cause.Settings{})

@@ -163,6 +163,9 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 		h = k.First
 	}
 	kind := c.HopKind(h)
+	if c.awaitsSlot(k, h) {
+		kind = Pool
+	}
 	handsOn := kind == Lock && k.Last != h && c.A.Sites[h.Site].Log && c.A.Sites[k.Last.Site].Log
 	if kind == Child || kind == Shared || kind == Reader || handsOn {
 		last := c.HopKind(k.Last)
@@ -174,6 +177,12 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 		return Worker, k.Last
 	}
 	return kind, h
+}
+
+// awaitsSlot reports whether a key is time at a pool before anybody began to make the connection that ended the
+// wait: there were as many as there may be, and whoever gave one up had another one made.
+func (c *Case) awaitsSlot(k blame.Key, h blame.Hop) bool {
+	return k.Flags&blame.Birth != 0 && c.A.Sites[h.Site].Kind == blame.SitePool && c.A.Sites[h.WakerSite].Dial
 }
 
 // inTurn reports whether most requests that wait at one site wait at another one, too, on their

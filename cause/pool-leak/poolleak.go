@@ -93,7 +93,7 @@ func left(c *cause.Case, l *cause.Locks) *cause.Judgement {
 	}
 	var open float64
 	for _, id := range l.Keys {
-		if k := c.Key(id); k.Kind == blame.Awaited && x.Of[k.Class] {
+		if k := c.Key(id); cause.Waits(k) && x.At[blame.Leaves{Class: k.Class, Site: k.Site}] {
 			open += c.NS[id]
 		}
 	}
