@@ -340,6 +340,11 @@ func shortName(f string) string { return f[strings.LastIndex(f, "/")+1:] }
 // hottest returns the place that leads among the CPU profile samples that keep
 // accepts, by innermost function outside the standard library, and its part of them.
 func (c *Case) hottest(keep func(s timeline.Sample) bool) (*Place, float64) {
+	return c.hottestAt(keep, request.AppFrame)
+}
+
+// hottestAt is hottest by a frame that at finds on stacks.
+func (c *Case) hottestAt(keep func(s timeline.Sample) bool, at func([]gotrace.Frame) (gotrace.Frame, bool)) (*Place, float64) {
 	type hit struct {
 		frame gotrace.Frame
 		n     int
@@ -350,7 +355,7 @@ func (c *Case) hottest(keep func(s timeline.Sample) bool) (*Place, float64) {
 		if !keep(s) {
 			continue
 		}
-		f, ok := request.AppFrame(c.A.Timeline().Stacks.Frames(s.Stack))
+		f, ok := at(c.A.Timeline().Stacks.Frames(s.Stack))
 		if !ok {
 			continue
 		}

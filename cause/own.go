@@ -2,12 +2,14 @@ package cause
 
 import (
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -109,6 +111,20 @@ func (c *Case) ownCPU(requests []int) float64 {
 // of their CPU samples there; without samples, where most of it ended.
 func (c *Case) HottestOfTail() (*Place, float64) {
 	return c.hottest(c.sampleOf(c.Tail))
+}
+
+// HottestBelow returns the place, called by a function, below which the tail requests burn most CPU time,
+// nil without samples there.
+func (c *Case) HottestBelow(function string) *Place {
+	in := c.sampleOf(c.Tail)
+	p, _ := c.hottestAt(in, func(frames []gotrace.Frame) (f gotrace.Frame, ok bool) {
+		i := slices.IndexFunc(frames, func(f gotrace.Frame) bool { return f.Func == function })
+		for i--; i >= 0 && !ok; i-- {
+			f, ok = request.AppFrame(frames[i : i+1])
+		}
+		return f, ok
+	})
+	return p
 }
 
 // LibraryOfTail names the innermost function on the stacks of most CPU samples of the tail

@@ -2,6 +2,7 @@
 package coldstart
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/whylate/whylate/blame"
@@ -38,6 +39,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	return best
 }
 
+// initialises is the function of package sync below which a one-time initialisation runs.
+const initialises = "sync.(*Once).doSlow"
+
 // once judges one-time initialisation by package sync.
 func once(c *cause.Case) *cause.Judgement {
 	inits := func(s blame.SiteID) bool { return c.A.Sites[s].Once }
@@ -45,27 +49,38 @@ func once(c *cause.Case) *cause.Judgement {
 		return (cause.Waits(k) || k.Kind == blame.CPU) && (inits(k.Site) || inits(k.First.Site) || inits(k.Queue.Site))
 	}
 	keys := c.Free(is)
-	inOnce := func(f string) bool { return f == "sync.(*Once).doSlow" }
+	inOnce := func(f string) bool { return f == initialises }
 	part, samples := c.SampledOn(c.Tail, inOnce)
 	usual, n := c.SampledOn(c.Typical, inOnce)
-	if samples >= cause.MinDoubt && part >= 0.5 && (n == 0 || usual < 0.5*part) { // else every request has one of its own // what runs has no stack of its own
-		keys = append(keys, c.Free(func(k blame.Key) bool {
+	var computes []blame.KeyID
+	if samples >= cause.MinDoubt && part >= 0.5 && (n == 0 || usual < 0.5*part) { // else every request has one of its own
+		computes = c.Free(func(k blame.Key) bool { // what runs has no stack of its own
 			return k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !is(k)
-		})...)
+		})
+		keys = append(keys, computes...)
 	}
 	if len(keys) == 0 || c.Renews(keys) {
 		return nil
 	}
-	where := c.PlaceOfKeys(keys)
 	share, reached := c.Reached(is)
-	return &cause.Judgement{
-		Keys: keys, Where: where,
-		Subject: fmt.Sprintf("they run or await a one-time initialisation in %s", cause.PlaceName(where)),
-		Evidence: []cause.Evidence{{
+	j := &cause.Judgement{Keys: keys, Where: c.PlaceOfKeys(keys)}
+	if j.Where == nil || 2*c.Sum(computes) > c.Sum(keys) {
+		j.Where = cmp.Or(c.HottestBelow(initialises), j.Where)
+	}
+	j.Subject = fmt.Sprintf("they run or await a one-time initialisation in %s", cause.PlaceName(j.Where))
+	if reached > 0 {
+		j.With(cause.Evidence{
 			Text:  fmt.Sprintf("%.0f requests were seen in or waiting for an initialisation by sync.Once, %s of all", reached, cause.Pct(share)),
 			Holds: cause.Of(share <= few), Decides: true, Number: share,
-		}},
+		})
 	}
+	if len(computes) > 0 {
+		j.With(cause.Evidence{
+			Text:  fmt.Sprintf("%s of the CPU samples of slow requests are in an initialisation by sync.Once, %s of those of typical ones", cause.Pct(part), cause.Pct(usual)),
+			Holds: cause.Yes, Decides: true, Number: part,
+		})
+	}
+	return j
 }
 
 // dials judges the first connections to a peer.
