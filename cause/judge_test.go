@@ -83,6 +83,26 @@ var scenes = []struct {
 		verdict: "cause", finding: "lock-held-across-work", where: "main.refresh",
 	},
 	{
+		name: "the holder of a lock waits for another one, whose holder computes",
+		scene: scene{procs: 2, cast: func(p *play) {
+			waitingHelper(p)
+			p.waits(other, "", "time.Sleep", "main.sweep")
+		}, in: every(10, func(p *play) {
+			p.wakes(0, other)
+			p.runs(other, 1)
+			p.do(p.b.Yields(other, "preempted", p.stack("main.scan", "main.sweep")))
+			behindHelper("sync", mutex, unlock, func(p *play) {
+				p.waits(helper, "sync", "sync.(*Mutex).Lock", "main.refresh", "main.loop")
+				p.runs(other, 1)
+				p.computes(other, 1, 20*ms, "main.scan", "main.sweep")
+				p.wakes(other, helper, "sync.(*Mutex).Unlock", "main.scan", "main.sweep")
+				p.waits(other, "sleep", "time.Sleep", "main.sweep")
+				p.runs(helper, 1)
+			})(p)
+		})},
+		verdict: "cause", finding: "lock-held-across-work", where: "main.scan",
+	},
+	{
 		name: "one goroutine serves everybody and sometimes sleeps",
 		scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
 			do := naps(20*ms, "main.flush", "main.loop")

@@ -28,9 +28,13 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(l.Keys) == 0 {
 		return nil
 	}
+	where, does := l.Holder, "computes"
+	if l.Inner != nil {
+		where, does = l.Inner, fmt.Sprintf("waits for another one, which %s holds and computes", cause.PlaceName(l.Inner))
+	}
 	return &cause.Judgement{
-		Keys: l.Keys, Where: l.Holder,
-		Subject: fmt.Sprintf("they wait for %s in %s while %s holds it and computes", c.LockName(l.Site), c.SiteName(l.Site), cause.PlaceName(l.Holder)),
+		Keys: l.Keys, Where: where,
+		Subject: fmt.Sprintf("they wait for %s in %s while %s holds it and %s", c.LockName(l.Site), c.SiteName(l.Site), cause.PlaceName(l.Holder), does),
 		Evidence: []cause.Evidence{
 			{
 				Text:    fmt.Sprintf("the holders ran for %s of that time", cause.Pct(1-l.Waits)),
