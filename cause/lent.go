@@ -9,14 +9,16 @@ import (
 )
 
 // Lent is what holds up a pool although it is no part of what requests do: who has its items
-// carries none, and waits for a peer that those who queue for one do not ask.
+// carries none, and sleeps, computes, or waits for a peer that those who queue for one do not ask.
 type Lent struct {
 	// Holder is where the items are given back.
 	Holder *Place
-	// Part is the part of the time in the queue that the holders waited for that peer.
+	// Part is the part of the time in the queue in which holders who carry no requests waited for a peer,
+	// slept or computed, What what they mostly did of that.
 	Part float64
+	What blame.LeafKind
 	// OwnCalls is the part of the requests that queue, but for those that gave up, which ask
-	// a peer by the same client themselves; 1 if all gave up.
+	// a peer by the same client themselves; 1 if all gave up, 0 if the holders ask none.
 	OwnCalls float64
 }
 
@@ -29,7 +31,7 @@ func (c *Case) Lent(l *Locks) (lent Lent) {
 		k := c.Key(id)
 		_, h := c.Serial(k)
 		switch {
-		case !c.asks(k), c.PlaceOf(h.WakerSite) == nil: // a library makes new items, or reads for those who use them
+		case !c.asks(k) && k.Kind != blame.Timer && k.Kind != blame.CPU, c.PlaceOf(h.WakerSite) == nil: // a library makes new items, or reads for those who use them
 			continue
 		case c.single(h.Site): // a lock
 			continue
@@ -41,16 +43,21 @@ func (c *Case) Lent(l *Locks) (lent Lent) {
 		}
 		if is {
 			theirs = append(theirs, id)
-			clients[c.client(k.Site)] = true
+			if c.asks(k) {
+				clients[c.client(k.Site)] = true
+			}
 		}
 	}
 	lent.Part = c.Sum(theirs) / max(1, c.Sum(l.Keys))
+	lent.What, _ = TopBy(c, theirs, func(k blame.Key) blame.LeafKind { return k.Kind })
 	h, _ := TopBy(c, theirs, func(k blame.Key) blame.Hop {
 		_, h := c.Serial(k)
 		return h
 	})
 	lent.Holder = c.PlaceOf(h.WakerSite)
-	lent.OwnCalls = c.ownCalls(l.Keys, clients)
+	if len(clients) > 0 {
+		lent.OwnCalls = c.ownCalls(l.Keys, clients)
+	}
 	return lent
 }
 
@@ -107,11 +114,22 @@ func (c *Case) client(s blame.SiteID) string {
 	return ""
 }
 
+// Does says what the holders mostly did.
+func (l Lent) Does() string {
+	switch l.What {
+	case blame.Timer:
+		return "sleeps"
+	case blame.CPU:
+		return "computes"
+	}
+	return "waits for a peer"
+}
+
 // Evidence says whether the pool's items are lent to who needs them for something else.
 func (l Lent) Evidence() Evidence {
 	return Evidence{
-		Text: fmt.Sprintf("%s of that time %s had it, which carries no request, and waited for a peer; %s of the requests that queue there ask one in that way themselves",
-			Pct(l.Part), PlaceName(l.Holder), Pct(l.OwnCalls)),
+		Text: fmt.Sprintf("%s of that time %s had it, which carries no request, and mostly %s meanwhile; %s of the requests that queue there ask a peer in the same way themselves",
+			Pct(l.Part), PlaceName(l.Holder), l.Does(), Pct(l.OwnCalls)),
 		Holds: Of(l.Part >= 0.5 && l.OwnCalls < 0.5), Decides: true, Number: l.Part,
 	}
 }

@@ -521,9 +521,28 @@ func TestWhatWorkersWaitForIsNotThatTheyAreFew(t *testing.T) {
 // job is a goroutine of the service's own that has connections now and then.
 var job = []string{"time.Sleep", "main.job"}
 
-// lent lets the job have what a request waits for: for a moment or, for every tenth request, while
-// it asks a peer. Others may come meanwhile. It reports whether it did anything.
-func lent(p *play, i int, wait []string, meanwhile func()) bool {
+// borrowing is what the job does with a connection for so long: it asks a peer, sleeps or computes.
+type borrowing func(p *play, takes int64)
+
+func settlesBy(reason string, at ...string) borrowing {
+	return func(p *play, takes int64) {
+		p.leaves(helper, 1, reason, append(at, "main.settle", "main.job")...)
+		p.pass(takes)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+	}
+}
+
+var (
+	settlesCall = settlesBy("network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask")
+	settlesNap  = settlesBy("sleep", "time.Sleep")
+)
+
+func settlesSum(p *play, takes int64) { p.computes(helper, 1, takes, "main.settle", "main.job") }
+
+// lent lets the job have what a request waits for: for a moment or, for every tenth request, for
+// long. Others may come meanwhile. It reports whether it did anything.
+func lent(p *play, i int, wait []string, does borrowing, meanwhile func()) bool {
 	takes := 20 * ms
 	switch i % 10 {
 	case 1, 4, 7:
@@ -534,12 +553,11 @@ func lent(p *play, i int, wait []string, meanwhile func()) bool {
 	}
 	p.wakes(0, helper)
 	p.runs(helper, 1)
-	p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask", "main.settle", "main.job")
+	p.do(p.b.Yields(helper, "preempted", p.stack("main.settle", "main.job")))
 	p.leaves(serving, 0, "select", wait...)
 	meanwhile()
-	p.pass(takes)
-	p.wakes(0, helper)
 	p.runs(helper, 1)
+	does(p, takes)
 	p.wakes(helper, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Tx).Commit", "main.settle", "main.job")
 	p.leaves(helper, 1, "sleep", job...)
 	p.runs(serving, 0)
@@ -548,9 +566,9 @@ func lent(p *play, i int, wait []string, meanwhile func()) bool {
 
 // lends is a service with a pool of connections of which the job has all; does is what requests do
 // with one.
-func lends(does func(p *play)) scene {
+func lends(do borrowing, does func(p *play)) scene {
 	return scene{procs: 2, cast: func(p *play) { p.waits(helper, "", job...) }, in: func(p *play, i int) {
-		if lent(p, i, []string{"runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.show", "main.serve"}, func() {}) {
+		if lent(p, i, []string{"runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.show", "main.serve"}, do, func() {}) {
 			does(p)
 		}
 	}}
@@ -559,7 +577,7 @@ func lends(does func(p *play)) scene {
 // lendsTheOnly is lends with one connection for all: each gives it to the next one.
 func lendsTheOnly(p *play, i int) {
 	const n = 3
-	if lent(p, i, connection, func() {
+	if lent(p, i, connection, settlesCall, func() {
 		for g := other; g < other+n; g++ {
 			p.wakes(0, g)
 			p.runs(g, 1)
@@ -583,13 +601,15 @@ func asksBy(client string) func(p *play) {
 }
 
 var lendingScenes = []told{
-	{name: "requests call nobody", scene: lends(func(*play) {}), finding: "pool-exhausted", where: "main.settle"},
-	{name: "requests ask another peer", scene: lends(asksBy("example.com/driver.(*Conn).read")), finding: "pool-exhausted", where: "main.settle"},
+	{name: "requests call nobody", scene: lends(settlesCall, func(*play) {}), finding: "pool-exhausted", where: "main.settle"},
+	{name: "requests ask another peer", scene: lends(settlesCall, asksBy("example.com/driver.(*Conn).read")), finding: "pool-exhausted", where: "main.settle"},
+	{name: "the job sleeps, and requests ask a peer", scene: lends(settlesNap, asksBy("net/http.(*persistConn).Read")), finding: "pool-exhausted", where: "main.settle"},
+	{name: "the job computes", scene: lends(settlesSum, func(*play) {}), finding: "pool-exhausted", where: "main.settle"},
 	{name: "there is one connection, as a lock", scene: scene{procs: 2, cast: func(p *play) {
 		waitingOthers(p)
 		p.waits(helper, "", job...)
 	}, in: lendsTheOnly}, finding: "lock-held-across-wait", where: "main.ask"},
-	{name: "requests may ask the same peer", scene: lends(asksBy("net/http.(*persistConn).Read")), finding: "slow-dependency"},
+	{name: "requests may ask the same peer", scene: lends(settlesCall, asksBy("net/http.(*persistConn).Read")), finding: "slow-dependency"},
 }
 
 func TestWhoHoldsAPoolForNoRequestIsToldFromWhatRequestsUseItFor(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client,
 	What:       "All connections, workers or permits of a pool are in use; requests wait until another one gives one back.",
-	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time, whose holds are not longer than usual, or which who carries no request holds across a call that the waiters do not make",
+	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time, whose holds are not longer than usual, or which who carries no request holds while it sleeps, computes, or calls what the waiters do not",
 	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do)",
 	LookAlikes: []string{"lock-held-across-wait", "pool-leak", "slow-dependency"},
 	Fix: []string{
@@ -140,7 +140,7 @@ func lent(c *cause.Case, l *cause.Locks, q *blame.Queue, j *cause.Judgement) {
 	}
 	used.Holds = cause.Yes
 	j.Evidence, j.Where = append(j.Evidence, e), x.Holder
-	j.Subject = fmt.Sprintf("they wait in %s for a pool of which everything is in use while %s holds it across a wait for a peer", c.SiteName(l.Site), cause.PlaceName(x.Holder))
+	j.Subject = fmt.Sprintf("they wait in %s for a pool of which everything is in use while %s holds it and %s", c.SiteName(l.Site), cause.PlaceName(x.Holder), x.Does())
 	j.Fix = []string{"do the slow part before taking anything from the pool, or after giving it back", "give who does so a pool of its own, or let it have only a part of this one"}
 }
 
