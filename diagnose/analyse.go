@@ -424,10 +424,15 @@ func withoutTrace(in *evidence.Incident, o AnalyseOptions) *report.Diagnosis {
 	}
 	d.Lost.Detail = incomplete(in, evidence.MemberHost)
 	d.Verdict, d.Reason = report.VerdictInconclusive, "no-trace"
-	d.Sentence = "No execution trace was recorded, so nothing is known of the requests: " +
-		"add net/http/pprof to the program, two lines of Go, and record again."
+	d.Sentence = "No execution trace was recorded, so nothing is known of the requests: "
 	const what = "trace"
-	if !slices.ContainsFunc(d.NotRecorded, func(n report.NotRecorded) bool { return n.What == what }) {
+	i := slices.IndexFunc(d.NotRecorded, func(n report.NotRecorded) bool { return n.What == what })
+	if i >= 0 && d.NotRecorded[i].Command != AddEndpoint {
+		d.Sentence += d.NotRecorded[i].Why + "."
+	} else {
+		d.Sentence += "add net/http/pprof to the program, two lines of Go, and record again."
+	}
+	if i < 0 {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: what, Why: "the incident holds none", Command: AddEndpoint})
 	}
 	return d

@@ -69,15 +69,33 @@ func Run(ctx context.Context, target string, o Options) (*report.Diagnosis, erro
 		return d, err
 	}
 	if longer := enough(d, o.Capture.For); longer > 0 {
-		o.Capture.For, o.Capture.NoProbe = longer, false
-		again, err := record(ctx, target, path, o)
-		if err == nil {
-			again.Notes = append(again.Notes, fmt.Sprintf("The first recording held only %d requests with a p99 of %.0f ms; this one was made for %s.", d.Requests.Count, float64(d.Requests.P99NS)/1e6, longer))
-			return again, nil
-		}
-		d.Notes = append(d.Notes, fmt.Sprintf("A longer recording failed: %v", err))
+		return prolong(ctx, target, path, longer, d, o), nil
 	}
 	return d, nil
+}
+
+// prolong records again, for longer, and returns the diagnosis of that, whose recording is at path then; if nothing
+// is known of the requests in it, that of the first one, which is there already.
+func prolong(ctx context.Context, target, path string, longer time.Duration, first *report.Diagnosis, o Options) *report.Diagnosis {
+	o.Capture.For, o.Capture.NoProbe = longer, false
+	second := path + ".longer"
+	d, err := record(ctx, target, second, o)
+	switch {
+	case err != nil:
+		_ = os.Remove(second) // there is one if it holds more than the trace
+		first.Notes = append(first.Notes, fmt.Sprintf("A longer recording failed: %v", err))
+		return first
+	case d.Requests.Count == 0:
+		_ = os.Remove(second)
+		first.Notes = append(first.Notes, fmt.Sprintf("A longer recording, of %s, holds no requests. %s This is the first one.", longer, d.Sentence))
+		return first
+	}
+	if err := os.Rename(second, path); err != nil {
+		first.Notes = append(first.Notes, fmt.Sprintf("A longer recording could not be kept: %v", err))
+		return first
+	}
+	d.Notes = append(d.Notes, fmt.Sprintf("The first recording held only %d requests with a p99 of %.0f ms; this one was made for %s.", first.Requests.Count, float64(first.Requests.P99NS)/1e6, longer))
+	return d
 }
 
 // enough returns how long to record again, or 0 if the recording suffices.

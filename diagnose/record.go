@@ -122,17 +122,21 @@ func firstInterval(in *evidence.Incident) error {
 func recordInto(ctx context.Context, w *evidence.Writer, target string, o RecordOptions) (*pprofhttp.Result, error) {
 	pid, isPID := processID(target)
 	if isPID {
-		found, err := endpoint(ctx, pid)
+		found, silent, err := endpoint(ctx, pid)
+		why, advice := withoutEndpoint(pid, silent)
 		switch {
 		case err != nil:
 			return nil, err
 		case found == "" && o.NoHost:
-			return nil, fmt.Errorf("no listener of process %d serves net/http/pprof, and without the host's evidence nothing is left to record; add: %s", pid, AddEndpoint)
+			return nil, &pprofhttp.Error{
+				Cause:  why + ", and without the host's evidence nothing is left to record",
+				Advice: advice, Err: pprofhttp.ErrNoEndpoint,
+			}
 		case found == "":
 			for _, d := range o.Dependencies {
-				notRecorded(w, d.Name(), "not asked: without a trace there are no waits that its figures could explain", AddEndpoint)
+				notRecorded(w, d.Name(), "not asked: without a trace there are no waits that its figures could explain", advice)
 			}
-			return nil, hostOnly(ctx, w, pid, &o)
+			return nil, hostOnly(ctx, w, pid, &o, why, advice)
 		}
 		target = found
 	}
@@ -230,48 +234,78 @@ func processID(target string) (int, bool) {
 	return pid, err == nil && pid > 0 && target[0] != '+'
 }
 
-// What is tried to find the endpoint of a process.
+// What is tried to find the endpoint of a process. A service that has more to do than it can answers late, its
+// endpoint too.
 const (
 	maxTries   = 8
-	tryTimeout = 300 * time.Millisecond
+	tryTimeout = 5 * time.Second
 	maxCmdline = 1 << 20
 )
 
+// withoutEndpoint says why there is none of a process, some listeners of which did not answer, and what to do.
+func withoutEndpoint(pid int, silent []string) (why, advice string) {
+	why = fmt.Sprintf("no listener of process %d serves net/http/pprof", pid)
+	if len(silent) == 0 {
+		return why, AddEndpoint
+	}
+	return fmt.Sprintf("%s, as far as they answer: within %s %s did not", why, tryTimeout, strings.Join(silent, " and ")),
+		fmt.Sprintf("whylate diagnose http://%s    # if it serves net/http/pprof; if none does, add: %s", silent[0], AddEndpoint)
+}
+
 // endpoint returns the URL of a local process's net/http/pprof, "" if it has
-// none: each of its listeners is asked for its command line, once. One that does not serve
-// it is asked for the rest. A process that is no Go program and has none is an error.
-func endpoint(ctx context.Context, pid int) (string, error) {
+// none: each of its listeners is asked for its command line, once, all at the same time. One that does not serve
+// it is asked for the rest. Silent are those that do not answer in time. A process that is no Go program and has
+// none is an error.
+func endpoint(ctx context.Context, pid int) (url string, silent []string, err error) {
 	d, err := host.Describe(pid)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	addrs, err := host.Listeners(pid)
 	if errors.Is(err, os.ErrPermission) {
-		return "", fmt.Errorf("on what process %d listens is not to be seen: run whylate as its user or as root, or give the URL of its net/http/pprof: %w", pid, os.ErrPermission)
+		return "", nil, fmt.Errorf("on what process %d listens is not to be seen: run whylate as its user or as root, or give the URL of its net/http/pprof: %w", pid, os.ErrPermission)
+	}
+	addrs = addrs[:min(maxTries, len(addrs))]
+	type answer struct {
+		status  int
+		cmdline string
+		err     error
+	}
+	asking, stop := context.WithCancel(ctx)
+	defer stop() // who has not answered when one is found is not waited for
+	answers := make([]chan answer, len(addrs))
+	for i, addr := range addrs {
+		answers[i] = make(chan answer, 1)
+		go func() {
+			var a answer
+			a.status, a.cmdline, a.err = askCmdline(asking, addr)
+			answers[i] <- a
+		}()
 	}
 	var without []string
-	for _, addr := range addrs[:min(maxTries, len(addrs))] {
-		status, cmdline, err := askCmdline(ctx, addr)
-		switch {
+	for i, addr := range addrs {
+		switch a := <-answers[i]; {
 		case ctx.Err() != nil:
-			return "", ctx.Err()
-		case err != nil:
-		case status == http.StatusOK && host.Same(pid, cmdline, nil) == nil:
-			return "http://" + addr, nil
-		case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+			return "", nil, ctx.Err()
+		case errors.Is(a.err, context.DeadlineExceeded):
+			silent = append(silent, addr)
+		case a.err != nil:
+		case a.status == http.StatusOK && host.Same(pid, a.cmdline, nil) == nil:
+			return "http://" + addr, nil, nil
+		case a.status == http.StatusNotFound, a.status == http.StatusMethodNotAllowed:
 			without = append(without, addr)
 		}
 	}
 	if d.NotGo {
-		return "", fmt.Errorf("process %d (%s): %w, and does not serve net/http/pprof", pid, d.Target.Program, ErrNotGo)
+		return "", nil, fmt.Errorf("process %d (%s): %w, and does not serve net/http/pprof", pid, d.Target.Program, ErrNotGo)
 	}
 	for _, addr := range without {
 		ok, err := traces(ctx, pid, addr)
 		if ok || err != nil {
-			return "http://" + addr, err
+			return "http://" + addr, nil, err
 		}
 	}
-	return "", nil
+	return "", silent, nil
 }
 
 // askCmdline asks a listener for the command line behind it. A redirect is not followed: what it
@@ -453,8 +487,9 @@ func describe(m *evidence.Manifest, d host.Description) {
 	m.Target, m.Host = t, d.Host
 }
 
-// hostOnly records the host's and the kernel's evidence of a process without an endpoint.
-func hostOnly(ctx context.Context, w *evidence.Writer, pid int, o *RecordOptions) error {
+// hostOnly records the host's and the kernel's evidence of a process without an endpoint, and says why it has
+// none, and what to do.
+func hostOnly(ctx context.Context, w *evidence.Writer, pid int, o *RecordOptions, why, advice string) error {
 	h, err := startHost(ctx, w, pid)
 	if err != nil {
 		return err
@@ -475,7 +510,7 @@ func hostOnly(ctx context.Context, w *evidence.Writer, pid int, o *RecordOptions
 	h.stop()
 	sched.stop()
 	w.Edit(func(m *evidence.Manifest) { m.Target.Kind, m.DurationNS = "pid", time.Since(begun).Nanoseconds() })
-	notRecorded(w, "trace", fmt.Sprintf("no listener of process %d serves net/http/pprof", pid), AddEndpoint)
+	notRecorded(w, "trace", why, advice)
 	return nil
 }
 

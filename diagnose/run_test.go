@@ -29,6 +29,13 @@ const wait = 100 * time.Millisecond
 // address.
 func serveUnderLoad(t *testing.T, clients int) string {
 	t.Helper()
+	url, _ := serveUntil(t, clients)
+	return url
+}
+
+// serveUntil is serveUnderLoad, with what ends the load.
+func serveUntil(t *testing.T, clients int) (url string, rest func()) {
+	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -50,12 +57,15 @@ func serveUnderLoad(t *testing.T, clients int) string {
 			}
 		})
 	}
-	t.Cleanup(func() {
+	rest = func() {
 		cancel()
 		sending.Wait()
+	}
+	t.Cleanup(func() {
+		rest()
 		s.Close()
 	})
-	return s.URL
+	return s.URL, rest
 }
 
 //go:noinline
@@ -160,6 +170,33 @@ func TestARecordingWithTooFewRequestsIsMadeAgainLonger(t *testing.T) {
 	}
 	if last := d.Notes[len(d.Notes)-1]; !strings.HasPrefix(last, "The first recording held only ") {
 		t.Errorf("notes %q", d.Notes)
+	}
+}
+
+// A longer recording that holds nothing, as of a service that does not answer any more, does not take the place of
+// the first one.
+func TestALongerRecordingWithoutRequestsDoesNotReplaceTheFirst(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kept.whylate")
+	url, rest := serveUntil(t, 10)
+	d, err := Run(t.Context(), url, Options{
+		RecordOptions: RecordOptions{Capture: pprofhttp.Options{For: time.Second, NoProbe: true, NoCPUProfile: true}},
+		Save:          file, Analysing: rest,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := d.Notes[len(d.Notes)-1]; d.Requests.Count == 0 || !strings.HasPrefix(last, "A longer recording, ") {
+		t.Errorf("%d requests, notes %q", d.Requests.Count, d.Notes)
+	}
+	kept, err := Run(t.Context(), file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept.Requests.Count != d.Requests.Count {
+		t.Errorf("%d requests in the file, %d in the diagnosis", kept.Requests.Count, d.Requests.Count)
+	}
+	if left, err := filepath.Glob(file + "?*"); len(left) > 0 || err != nil {
+		t.Errorf("%q lie about, %v", left, err)
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	rtrace "runtime/trace"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,7 +70,7 @@ func TestAnEndpointWithoutTheCommandLineIsFoundAndIdentified(t *testing.T) {
 					t.Errorf("by the URL it is process %d, %v; want %d", pid, err, os.Getpid())
 				}
 			}
-			if got, err := endpoint(t.Context(), os.Getpid()); got != want || err != nil {
+			if got, _, err := endpoint(t.Context(), os.Getpid()); got != want || err != nil {
 				t.Errorf("by the process it is %q, %v; want %q", got, err, want)
 			}
 		})
@@ -92,7 +94,7 @@ func TestAnEndpointWithoutTheCommandLineIsNotTakenFromASharedSocket(t *testing.T
 	if err := unix.SetNonblock(int(f.Fd()), true); err != nil {      // to hand it over made accept block
 		t.Fatal(err)
 	}
-	if got, err := endpoint(t.Context(), os.Getpid()); got != "" || err != nil {
+	if got, _, err := endpoint(t.Context(), os.Getpid()); got != "" || err != nil {
 		t.Errorf("by the process it is %q, %v", got, err)
 	}
 	client, err := pprofhttp.Connect(t.Context(), pprofhttp.Target{URL: s.URL}, pprofhttp.Options{})
@@ -158,7 +160,7 @@ func TestWhatAProxyForwardsIsNotItsOwn(t *testing.T) {
 	if _, err := fmt.Fscan(stdout, &addr); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := endpoint(t.Context(), proxy.Process.Pid); got != "" || err != nil {
+	if got, _, err := endpoint(t.Context(), proxy.Process.Pid); got != "" || err != nil {
 		t.Errorf("by the process it is %q, %v", got, err)
 	}
 	client, err := pprofhttp.Connect(t.Context(), pprofhttp.Target{URL: "http://" + addr}, pprofhttp.Options{})
@@ -208,6 +210,33 @@ func ownTrace(t *testing.T) []byte {
 	return b.Bytes()
 }
 
+// A service that has too much to do answers late; one that never answers does not keep another one from being
+// found.
+func TestAnEndpointThatAnswersLateIsFound(t *testing.T) {
+	hung, release := make(chan struct{}), sync.Once{}
+	let := func() { release.Do(func() { close(hung) }) }
+	deaf := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
+	defer deaf.Close()
+	defer let()
+	if got, silent, err := endpoint(t.Context(), os.Getpid()); got != "" || err != nil || !slices.Equal(silent, []string{deaf.Listener.Addr().String()}) {
+		t.Errorf("%q, %q silent, %v", got, silent, err)
+	}
+	asked := make(chan struct{})
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(asked)
+		time.Sleep(time.Second)
+		pprof.Cmdline(w, r)
+	}))
+	defer late.Close()
+	go func() {
+		<-asked
+		let()
+	}()
+	if got, _, err := endpoint(t.Context(), os.Getpid()); got != late.URL || err != nil {
+		t.Errorf("%q, %v, want %q", got, err, late.URL)
+	}
+}
+
 // What is asked of listeners that have nothing of it are questions of a kind that every server knows.
 func TestOthersAreOnlyAskedForTheirPages(t *testing.T) {
 	var asked []string
@@ -216,7 +245,7 @@ func TestOthersAreOnlyAskedForTheirPages(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	}))
 	defer s.Close()
-	if got, err := endpoint(t.Context(), os.Getpid()); got != "" || err != nil {
+	if got, _, err := endpoint(t.Context(), os.Getpid()); got != "" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	if len(asked) != 1 || asked[0] != "GET /debug/pprof/cmdline" {

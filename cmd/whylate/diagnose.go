@@ -509,7 +509,7 @@ Passwords: REDISCLI_AUTH, PGPASSWORD or ~/.pgpass, rather than on the command li
 				return withRest(err, save)
 			}
 			if r == nil {
-				complain(cmd.ErrOrStderr(), "the process serves no net/http/pprof: only what the machine knows of it was recorded\n"+diagnose.AddEndpoint)
+				complain(cmd.ErrOrStderr(), "found no net/http/pprof of the process: only what the machine knows of it was recorded\n"+diagnose.AddEndpoint)
 				r = &pprofhttp.Result{Took: record.Capture.For}
 			}
 			if r.Lost != "" {
