@@ -190,6 +190,24 @@ func twice(shared, alone func(p *play)) func(p *play, i int) {
 
 var sharedScenes = []told{
 	{
+		name: "news for all, when their time has come",
+		scene: scene{procs: 2, cast: func(p *play) {
+			p.waits(helper, "", "time.Sleep", "main.tick")
+			for g := range gotrace.GoID(5) {
+				p.waits(crowd0+g, "", home...)
+			}
+		}, in: every(20, func(p *play) {
+			byChannel.await(p, 3)
+			p.pass(20 * ms)
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+			byChannel.release(p, helper, 3)
+			p.waits(helper, "sleep", "time.Sleep", "main.tick")
+			byChannel.leave(p, 3)
+		})},
+		alike: []string{"timer-wait"},
+	},
+	{
 		name:    "many wait for an initialisation that is made anew",
 		scene:   scene{procs: 2, cast: asking, in: every(20, byOnce.forAll(3, fetches(20*ms)))},
 		finding: "cache-stampede", where: "main.fetch",

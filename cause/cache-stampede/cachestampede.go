@@ -35,7 +35,7 @@ const longer = 3
 // chance, it is the call.
 func judge(c *cause.Case) *cause.Judgement {
 	w := c.SharedWork()
-	if len(w.Keys) == 0 {
+	if len(w.Keys) == 0 || w.What == blame.Timer && c.A.Announced(w.Site) { // news that comes when its time has come
 		return nil
 	}
 	q := c.A.Queue(w.Site)
