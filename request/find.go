@@ -89,8 +89,9 @@ type finder struct {
 	role     []Role
 	roleHome []int32
 	excluded map[string]int
-	streamed map[int32]int // streams, by node
-	pushing  []Part        // streams
+	streamed map[int32]int           // streams, by node
+	pushing  []Part                  // streams
+	waits    map[timeline.GID]waited // of readers, that were found last
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	carried   []bool

@@ -146,33 +146,96 @@ func (d *finder) arrival(g timeline.GID) ([]Part, bool) {
 
 // readBefore returns when the last message that g read before at was there: at
 // its wake-up by the network or, if it had not to wait, at its read call. What
-// it gave birth to or woke since then had that message.
+// it gave birth to or woke since then had that message. Where it had to wait for a P after its wake-up, of
+// all messages that it then hands over one after the other only the first is known to have been there
+// at once: the others are taken to have come evenly spread over that time.
 func (d *finder) readBefore(g timeline.GID, at timeline.Time) (from timeline.Time, byNet, ok bool) {
 	gr := &d.t.Gs[g]
+	r, ok := d.lastRead(g, at)
+	if !ok {
+		return 0, false, false
+	}
 	ws := gr.Wakes()
-	k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= at }) - 1
-	i := min(gr.SegmentAt(at), gr.Len()-1)
-	for n := 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
+	index := func(at timeline.Time) int { return sort.Search(len(ws), func(k int) bool { return ws[k].Time >= at }) }
+	k := index(at)
+	if r.wait >= 0 {
+		woken, ran := gr.Seg(r.wait).End, gr.Seg(min(r.wait+2, gr.Len()-1)).Start
+		first, last := index(woken+1), index(2*ran-woken)
+		if ran-woken >= timeline.LateMin && k <= last && last-first <= maxHanded {
+			before, all := d.handed(ws[first:k]), d.handed(ws[first:last])
+			return woken + (ran-woken)*timeline.Time(before)/timeline.Time(max(1, all)), before == 0, true
+		}
+	}
+	for k--; k >= 0 && ws[k].Time > r.from; k-- {
+		if ws[k].Birth() || d.atHome(&ws[k]) {
+			return ws[k].Time, false, true // an earlier message of the same read
+		}
+	}
+	return r.from, r.byNet, true
+}
+
+// maxHanded bounds the wake-ups that are looked at to tell when one message was there.
+const maxHanded = 1 << 10
+
+// handed counts the wake-ups by which messages were handed over.
+func (d *finder) handed(ws []timeline.Wake) (n int) {
+	for k := range ws {
+		if ws[k].Birth() || d.atHome(&ws[k]) {
+			n++
+		}
+	}
+	return n
+}
+
+// reading is how a goroutine read something.
+type reading struct {
+	// from is when what it read was there: when the network woke it for that, byNet, or its read call.
+	from  timeline.Time
+	byNet bool
+	// wait is the segment of its last wait for the network before, -1 if that is not known.
+	wait int
+}
+
+// lastRead returns how a goroutine read what it had last read before at.
+func (d *finder) lastRead(g timeline.GID, at timeline.Time) (r reading, ok bool) {
+	gr := &d.t.Gs[g]
+	known, begun := d.waits[g], min(gr.SegmentAt(at), gr.Len()-1)
+	r.wait = -1
+	reads := 0
+	for i, n := begun, 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
+		if reads > 0 && i <= known.upTo && i > known.wait {
+			r.wait = known.wait
+			break
+		}
 		s := gr.Seg(i)
 		if s.Start >= at || d.c.of(s.Stack).op != opRead {
 			continue
 		}
-		switch {
-		case byNetwork(s) && s.End <= at:
-			from, byNet, ok = s.End, true, true
-		case s.Kind == timeline.Syscall && !ok:
-			from, ok = s.Start, true
+		if s.Kind == timeline.Syscall {
+			if reads++; reads == 1 {
+				r.from = s.Start
+			}
 			continue // did it have to wait for this?
+		}
+		if byNetwork(s) && s.End <= at {
+			if r.wait = i; reads <= 1 {
+				r.from, r.byNet = s.End, true
+			}
+			reads++
 		}
 		break
 	}
-	for ; ok && k >= 0 && ws[k].Time > from; k-- {
-		if ws[k].Birth() || d.atHome(&ws[k]) {
-			from, byNet = ws[k].Time, false // an earlier message of the same read
+	if r.wait >= 0 {
+		if d.waits == nil {
+			d.waits = map[timeline.GID]waited{}
 		}
+		d.waits[g] = waited{r.wait, begun}
 	}
-	return from, byNet, ok
+	return r, reads > 0
 }
+
+// waited is a wait for the network, behind which there is none up to segment upTo.
+type waited struct{ wait, upTo int }
 
 // grpc finds the requests of a goroutine that handles one gRPC stream.
 func (d *finder) grpc(g timeline.GID) {
