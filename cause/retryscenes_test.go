@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -228,6 +229,18 @@ var retryScenes = []told{
 }
 
 func TestRetriesAreToldFromOneSlowCallAndFromPauses(t *testing.T) { tell(t, retryScenes) }
+
+// Calls that are answered at once, and made again, may fail: a trace does not tell.
+func TestManyCallsThatAreMuchFasterMayFail(t *testing.T) {
+	v := cause.Judge(attributed(t, callers(1, func(p *play) {
+		for range 40 {
+			answered(p, ms/3)
+		}
+	})), cause.Settings{})
+	if len(v.Findings) != 0 || len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes, []string{"slow-dependency", "retry-storm"}) {
+		t.Errorf("%s %+v %+v", v.Sentence, v.Findings, v.Consistent)
+	}
+}
 
 // Who asks a peer once for each of many items is late although no answer is.
 func TestManyCallsAreToldFromSlowOnes(t *testing.T) {

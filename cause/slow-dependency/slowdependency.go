@@ -24,6 +24,10 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
+// failsAt is the part of the usual time of a call below which many in a row may be one call that fails, made
+// again and again: who asks for one item after the other asks for the same kind of thing each time.
+const failsAt = 0.5
+
 func judge(c *cause.Case) *cause.Judgement {
 	keys := c.Free(func(k blame.Key) bool {
 		if c.Unconnected(k) {
@@ -92,6 +96,13 @@ func judge(c *cause.Case) *cause.Judgement {
 				Text:  fmt.Sprintf("slow requests ask %.1f times there, one call after the other, typical ones %.1f times; a call takes them %s, and %s is usual: it is not the peer that is slower", r.Calls, r.Usual, cause.Ms(r.NS), cause.Ms(r.UsualNS)),
 				Holds: cause.Yes, Number: r.Calls / r.Usual,
 			})
+			if r.NS < failsAt*r.UsualNS {
+				ev = append(ev, cause.Evidence{
+					Text:  "so much faster may be calls for less, or calls that fail at once and are made again",
+					Holds: cause.Unknown, Decides: true, Number: r.NS / r.UsualNS,
+					Alike: []string{"retry-storm"}, Record: "whether these calls fail: the peer's log, or counts of its errors",
+				})
+			}
 		}
 	}
 	return &cause.Judgement{
