@@ -21,14 +21,19 @@ type Kept struct {
 	Users int
 }
 
-// Vain returns how many waits began at a site after the last hand-over there, and for how
-// long since somebody waited, in nanoseconds; 0 if there was no hand-over.
-func (a *Attribution) Vain(site SiteID) (n int, dry timeline.Time) {
-	rs := a.releases[site]
-	if len(rs) == 0 {
-		return 0, 0
+// lastGiven returns when something was handed over at a site for the last time, the start of the recording
+// if it was not within that.
+func (a *Attribution) lastGiven(site SiteID) timeline.Time {
+	if rs := a.releases[site]; len(rs) > 0 {
+		return rs[len(rs)-1].at
 	}
-	last := rs[len(rs)-1].at
+	return a.t.Start
+}
+
+// Vain returns how many waits began at a site after the last hand-over there, and for how
+// long since somebody waited, in nanoseconds.
+func (a *Attribution) Vain(site SiteID) (n int, dry timeline.Time) {
+	last := a.lastGiven(site)
 	spans := a.waitedAt(site, last, func(g timeline.GID, i int, s timeline.Segment) {
 		if s.Start > last && !a.goesOn(g, i, site) {
 			n++
@@ -39,11 +44,7 @@ func (a *Attribution) Vain(site SiteID) (n int, dry timeline.Time) {
 
 // Kept returns what became of what was handed over at a site.
 func (a *Attribution) Kept(site SiteID) (k Kept) {
-	rs := a.releases[site]
-	if len(rs) == 0 {
-		return k
-	}
-	last := rs[len(rs)-1].at
+	rs, last := a.releases[site], a.lastGiven(site)
 	spans := a.waitedAt(site, a.t.Start-1, func(timeline.GID, int, timeline.Segment) {})
 	by := map[timeline.GID][]timeline.Time{}
 	for _, r := range rs {

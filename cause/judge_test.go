@@ -56,6 +56,14 @@ func naps(ns int64, functions ...string) func(p *play) {
 
 var unlock = []string{"sync.(*Mutex).Unlock", "main.refresh", "main.loop"}
 
+// givesUp waits for a connection in vain.
+func givesUp(p *play) {
+	p.leaves(serving, 0, "select", "runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.list", "main.serve")
+	p.pass(20 * ms)
+	p.expires(serving)
+	p.runs(serving, 0)
+}
+
 // scenes are small services in which every tenth request is slow for one reason.
 var scenes = []struct {
 	name  string
@@ -165,14 +173,14 @@ var scenes = []struct {
 		verdict: "cause", finding: "pool-exhausted", where: "main.take",
 	},
 	{
-		name: "nobody gives a connection back, and requests give up",
-		scene: scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
-			p.leaves(serving, 0, "select", "runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.list", "main.serve")
-			p.pass(20 * ms)
-			p.expires(serving)
-			p.runs(serving, 0)
-		})},
+		name:    "nobody gives a connection back, and requests give up",
+		scene:   scene{procs: 2, requests: 200, cast: waitingHelper, in: every(10, givesUp)},
 		verdict: "inconclusive", reason: "look-alikes", alike: []string{"pool-exhausted", "pool-leak"},
+	},
+	{
+		name:    "the same, for so much longer than requests take that somebody keeps them",
+		scene:   scene{procs: 2, cast: waitingHelper, in: every(10, givesUp)},
+		verdict: "cause", finding: "pool-leak", where: "main.list",
 	},
 	{
 		name: "the one goroutine that serves everybody sleeps, and requests give up",

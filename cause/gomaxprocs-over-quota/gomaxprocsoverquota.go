@@ -70,6 +70,7 @@ func judge(c *cause.Case) *cause.Judgement {
 // requests than its own threads do.
 func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
 	d, own := c.Host.Delayed(), c.Host.Crowd().Own
+	j.Fix = []string{"leave GOMAXPROCS to the runtime, or set it to the CPUs that the process may use"}
 	j.Subject = fmt.Sprintf("%d Ps share %d CPUs, and their threads stand in each other's way", c.GOMAXPROCS(), c.Host.CPUs())
 	if q := c.Queue(); c.Watched() {
 		j.Keys = append(c.WantedFrom(events.Crowded), c.WantedFrom(events.Stopped)...)

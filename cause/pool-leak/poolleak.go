@@ -34,8 +34,9 @@ const (
 	// is rare even where uses vary, and all of them at a time would have to be.
 	longDry = 10
 	// surelyVain and surelyDry are the same where it is so long that it does not matter that nobody
-	// was seen to keep anything.
-	surelyVain, surelyDry = 250, 100
+	// was seen to keep anything; where nothing was given back in all of the recording, from utterlyDry on it
+	// does not matter how many wait either.
+	surelyVain, surelyDry, utterlyDry = 250, 100, 500
 )
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -57,6 +58,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	if usual <= 0 || float64(dry) < longDry*usual {
 		return nil // likewise
 	}
+	surely := vain >= surelyVain && float64(dry) >= surelyDry*usual ||
+		c.A.Queue(l.Site).Waits == 0 && float64(dry) >= utterlyDry*usual
 	k := c.A.Kept(l.Site)
 	gave := fmt.Sprintf("of %d that got something there and were done while others waited, %d gave nothing back", k.Given, k.Kept)
 	if k.Given == 0 {
@@ -77,7 +80,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			},
 			{
 				Text:  gave,
-				Holds: kept(k.Kept), Decides: vain < surelyVain || float64(dry) < surelyDry*usual, Number: float64(k.Kept),
+				Holds: kept(k.Kept), Decides: !surely, Number: float64(k.Kept),
 			},
 		},
 		Alike: []string{"pool-exhausted"}, Record: "the pool's own statistics (in use): if as many stay in use when nobody calls, they leak",
