@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/gotrace"
@@ -329,4 +330,41 @@ func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline
 		}
 	}
 	return done, gave(r.g, done)
+}
+
+// returning are functions of pools below which connections are given back: one that they close there
+// there was no room for, or it was too old.
+// Source: the named packages' own sources.
+var returning = []string{
+	"database/sql.(*DB).putConn",
+	"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).Put",
+	"github.com/go-redis/redis/v8/internal/pool.(*ConnPool).Put",
+	"github.com/gomodule/redigo/redis.(*Pool).put",
+}
+
+// Discarded returns how many connections were closed by who gave them back to a client library's pool. It goes
+// through all segments.
+func (a *Attribution) Discarded() (n int) {
+	discards := make([]bool, a.t.Stacks.Len())
+	any := false
+	for s := range discards {
+		frames := a.t.Stacks.Frames(gotrace.StackID(s))
+		on := func(is func(function string) bool) bool {
+			return slices.ContainsFunc(frames, func(f gotrace.Frame) bool { return is(f.Func) })
+		}
+		discards[s] = len(frames) > 0 && frames[0].Func == "syscall.Close" && on(func(f string) bool { return f == "net.(*netFD).Close" }) &&
+			on(func(f string) bool { return hasAny(f, returning) })
+		any = any || discards[s]
+	}
+	for g := range a.t.Gs {
+		if !any {
+			break
+		}
+		for _, s := range a.t.Gs[g].Segs() {
+			if s.Kind == timeline.Syscall && discards[s.Stack] {
+				n++
+			}
+		}
+	}
+	return n
 }

@@ -650,6 +650,18 @@ var specific = []struct {
 		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
 	},
 	{
+		name: "every tenth request that calls connects, and all of these close what they do not give back",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			if i%10 == 0 {
+				netwaits(20*ms, connect...)(p)
+				calls(serving, ms/100, "syscall.Close", "internal/poll.(*FD).destroy", "net.(*netFD).Close", "net.(*conn).Close", "database/sql.(*driverConn).Close", "database/sql.(*DB).putConn", "main.call", "main.serve")(p)
+			} else {
+				netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
+			}
+		}},
+		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
+	},
+	{
 		name: "every tenth request connects in another function than that which calls",
 		scene: scene{procs: 2, in: func(p *play, i int) {
 			if i%10 == 0 {

@@ -41,24 +41,32 @@ func judge(c *cause.Case) *cause.Judgement {
 	if d.There > 0 {
 		e.Record = "who closes connections, and when: packets, or the peer's limits on idle time and on requests for each"
 	}
+	var discarded []cause.Evidence
 	switch {
 	case d.Often():
 		e.Holds = cause.Yes
 	case d.FirstUses():
 		e.Holds = cause.No
+	default:
+		if n := float64(c.A.Discarded()); 2*n >= d.Requests {
+			e.Holds = cause.Yes
+			discarded = []cause.Evidence{{
+				Text:  fmt.Sprintf("%.0f connections were closed by who gave them back to the pool: it keeps fewer than are in use at a time, or not for long enough", n),
+				Holds: cause.Yes, Number: n,
+			}}
+		}
 	}
 	punctual := c.Punctual("connecting", d.Keys)
 	punctual.Decides = false // that they connect is certain; late threads only add to it
 	return &cause.Judgement{
 		Keys: keys, Where: d.Where, Via: d.Via,
 		Subject: fmt.Sprintf("they connect anew in %s", cause.PlaceName(d.Where)),
-		Evidence: []cause.Evidence{
-			e,
+		Evidence: slices.Concat([]cause.Evidence{e}, discarded, []cause.Evidence{
 			{
 				Text:  fmt.Sprintf("%s of the excess are connecting and handshakes, %s of it waits for a P, or a CPU, behind those of other requests", cause.Pct(c.Share(keys)), cause.Pct(d.Queueing/max(d.NS, 1))),
 				Holds: cause.Yes, Number: c.Share(keys),
 			},
 			punctual,
-		},
+		}),
 	}
 }
