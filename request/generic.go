@@ -246,9 +246,22 @@ func (d *finder) births(g timeline.GID, role int, home int32) {
 		if start < 0 { // the message was in the buffer
 			start, net = last, false
 		}
+		if at, first, ok := d.late(g, w.Time); ok {
+			start, net = at, first
+		}
 		from, last = -1, w.Time
 		d.child(g, w.Whom(), role, start, w.Time, net)
 	}, nil)
+}
+
+// late returns when a message was there that a reader hands over at an instant, if it had to wait for a P before
+// it read it, and whether it is the one for which the network woke it, see unread.
+func (d *finder) late(g timeline.GID, at timeline.Time) (from timeline.Time, first, ok bool) {
+	r, ok := d.lastRead(g, at)
+	if !ok {
+		return 0, false, false
+	}
+	return d.unread(&d.t.Gs[g], r.wait, at)
 }
 
 func (d *finder) child(g, child timeline.GID, role int, start, born timeline.Time, byNet bool) {
@@ -398,6 +411,9 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 				return
 			}
 			m = message{start: last} // it was in the buffer
+		}
+		if at, first, ok := d.late(g, w.Time); ok {
+			m.start, m.byNet = at, first
 		}
 		m.handed, m.whom = w.Time, w.Whom()
 		out = append(out, m)

@@ -155,23 +155,35 @@ func (d *finder) readBefore(g timeline.GID, at timeline.Time) (from timeline.Tim
 	if !ok {
 		return 0, false, false
 	}
-	ws := gr.Wakes()
-	index := func(at timeline.Time) int { return sort.Search(len(ws), func(k int) bool { return ws[k].Time >= at }) }
-	k := index(at)
-	if r.wait >= 0 {
-		woken, ran := gr.Seg(r.wait).End, gr.Seg(min(r.wait+2, gr.Len()-1)).Start
-		first, last := index(woken+1), index(2*ran-woken)
-		if ran-woken >= timeline.LateMin && k <= last && last-first <= maxHanded {
-			before, all := d.handed(ws[first:k]), d.handed(ws[first:last])
-			return woken + (ran-woken)*timeline.Time(before)/timeline.Time(max(1, all)), before == 0, true
-		}
+	if from, first, ok := d.unread(gr, r.wait, at); ok {
+		return from, first, true
 	}
-	for k--; k >= 0 && ws[k].Time > r.from; k-- {
+	ws := gr.Wakes()
+	for k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= at }) - 1; k >= 0 && ws[k].Time > r.from; k-- {
 		if ws[k].Birth() || d.atHome(&ws[k]) {
 			return ws[k].Time, false, true // an earlier message of the same read
 		}
 	}
 	return r.from, r.byNet, true
+}
+
+// unread returns when a message was there that a reader hands over at an instant, if it had to wait for a P
+// after its last wait for the network before, segment wait: of all messages that it then hands over, one after
+// the other, only the first is known to have been there at once. The others are taken to have come evenly
+// spread over that time.
+func (d *finder) unread(gr *timeline.Goroutine, wait int, at timeline.Time) (from timeline.Time, first, ok bool) {
+	if wait < 0 || wait+2 >= gr.Len() || gr.Seg(wait+2).Kind != timeline.Running {
+		return 0, false, false
+	}
+	ws := gr.Wakes()
+	index := func(at timeline.Time) int { return sort.Search(len(ws), func(k int) bool { return ws[k].Time >= at }) }
+	woken, ran := gr.Seg(wait).End, gr.Seg(wait+2).Start
+	begin, k, end := index(woken+1), index(at), index(2*ran-woken)
+	if ran-woken < timeline.LateMin || k > end || end-begin > maxHanded {
+		return 0, false, false
+	}
+	before, all := d.handed(ws[begin:k]), d.handed(ws[begin:end])
+	return woken + (ran-woken)*timeline.Time(before)/timeline.Time(max(1, all)), before == 0, true
 }
 
 // maxHanded bounds the wake-ups that are looked at to tell when one message was there.

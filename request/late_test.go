@@ -13,15 +13,20 @@ import (
 // reads one after the other the first was there when it was woken, and the others came since.
 func TestRequestsThatAReaderCouldNotReadWereThere(t *testing.T) {
 	const ms = int64(1e6)
+	late, atOnce := []int64{10 * ms, 20 * ms, 30 * ms, 40 * ms, 50 * ms}, []int64{10 * ms, 10*ms + 3e4, 10*ms + 5e4, 10*ms + 7e4, 10*ms + 9e4}
+	http2 := [2]string{"net/http.(*http2serverConn).readFrames", "net/http.(*http2serverConn).runHandler"}
+	own := [2]string{"main.(*conn).read", "main.(*conn).handle"}
 	for _, c := range []struct {
-		runs int64   // when the reader runs, after it was woken at 10 ms
-		want []int64 // when the requests were there
+		roots [2]string // of the reader and of a handler
+		runs  int64     // when the reader runs, after it was woken at 10 ms
+		want  []int64   // when the requests were there
 	}{
-		{60 * ms, []int64{10 * ms, 20 * ms, 30 * ms, 40 * ms, 50 * ms}},
-		// One that runs at once reads each when it came.
-		{10*ms + 1e4, []int64{10 * ms, 10*ms + 3e4, 10*ms + 5e4, 10*ms + 7e4, 10*ms + 9e4}},
+		{http2, 60 * ms, late},
+		{http2, 10*ms + 1e4, atOnce}, // it reads each when it came
+		{own, 60 * ms, late},
+		{own, 10*ms + 1e4, atOnce},
 	} {
-		t.Run(fmt.Sprintf("%d ms", c.runs/ms), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, %d ms", c.roots[0], c.runs/ms), func(t *testing.T) {
 			b := timelinetest.NewBuilder()
 			b.Procs(1)
 			now := int64(0)
@@ -35,10 +40,10 @@ func TestRequestsThatAReaderCouldNotReadWereThere(t *testing.T) {
 				now = until
 				do(b.At(now))
 			}
-			reads := b.Stack("internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "net/http.(*http2serverConn).readFrames")
-			read := b.Stack("syscall.read", "internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "net/http.(*http2serverConn).readFrames")
-			start := b.Stack("net/http.(*http2serverConn).processHeaders", "net/http.(*http2serverConn).readFrames")
-			handler := b.Stack("net/http.(*http2serverConn).runHandler")
+			reads := b.Stack("internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", c.roots[0])
+			read := b.Stack("syscall.read", "internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", c.roots[0])
+			start, handler := b.Stack(c.roots[0]), b.Stack(c.roots[1])
+			write := b.Stack("syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", c.roots[1])
 			const reader, other = 1, 2
 			do(b.Busy(0))
 			do(b.Runs(reader, 0, reads))
@@ -61,6 +66,8 @@ func TestRequestsThatAReaderCouldNotReadWereThere(t *testing.T) {
 				g := gotrace.GoID(10 + i)
 				do(b.Runs(g, 0, 0))
 				pass(now + ms)
+				do(b.Calls(g, write))
+				do(b.Returns(g))
 				do(b.Ends(g))
 			}
 			b.Sample(gotrace.NoGoroutine, 0)
