@@ -1,8 +1,10 @@
 package cause_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -215,6 +217,20 @@ func TestAWorkerThatAsksAPeerForOneAfterTheOtherIsTheCause(t *testing.T) {
 		{name: "the peer takes long once", scene: scene{procs: 2, cast: atDesk, in: servesEach(60*ms, desk...)},
 			finding: "slow-dependency", where: "main.ask"},
 	})
+}
+
+// Where a worker computes in what others use, too, it is named beside that.
+func TestAWorkerIsNamedBesideWhatItCalls(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+		do := func(p *play) { p.computes(helper, 1, 20*ms, "main.compact", "main.loop") }
+		if i%10 != 9 {
+			do = func(p *play) { p.pass(ms / 10) }
+		}
+		behindHelper("chan receive", receive, []string{"runtime.chansend1", "main.answer", "main.loop"}, do)(p)
+	}}), cause.Settings{})
+	if want := "(cpu in main.compact, run by main.loop)"; !strings.Contains(v.Sentence, want) {
+		t.Errorf("%q has no %q", v.Sentence, want)
+	}
 }
 
 func TestAWorkerThatAsksAPeerForFewOfThoseWhoWaitIsTheCause(t *testing.T) {

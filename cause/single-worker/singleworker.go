@@ -74,10 +74,14 @@ func judge(c *cause.Case) *cause.Judgement {
 			cpu.Alike, cpu.Record = []string{"timer-wait"}, cause.RecordEndpoints
 		}
 	}
+	worker, does := c.ClassName(c.A.ClassAt(q.Worker, c.A.Timeline().End)), fmt.Sprintf("%s in %s", top.kind, cause.PlaceName(where))
+	if worker != "" && worker != cause.PlaceName(where) {
+		does += ", run by " + worker
+	}
 	return &cause.Judgement{
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 		Keys: w.Keys, Where: where,
-		Subject: fmt.Sprintf("they wait in %s for one goroutine that serves everybody (%s in %s)", c.SiteName(w.Site), top.kind, cause.PlaceName(where)),
+		Subject: fmt.Sprintf("they wait in %s for one goroutine that serves everybody (%s)", c.SiteName(w.Site), does),
 		Evidence: []cause.Evidence{
 			{
 				Text:    fmt.Sprintf("one goroutine ended %s of %d waits in %s, %.1f for each piece of its work", cause.Pct(q.Busiest), q.Waits, c.SiteName(w.Site), c.A.PerActivation(w.Site)),
