@@ -48,7 +48,7 @@ func (a *Attribution) jobs(site SiteID) *jobs {
 // what came in.
 func (a *Attribution) jobsFor(site SiteID, g timeline.GID) []job {
 	one := a.queueOf(site)
-	if len(a.sitesOf[one]) < 2 || a.returnsToNetwork(g) {
+	if len(a.sitesOf[one]) < 2 || a.ReturnsToNetwork(g) {
 		return a.jobs(site).of(g)
 	}
 	j := a.queueJobs[one]
@@ -107,9 +107,9 @@ func (a *Attribution) jobsOf(sites []SiteID) *jobs {
 	return out
 }
 
-// returnsToNetwork reports whether what a goroutine waits for when it has nothing to do is the network,
+// ReturnsToNetwork reports whether what a goroutine waits for when it has nothing to do is the network,
 // as far as it is known to come back to one place, or what it waits for most.
-func (a *Attribution) returnsToNetwork(g timeline.GID) bool {
+func (a *Attribution) ReturnsToNetwork(g timeline.GID) bool {
 	for _, s := range a.t.Gs[g].Waits() {
 		if a.f.Returns(g, s) {
 			return s.Reason == timeline.ReasonNetwork

@@ -706,6 +706,12 @@ func (a *Attribution) findEnds() {
 	}
 }
 
+// EndsAt reports whether waits at a site are ended from a place.
+func (a *Attribution) EndsAt(site, from SiteID) bool {
+	a.findEnds()
+	return slices.Contains(a.endedFrom[site], from)
+}
+
 // queueOf returns one site, and in a.sitesOf all, of those that have places in common from which waits are
 // ended, or each with a third one.
 func (a *Attribution) queueOf(site SiteID) SiteID {

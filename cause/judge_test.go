@@ -64,6 +64,29 @@ func givesUp(p *play) {
 	p.runs(serving, 0)
 }
 
+// scanned is where another goroutine than the helper releases a lock.
+var scanned = []string{"sync.(*Mutex).Unlock", "main.scan", "main.sweep"}
+
+func holders(p *play) {
+	waitingHelper(p)
+	p.waits(other, "", "time.Sleep", "main.sweep")
+}
+
+// behindTwo has the request wait for a lock of the helper, which waits for one whose holder computes.
+func behindTwo(p *play) {
+	p.wakes(0, other)
+	p.runs(other, 1)
+	p.do(p.b.Yields(other, "preempted", p.stack("main.scan", "main.sweep")))
+	behindHelper("sync", mutex, unlock, func(p *play) {
+		p.waits(helper, "sync", "sync.(*Mutex).Lock", "main.refresh", "main.loop")
+		p.runs(other, 1)
+		p.computes(other, 1, 20*ms, "main.scan", "main.sweep")
+		p.wakes(other, helper, scanned...)
+		p.waits(other, "sleep", "time.Sleep", "main.sweep")
+		p.runs(helper, 1)
+	})(p)
+}
+
 // scenes are small services in which every tenth request is slow for one reason.
 var scenes = []struct {
 	name  string
@@ -91,24 +114,27 @@ var scenes = []struct {
 		verdict: "cause", finding: "lock-held-across-work", where: "main.refresh",
 	},
 	{
-		name: "the holder of a lock waits for another one, whose holder computes",
-		scene: scene{procs: 2, cast: func(p *play) {
-			waitingHelper(p)
-			p.waits(other, "", "time.Sleep", "main.sweep")
-		}, in: every(10, func(p *play) {
-			p.wakes(0, other)
-			p.runs(other, 1)
-			p.do(p.b.Yields(other, "preempted", p.stack("main.scan", "main.sweep")))
-			behindHelper("sync", mutex, unlock, func(p *play) {
-				p.waits(helper, "sync", "sync.(*Mutex).Lock", "main.refresh", "main.loop")
-				p.runs(other, 1)
-				p.computes(other, 1, 20*ms, "main.scan", "main.sweep")
-				p.wakes(other, helper, "sync.(*Mutex).Unlock", "main.scan", "main.sweep")
-				p.waits(other, "sleep", "time.Sleep", "main.sweep")
-				p.runs(helper, 1)
-			})(p)
-		})},
+		name:    "the holder of a lock waits for another one, whose holder computes",
+		scene:   scene{procs: 2, cast: holders, in: every(10, behindTwo)},
 		verdict: "cause", finding: "lock-held-across-work", where: "main.scan",
+	},
+	{
+		name: "it is the same lock, in another function",
+		scene: scene{procs: 2, cast: holders, in: func(p *play, i int) {
+			switch i % 10 {
+			case 9:
+				behindTwo(p)
+			case 4: // who holds it there lets requests in, too
+				p.wakes(0, other)
+				p.runs(other, 1)
+				p.leaves(serving, 0, "sync", mutex...)
+				p.pass(ms / 10)
+				p.wakes(other, serving, scanned...)
+				p.leaves(other, 1, "sleep", "time.Sleep", "main.sweep")
+				p.runs(serving, 0)
+			}
+		}},
+		verdict: "cause", finding: "lock-held-across-work", where: "main.refresh",
 	},
 	{
 		name: "one goroutine serves everybody and sometimes sleeps",

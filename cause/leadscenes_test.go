@@ -219,6 +219,52 @@ func TestAWorkerThatAsksAPeerForOneAfterTheOtherIsTheCause(t *testing.T) {
 	})
 }
 
+// answersEach is a goroutine that reads the answers to all calls of a peer from one connection, in whatever order
+// they come. Three others call together with every tenth request, whose answer comes last.
+func answersEach(p *play, i int) {
+	var callers []gotrace.GoID
+	if i%10 == 9 {
+		callers = []gotrace.GoID{other, other + 1, other + 2}
+	}
+	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+	for _, g := range callers {
+		p.wakes(0, g)
+		p.runs(g, 0)
+		p.do(p.b.Task(g, "request"))
+		p.waits(g, "chan receive", desk...)
+	}
+	p.runs(serving, 0)
+	p.leaves(serving, 0, "chan receive", desk...)
+	for _, g := range append(callers, serving) {
+		p.pass(2 * ms)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.wakes(helper, g, "runtime.chansend1", "main.(*desk).read")
+		p.leaves(helper, 1, "network", answersRead...)
+		p.runs(g, 0)
+		if g != serving {
+			p.do(p.b.Done(g))
+			p.leaves(g, 0, "network", home...)
+		}
+	}
+}
+
+var answersRead = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.(*desk).read"}
+
+// Who reads what a peer answers does nothing for those who wait.
+func TestWhoReadsAllAnswersIsNoWorker(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, cast: func(p *play) {
+		waitingOthers(p)
+		p.waits(helper, "", "internal/poll.runtime_pollWait", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.(*desk).read")
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.waits(helper, "network", answersRead...)
+	}, in: answersEach}), cause.Settings{})
+	if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" {
+		t.Errorf("%s %+v", v.Sentence, v.Findings)
+	}
+}
+
 // Where a worker computes in what others use, too, it is named beside that.
 func TestAWorkerIsNamedBesideWhatItCalls(t *testing.T) {
 	v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {

@@ -14,7 +14,8 @@ type Locks struct {
 	// Site is where requests wait, Holder where the lock is held.
 	Site   blame.SiteID
 	Holder *Place
-	// Inner is where another lock is held that the holder mostly waits for, nil if it does not.
+	// Inner is where another lock is held that the holder mostly waits for, nil if it does not: whoever holds that
+	// never lets in who waits at Site.
 	Inner *Place
 	// Waits is the part of the holders' time that they waited or blocked in, Open
 	// the part of Keys in waits that had not ended: their holders are unknown.
@@ -116,7 +117,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	h, _ := TopBy(c, there, hop)
 	l.Holder = c.placeOfRelease(h)
 	last, _ := TopBy(c, keep(there, func(id blame.KeyID) bool { return hop(c.Key(id)) == h }), func(k blame.Key) blame.Hop { return k.Last })
-	if kind == Lock && c.A.Place(last.Site) != c.A.Place(h.Site) && c.HopKind(last) == Lock {
+	if kind == Lock && c.HopKind(last) == Lock && !c.A.EndsAt(h.Site, last.WakerSite) {
 		l.Inner = c.placeOfRelease(last)
 	}
 	return l

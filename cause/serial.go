@@ -96,9 +96,9 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Pool // no consumer stays: everybody gives back once
 	case h.Reason == timeline.ReasonChanSend:
 		return Send
-	case q.Busiest > OneWorker:
+	case q.Busiest > OneWorker && !c.A.ReturnsToNetwork(q.Worker):
 		return Worker
-	case c.readsReplies(h.Waker):
+	case c.readsReplies(h.Waker), q.Busiest > OneWorker:
 		return Reader
 	case q.Wakers > 1:
 		return Pool
