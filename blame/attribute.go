@@ -77,6 +77,7 @@ type Attribution struct {
 	sitesOf     map[SiteID][]SiteID
 	queueJobs   map[SiteID]*jobs
 	longest     timeline.Time // request, 0 before anybody asks
+	toNetwork   map[timeline.GID]bool
 	holdsAt     map[SiteID]Holds
 	turnsAt     map[SiteID]Turns
 	busy        float64 // 0 before anybody asks

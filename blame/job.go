@@ -110,12 +110,22 @@ func (a *Attribution) jobsOf(sites []SiteID) *jobs {
 // ReturnsToNetwork reports whether what a goroutine waits for when it has nothing to do is the network,
 // as far as it is known to come back to one place, or what it waits for most.
 func (a *Attribution) ReturnsToNetwork(g timeline.GID) bool {
+	is, known := a.toNetwork[g]
+	if known {
+		return is
+	}
+	is = a.reads(g)
 	for _, s := range a.t.Gs[g].Waits() {
 		if a.f.Returns(g, s) {
-			return s.Reason == timeline.ReasonNetwork
+			is = s.Reason == timeline.ReasonNetwork
+			break
 		}
 	}
-	return a.reads(g)
+	if a.toNetwork == nil {
+		a.toNetwork = map[timeline.GID]bool{}
+	}
+	a.toNetwork[g] = is
+	return is
 }
 
 // ahead is what a worker did for others before it came to a waiter: until until, in

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -173,7 +174,7 @@ func (a *Attribution) Left(site SiteID) Left {
 		case leaves(r.waker, r.at), a.f.Entry(r.waker):
 		case me.Born && me.Start() > a.t.Gs[r.g].Seg(int(r.seg)).Start: // to make another one in place of what was closed
 			leaves(me.Creator, me.Start())
-		default:
+		case !a.ReturnsToNetwork(r.waker):
 			leaves(a.toldBy(r.waker, r.at))
 		}
 	}
@@ -342,9 +343,20 @@ var returning = []string{
 	"github.com/gomodule/redigo/redis.(*Pool).put",
 }
 
-// Discarded returns how many connections were closed by who gave them back to a client library's pool. It goes
-// through all segments.
-func (a *Attribution) Discarded() (n int) {
+// Discarded returns how many connections were closed by who gave them back to the pool of the client library
+// on the stack of a site. It goes through all segments.
+func (a *Attribution) Discarded(site SiteID) (n int) {
+	var by []string
+	for _, f := range returning {
+		if slices.ContainsFunc(a.t.Stacks.Frames(a.Sites[site].Stack), func(x gotrace.Frame) bool {
+			return request.PackageOf(x.Func) == request.PackageOf(f)
+		}) {
+			by = append(by, f)
+		}
+	}
+	if len(by) == 0 {
+		return 0
+	}
 	discards := make([]bool, a.t.Stacks.Len())
 	any := false
 	for s := range discards {
@@ -353,7 +365,7 @@ func (a *Attribution) Discarded() (n int) {
 			return slices.ContainsFunc(frames, func(f gotrace.Frame) bool { return is(f.Func) })
 		}
 		discards[s] = len(frames) > 0 && frames[0].Func == "syscall.Close" && on(func(f string) bool { return f == "net.(*netFD).Close" }) &&
-			on(func(f string) bool { return hasAny(f, returning) })
+			on(func(f string) bool { return hasAny(f, by) })
 		any = any || discards[s]
 	}
 	for g := range a.t.Gs {

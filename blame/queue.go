@@ -190,6 +190,22 @@ func (a *Attribution) ForNoRequest(site SiteID, class ClassID) bool {
 	return any
 }
 
+// HandedWork reports whether a goroutine of a class that ends waits at a site got to do so by what requests do,
+// directly or through others.
+func (a *Attribution) HandedWork(site SiteID, class ClassID) bool {
+	asked := map[timeline.GID]bool{}
+	for _, r := range a.releases[site] {
+		if asked[r.waker] || a.classAt(r.waker, r.at) != class {
+			continue
+		}
+		asked[r.waker] = true
+		if a.reached(r.waker, maxHands, map[timeline.GID]bool{}) {
+			return true
+		}
+	}
+	return false
+}
+
 // inTurn reports whether a goroutine mostly leaves others at a site behind when it ends
 // waits there, and then hardly ever such as have waited for longer.
 func (a *Attribution) inTurn(site SiteID, by timeline.GID) bool {
@@ -358,26 +374,30 @@ func (a *Attribution) together(site SiteID) (together float64, calls int) {
 	return float64(squares) / float64(all), len(ends)
 }
 
-// initialised is together for one-time initialisations: who waits for one is let on by the one before, so
-// waits for the same one overlap.
+// initialised is together for one-time initialisations: who waits for one is let on by who did it, or by one who
+// waited for the same.
 func (a *Attribution) initialised(site SiteID) (together float64, times int) {
-	var ws []timeline.Span
-	for _, r := range a.releases[site] {
-		ws = append(ws, timeline.Span{Start: a.t.Gs[r.g].Seg(int(r.seg)).Start, End: r.at})
+	type waiter struct {
+		of  int // which initialisation
+		end timeline.Time
 	}
-	slices.SortFunc(ws, func(x, y timeline.Span) int { return cmp.Compare(x.Start, y.Start) })
-	squares, n := 0, 0
-	var end timeline.Time
-	for i, w := range ws {
-		if i == 0 || w.Start >= end {
-			squares += n * n
-			n = 0
-			times++
+	last := map[timeline.GID]waiter{}
+	var ends []int
+	for _, r := range a.releases[site] { // in order of time
+		w, waited := last[r.waker]
+		if s := a.t.Gs[r.g].Seg(int(r.seg)); !waited || w.end <= s.Start {
+			w.of = len(ends)
+			ends = append(ends, 0)
+			last[r.waker] = waiter{w.of, r.at} // of several that it lets on
 		}
-		n++
-		end = max(end, w.End)
+		ends[w.of]++
+		last[r.g] = waiter{w.of, r.at}
 	}
-	return float64(squares+n*n) / float64(max(1, len(ws))), times
+	squares := 0
+	for _, n := range ends {
+		squares += n * n
+	}
+	return float64(squares) / float64(max(1, len(a.releases[site]))), len(ends)
 }
 
 // waitsAgain reports whether the next wait of who was released is at the site again.
@@ -721,13 +741,20 @@ func (a *Attribution) queueOf(site SiteID) SiteID {
 	if a.queueAtSite == nil {
 		a.queueAtSite, a.sitesOf = map[SiteID]SiteID{}, map[SiteID][]SiteID{}
 	}
+	a.findEnds()
 	a.queueAtSite[site] = site
-	all := []SiteID{site}
+	all, places := []SiteID{site}, map[SiteID]bool{}
 	for i := 0; i < len(all); i++ {
-		for s := range a.sameQueue(all[i]) {
-			if _, seen := a.queueAtSite[s]; !seen {
-				a.queueAtSite[s] = site
-				all = append(all, s)
+		for _, from := range a.endedFrom[all[i]] {
+			if places[from] {
+				continue
+			}
+			places[from] = true
+			for _, s := range a.endedBy[from] {
+				if _, seen := a.queueAtSite[s]; !seen {
+					a.queueAtSite[s] = site
+					all = append(all, s)
+				}
 			}
 		}
 	}

@@ -26,7 +26,11 @@ type Lent struct {
 // these are not known to give back what they took.
 func (c *Case) Lent(l *Locks) (lent Lent) {
 	var theirs []blame.KeyID
-	clients, ofNone := map[string]bool{}, map[blame.Hop]bool{}
+	type holder struct {
+		blame.Hop
+		asks bool
+	}
+	clients, ofNone := map[string]bool{}, map[holder]bool{}
 	for _, id := range l.Keys {
 		k := c.Key(id)
 		_, h := c.Serial(k)
@@ -36,10 +40,11 @@ func (c *Case) Lent(l *Locks) (lent Lent) {
 		case c.single(h.Site): // a lock
 			continue
 		}
-		is, ok := ofNone[h]
+		who := holder{h, c.asks(k)}
+		is, ok := ofNone[who]
 		if !ok {
-			is = c.A.ForNoRequest(h.Site, h.Waker)
-			ofNone[h] = is
+			is = c.A.ForNoRequest(h.Site, h.Waker) && (c.asks(k) || !c.A.HandedWork(h.Site, h.Waker))
+			ofNone[who] = is
 		}
 		if is {
 			theirs = append(theirs, id)

@@ -362,6 +362,89 @@ func TestABodyThatIsNotClosedLeaksItsConnection(t *testing.T) {
 	}
 }
 
+// later is a goroutine that a request started, and that goes on with a connection when it has been answered: it
+// calls a peer, which does not answer before the call's deadline.
+func later() scene {
+	charge := []string{"runtime.selectgo", "net/http.(*persistConn).roundTrip", "net/http.(*Client).Do", "main.charge", "main.later"}
+	w := gotrace.GoID(1000)
+	return scene{procs: 2, cast: func(p *play) { p.waits(other, "", home...) }, in: func(p *play, i int) {
+		if i%10 != 9 {
+			return
+		}
+		w++
+		p.wakes(0, other)
+		p.runs(other, 1)
+		p.do(p.b.Task(other, "request"))
+		p.do(p.b.Starts(other, gotrace.NoProc, w, p.stack("main.order", "main.serve"), p.stack("main.later")))
+		p.seen[w] = true
+		ends(p)
+		p.do(p.b.Busy(1))
+		p.runs(w, 1)
+		p.leaves(w, 1, "select", charge...)
+		p.leaves(serving, 0, "select", "runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.list", "main.serve")
+		p.pass(15 * ms)
+		p.expires(w)
+		p.do(p.b.Busy(1))
+		p.runs(w, 1)
+		p.wakes(w, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Tx).Commit", "main.later")
+		p.do(p.b.Ends(w))
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.runs(serving, 0)
+	}}
+}
+
+func TestACallThatTimesOutIsNoLeak(t *testing.T) {
+	for _, f := range cause.Judge(attributed(t, later()), cause.Settings{}).Findings {
+		if f.Cause == "pool-leak" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// handedWork is a worker that requests hand work to, and that has a connection for it: for some for long.
+func handedWork(does borrowing) scene {
+	loop := []string{"runtime.chanrecv1", "main.job"}
+	return scene{procs: 2, cast: func(p *play) {
+		p.waits(helper, "", loop...)
+		p.waits(other, "", home...)
+	}, in: func(p *play, i int) {
+		takes := 20 * ms
+		switch i % 10 {
+		case 1, 4, 7:
+			takes = ms / 100
+		case 9:
+		default:
+			return
+		}
+		p.wakes(0, other)
+		p.runs(other, 1)
+		p.do(p.b.Task(other, "request"))
+		p.wakes(other, helper, "runtime.chansend1", "main.submit", "main.serve")
+		p.waits(other, "chan receive", "runtime.chanrecv1", "main.submit", "main.serve")
+		p.runs(helper, 1)
+		p.do(p.b.Yields(helper, "preempted", p.stack("main.settle", "main.job")))
+		p.leaves(serving, 0, "select", "runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.show", "main.serve")
+		p.runs(helper, 1)
+		does(p, takes)
+		p.wakes(helper, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*Tx).Commit", "main.settle", "main.job")
+		p.wakes(helper, other, "runtime.chansend1", "main.job")
+		p.waits(helper, "chan receive", loop...)
+		p.runs(other, 1)
+		ends(p)
+		p.runs(serving, 0)
+	}}
+}
+
+func TestWhatRequestsHaveDoneWithAPoolIsNoLoan(t *testing.T) {
+	for _, does := range []borrowing{settlesSum, settlesNap} {
+		for _, f := range cause.Judge(attributed(t, handedWork(does)), cause.Settings{}).Findings {
+			if f.Cause == "pool-exhausted" {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+}
+
 // Who is at work with something for as long as nobody gets it leaks nothing.
 func TestARequestThatIsStillAtWorkMayHoldWhatOthersWaitFor(t *testing.T) {
 	v := cause.Judge(attributed(t, pool{last: stays}.scene()), cause.Settings{})

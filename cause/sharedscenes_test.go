@@ -188,6 +188,36 @@ func twice(shared, alone func(p *play)) func(p *play, i int) {
 	}
 }
 
+// twoOnces has two requests make two things at the same time, and one wait for each.
+func twoOnces(p *play) {
+	first, second, waits := crowd0, crowd0+3, crowd0+4
+	for _, g := range []gotrace.GoID{first, second} {
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.do(p.b.Task(g, "request"))
+		p.leaves(g, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.get", "main.serve")
+	}
+	p.wakes(0, waits)
+	p.runs(waits, 1)
+	p.do(p.b.Task(waits, "request"))
+	p.leaves(waits, 1, byOnce.reason, byOnce.at...)
+	p.leaves(serving, 0, byOnce.reason, byOnce.at...)
+	p.pass(20 * ms)
+	for _, x := range [][2]gotrace.GoID{{second, waits}, {first, serving}} {
+		p.wakes(0, x[0])
+		p.runs(x[0], 1)
+		p.wakes(x[0], x[1], byOnce.give...)
+		p.do(p.b.Done(x[0]))
+		p.leaves(x[0], 1, "network", home...)
+		if x[1] == waits {
+			p.runs(waits, 1)
+			p.do(p.b.Done(waits))
+			p.leaves(waits, 1, "network", home...)
+		}
+	}
+	p.runs(serving, 0)
+}
+
 var sharedScenes = []told{
 	{
 		name: "news for all, when their time has come",
@@ -211,6 +241,16 @@ var sharedScenes = []told{
 		name:    "many wait for an initialisation that is made anew",
 		scene:   scene{procs: 2, cast: asking, in: every(20, byOnce.forAll(3, fetches(20*ms)))},
 		finding: "cache-stampede", where: "main.fetch",
+	},
+	{
+		name:  "two wait for one",
+		scene: scene{procs: 2, cast: asking, in: every(20, byOnce.forAll(1, fetches(20*ms)))},
+		alike: []string{"cache-stampede", "cold-start"},
+	},
+	{
+		name:    "two wait for one each, at the same time",
+		scene:   scene{procs: 2, cast: asking, in: every(20, twoOnces)},
+		finding: "cold-start",
 	},
 	{
 		name:    "few wait for one",

@@ -17,15 +17,16 @@ import (
 
 // Stacks of system calls and of what leads to them.
 var (
-	filewrite = []string{"syscall.write", "internal/poll.(*FD).Write", "os.(*File).Write"}
-	logline   = append(filewrite[:3:3], "log.(*Logger).output", "log.Printf")
-	loglock   = []string{"sync.(*Mutex).Lock", "log.(*Logger).output", "log.Printf", "main.serve"}
-	fsync     = []string{"syscall.Fsync", "internal/poll.(*FD).Fsync", "os.(*File).Sync"}
-	fileread  = []string{"syscall.pread", "internal/poll.(*FD).Pread", "os.(*File).ReadAt"}
-	resolve   = []string{"net.(*conn).Read", "net.dnsPacketRoundTrip", "net.(*Resolver).exchange"}
-	fileopen  = []string{"syscall.openat", "syscall.Open", "os.open", "os.openFileNolog", "os.OpenFile"}
-	connect   = []string{"internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.call", "main.serve"}
-	once      = []string{"sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}
+	filewrite      = []string{"syscall.write", "internal/poll.(*FD).Write", "os.(*File).Write"}
+	logline        = append(filewrite[:3:3], "log.(*Logger).output", "log.Printf")
+	loglock        = []string{"sync.(*Mutex).Lock", "log.(*Logger).output", "log.Printf", "main.serve"}
+	fsync          = []string{"syscall.Fsync", "internal/poll.(*FD).Fsync", "os.(*File).Sync"}
+	fileread       = []string{"syscall.pread", "internal/poll.(*FD).Pread", "os.(*File).ReadAt"}
+	resolve        = []string{"net.(*conn).Read", "net.dnsPacketRoundTrip", "net.(*Resolver).exchange"}
+	fileopen       = []string{"syscall.openat", "syscall.Open", "os.open", "os.openFileNolog", "os.OpenFile"}
+	connect        = []string{"internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.call", "main.serve"}
+	closesReturned = []string{"syscall.Close", "internal/poll.(*FD).destroy", "net.(*netFD).Close", "net.(*conn).Close", "database/sql.(*driverConn).Close", "database/sql.(*DB).putConn", "main.audit", "main.serve"}
+	once           = []string{"sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}
 )
 
 // with puts functions around others.
@@ -653,13 +654,25 @@ var specific = []struct {
 		name: "every tenth request that calls connects, and all of these close what they do not give back",
 		scene: scene{procs: 2, in: func(p *play, i int) {
 			if i%10 == 0 {
-				netwaits(20*ms, connect...)(p)
-				calls(serving, ms/100, "syscall.Close", "internal/poll.(*FD).destroy", "net.(*netFD).Close", "net.(*conn).Close", "database/sql.(*driverConn).Close", "database/sql.(*DB).putConn", "main.call", "main.serve")(p)
+				netwaits(20*ms, "internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "database/sql.(*DB).conn", "main.call")(p)
+				calls(serving, ms/100, closesReturned...)(p)
 			} else {
 				netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
 			}
 		}},
 		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
+	},
+	{
+		name: "every tenth request that calls connects, and closes a connection of another pool",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			if i%10 == 0 {
+				netwaits(20*ms, connect...)(p)
+				calls(serving, ms/100, closesReturned...)(p)
+			} else {
+				netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
+			}
+		}},
+		alike: []string{"dial-per-request", "slow-dependency"}, not: []string{"cold-start"},
 	},
 	{
 		name: "every tenth request connects in another function than that which calls",

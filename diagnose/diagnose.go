@@ -74,8 +74,8 @@ func Run(ctx context.Context, target string, o Options) (*report.Diagnosis, erro
 	return d, nil
 }
 
-// prolong records again, for longer, and returns the diagnosis of that, whose recording is at path then; if nothing
-// is known of the requests in it, that of the first one, which is there already.
+// prolong records again, for longer, and returns the diagnosis of that, whose recording is at path then; if
+// fewer requests are in it, that of the first one, which is there already.
 func prolong(ctx context.Context, target, path string, longer time.Duration, first *report.Diagnosis, o Options) *report.Diagnosis {
 	o.Capture.For, o.Capture.NoProbe = longer, false
 	second := path + ".longer"
@@ -85,9 +85,9 @@ func prolong(ctx context.Context, target, path string, longer time.Duration, fir
 		_ = os.Remove(second) // there is one if it holds more than the trace
 		first.Notes = append(first.Notes, fmt.Sprintf("A longer recording failed: %v", err))
 		return first
-	case d.Requests.Count == 0:
+	case d.Requests.Count < first.Requests.Count:
 		_ = os.Remove(second)
-		first.Notes = append(first.Notes, fmt.Sprintf("A longer recording, of %s, holds no requests. %s This is the first one.", longer, d.Sentence))
+		first.Notes = append(first.Notes, fmt.Sprintf("A longer recording, of %s, holds fewer requests: %d. %s This is the first one.", longer, d.Requests.Count, d.Sentence))
 		return first
 	}
 	if err := os.Rename(second, path); err != nil {

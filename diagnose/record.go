@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -267,35 +268,37 @@ func endpoint(ctx context.Context, pid int) (url string, silent []string, err er
 	}
 	addrs = addrs[:min(maxTries, len(addrs))]
 	type answer struct {
+		addr    string
 		status  int
 		cmdline string
 		err     error
 	}
 	asking, stop := context.WithCancel(ctx)
 	defer stop() // who has not answered when one is found is not waited for
-	answers := make([]chan answer, len(addrs))
-	for i, addr := range addrs {
-		answers[i] = make(chan answer, 1)
+	answers := make(chan answer, len(addrs))
+	for _, addr := range addrs {
 		go func() {
-			var a answer
+			a := answer{addr: addr}
 			a.status, a.cmdline, a.err = askCmdline(asking, addr)
-			answers[i] <- a
+			answers <- a
 		}()
 	}
 	var without []string
-	for i, addr := range addrs {
-		switch a := <-answers[i]; {
+	for range addrs {
+		switch a := <-answers; {
 		case ctx.Err() != nil:
 			return "", nil, ctx.Err()
 		case errors.Is(a.err, context.DeadlineExceeded):
-			silent = append(silent, addr)
+			silent = append(silent, a.addr)
 		case a.err != nil:
 		case a.status == http.StatusOK && host.Same(pid, a.cmdline, nil) == nil:
-			return "http://" + addr, nil, nil
+			return "http://" + a.addr, nil, nil
 		case a.status == http.StatusNotFound, a.status == http.StatusMethodNotAllowed:
-			without = append(without, addr)
+			without = append(without, a.addr)
 		}
 	}
+	slices.Sort(silent)
+	slices.Sort(without)
 	if d.NotGo {
 		return "", nil, fmt.Errorf("process %d (%s): %w, and does not serve net/http/pprof", pid, d.Target.Program, ErrNotGo)
 	}

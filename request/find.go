@@ -80,18 +80,19 @@ type roleKey struct {
 
 // finder collects requests.
 type finder struct {
-	t        *timeline.Timeline
-	c        *classifier
-	h        *homes
-	samples  map[timeline.GID][]timeline.Sample
-	list     []candidate
-	roles    map[roleKey]int
-	role     []Role
-	roleHome []int32
-	excluded map[string]int
-	streamed map[int32]int           // streams, by node
-	pushing  []Part                  // streams
-	waits    map[timeline.GID]waited // of readers, that were found last
+	t         *timeline.Timeline
+	c         *classifier
+	h         *homes
+	samples   map[timeline.GID][]timeline.Sample
+	list      []candidate
+	roles     map[roleKey]int
+	role      []Role
+	roleHome  []int32
+	excluded  map[string]int
+	streamed  map[int32]int           // streams, by node
+	pushing   []Part                  // streams
+	waits     map[timeline.GID]waited // of readers, that were found last
+	nextWaits map[*timeline.Goroutine]nextWait
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	carried   []bool

@@ -172,18 +172,46 @@ func (d *finder) readBefore(g timeline.GID, at timeline.Time) (from timeline.Tim
 // the other, only the first is known to have been there at once. The others are taken to have come evenly
 // spread over that time.
 func (d *finder) unread(gr *timeline.Goroutine, wait int, at timeline.Time) (from timeline.Time, first, ok bool) {
-	if wait < 0 || wait+2 >= gr.Len() || gr.Seg(wait+2).Kind != timeline.Running {
+	if wait < 0 || wait+2 >= gr.Len() || gr.Seg(wait+1).Kind != timeline.Runnable {
 		return 0, false, false
 	}
 	ws := gr.Wakes()
 	index := func(at timeline.Time) int { return sort.Search(len(ws), func(k int) bool { return ws[k].Time >= at }) }
 	woken, ran := gr.Seg(wait).End, gr.Seg(wait+2).Start
-	begin, k, end := index(woken+1), index(at), index(2*ran-woken)
-	if ran-woken < timeline.LateMin || k > end || end-begin > maxHanded {
+	if ran-woken < timeline.LateMin {
+		return 0, false, false
+	}
+	begin, k, end := index(woken+1), index(at), index(d.worksUntil(gr, wait, 2*ran-woken)+1)
+	if k > end || end-begin > maxHanded {
 		return 0, false, false
 	}
 	before, all := d.handed(ws[begin:k]), d.handed(ws[begin:end])
 	return woken + (ran-woken)*timeline.Time(before)/timeline.Time(max(1, all)), before == 0, true
+}
+
+// worksUntil returns when a reader waits for the network again after a wait for it, at most until an instant.
+func (d *finder) worksUntil(gr *timeline.Goroutine, wait int, until timeline.Time) timeline.Time {
+	if k, known := d.nextWaits[gr]; known && k.wait == wait {
+		return k.next
+	}
+	next := until
+	for i := wait + 2; i < gr.Len() && gr.Seg(i).Start < until; i++ {
+		if s := gr.Seg(i); byNetwork(s) {
+			next = s.Start
+			break
+		}
+	}
+	if d.nextWaits == nil {
+		d.nextWaits = map[*timeline.Goroutine]nextWait{}
+	}
+	d.nextWaits[gr] = nextWait{wait, next}
+	return next
+}
+
+// nextWait is when a reader waits for the network again after segment wait.
+type nextWait struct {
+	wait int
+	next timeline.Time
 }
 
 // maxHanded bounds the wake-ups that are looked at to tell when one message was there.

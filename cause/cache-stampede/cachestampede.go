@@ -48,7 +48,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Holds:   cause.Of(q.Together >= blame.ManyWaiters),
 				Decides: true, Number: q.Together,
 			},
-			again(q),
+			again(q, c.A.Sites[w.Site].Kind == blame.SiteOnce),
 			{
 				Text:    fmt.Sprintf("%s of the typical requests wait for it or do it themselves", cause.Pct(w.Typical)),
 				Holds:   cause.Of(w.Typical < 0.5),
@@ -75,13 +75,20 @@ func judge(c *cause.Case) *cause.Judgement {
 	return j
 }
 
+// fewForOnce is how many wait at a time, as who waits sees it, for a one-time initialisation below which
+// several may be first uses of different things.
+const fewForOnce = 3
+
 // again says whether it is done now and then: what is done once may be a first use.
-func again(q *blame.Queue) cause.Evidence {
+func again(q *blame.Queue, once bool) cause.Evidence {
 	e := cause.Evidence{
 		Text:    fmt.Sprintf("it was done for those who waited %d times in the recording", q.Calls),
 		Decides: true, Number: float64(q.Calls), Alike: []string{"cold-start"}, Record: "longer: what comes back is no first use",
 	}
-	if q.Calls > 1 {
+	switch {
+	case once && q.Together < fewForOnce:
+		e.Text += ": each of them may be the first use of another thing"
+	case q.Calls > 1:
 		e.Holds = cause.Yes
 	}
 	return e

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -48,10 +49,11 @@ func judge(c *cause.Case) *cause.Judgement {
 	case d.FirstUses():
 		e.Holds = cause.No
 	default:
-		if n := float64(c.A.Discarded()); 2*n >= d.Requests {
+		site, _ := cause.TopBy(c, d.Keys, func(k blame.Key) blame.SiteID { return k.Site })
+		if n := float64(c.A.Discarded(site)); 2*n >= d.Requests {
 			e.Holds = cause.Yes
 			discarded = []cause.Evidence{{
-				Text:  fmt.Sprintf("%.0f connections were closed by who gave them back to the pool: it keeps fewer than are in use at a time, or not for long enough", n),
+				Text:  fmt.Sprintf("%.0f connections were closed by who gave them back to the pool: it keeps fewer than are in use at a time, or not for long enough, if they were not broken", n),
 				Holds: cause.Yes, Number: n,
 			}}
 		}

@@ -34,9 +34,9 @@ const (
 	// is rare even where uses vary, and all of them at a time would have to be.
 	longDry = 10
 	// surelyVain and surelyDry are the same where it is so long that it does not matter that nobody
-	// was seen to keep anything; where nothing was given back in all of the recording, from utterlyDry on it
-	// does not matter how many wait either.
-	surelyVain, surelyDry, utterlyDry = 250, 100, 500
+	// was seen to keep anything. Where nothing was given back in all of the recording it does: who has it may have
+	// been there before.
+	surelyVain, surelyDry = 250, 100
 )
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -58,8 +58,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if usual <= 0 || float64(dry) < longDry*usual {
 		return nil // likewise
 	}
-	surely := vain >= surelyVain && float64(dry) >= surelyDry*usual ||
-		c.A.Queue(l.Site).Waits == 0 && float64(dry) >= utterlyDry*usual
+	surely := c.A.Queue(l.Site).Waits > 0 && vain >= surelyVain && float64(dry) >= surelyDry*usual
 	k := c.A.Kept(l.Site)
 	gave := fmt.Sprintf("of %d that got something there and were done while others waited, %d gave nothing back", k.Given, k.Kept)
 	if k.Given == 0 {
@@ -96,7 +95,9 @@ func left(c *cause.Case, l *cause.Locks) *cause.Judgement {
 	}
 	var open float64
 	for _, id := range l.Keys {
-		if k := c.Key(id); cause.Waits(k) && x.At[blame.Leaves{Class: k.Class, Site: k.Site}] {
+		k := c.Key(id)
+		_, own := request.AppFrame(c.A.Timeline().Stacks.Frames(c.A.Sites[k.Site].Stack))
+		if cause.Waits(k) && (k.Kind == blame.Awaited || !own) && x.At[blame.Leaves{Class: k.Class, Site: k.Site}] { // the program's own code waits for something
 			open += c.NS[id]
 		}
 	}
