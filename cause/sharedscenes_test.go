@@ -220,6 +220,23 @@ func twoOnces(p *play) {
 
 var sharedScenes = []told{
 	{
+		name: "news for all, that another request brings",
+		scene: scene{procs: 2, cast: asking, in: every(20, func(p *play) {
+			const by = crowd0 + 4
+			byChannel.await(p, 3)
+			p.pass(20 * ms)
+			p.wakes(0, by)
+			p.runs(by, 1)
+			p.do(p.b.Task(by, "request"))
+			p.pass(ms / 10)
+			byChannel.release(p, by, 3)
+			p.do(p.b.Done(by))
+			p.waits(by, "network", home...)
+			byChannel.leave(p, 3)
+		})},
+		alike: []string{"cache-stampede", "timer-wait"},
+	},
+	{
 		name: "news for all, when their time has come",
 		scene: scene{procs: 2, cast: func(p *play) {
 			p.waits(helper, "", "time.Sleep", "main.tick")

@@ -62,6 +62,12 @@ func judge(c *cause.Case) *cause.Judgement {
 		},
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 	}
+	if w.What == blame.UnknownHolder {
+		j.With(cause.Evidence{
+			Text:  "for most of that time nobody is seen to do anything for them: they may wait for news on purpose, as a long poll does",
+			Holds: cause.Unknown, Decides: true, Alike: []string{"timer-wait"}, Record: cause.RecordEndpoints,
+		})
+	}
 	if w.Usual > 0 {
 		j.With(cause.Evidence{
 			Text:    fmt.Sprintf("it takes %s; %s is usual", cause.Ms(w.Takes), cause.Ms(w.Usual)),
