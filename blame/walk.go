@@ -689,7 +689,8 @@ func (a *Attribution) alarm(s timeline.Segment) bool {
 const maxAlarm, alarmRuns = 100, timeline.Time(1e6)
 
 // usuallyAnswered reports whether the waits at a site end by a goroutine at
-// least as often as by a timer: then a timer that ends one is a time-out, and
+// least as often as by a timer, or not much less often and before the one time at which timers
+// end them: then a timer that ends one is a time-out, and
 // the time belongs to what was awaited. Calls of known clients and waits at
 // known pools always are.
 func (a *Attribution) usuallyAnswered(site SiteID) bool {
@@ -697,7 +698,37 @@ func (a *Attribution) usuallyAnswered(site SiteID) bool {
 	case SitePool, SitePermit:
 		return true
 	}
-	return a.awaited(site) == Network || len(a.releases[site]) > 0 && len(a.releases[site]) >= len(a.timers[site])
+	rs, ts := len(a.releases[site]), len(a.timers[site])
+	return a.awaited(site) == Network || rs > 0 && rs >= ts || rs >= minAnswers && answeredPart*rs >= ts && a.timesOut(site)
+}
+
+// answeredPart is how many times as often as a goroutine a timer may end waits at a site for it to be a time-out:
+// who polls does so more often.
+const answeredPart = 4
+
+// sameTime is by which part of it times differ at most that are one, but for one in ten.
+const sameTime = 0.05
+
+// timesOut reports whether timers end waits at a site after one time, and goroutines end them before it.
+func (a *Attribution) timesOut(site SiteID) bool {
+	if out, known := a.timedOut[site]; known {
+		return out
+	}
+	ts := slices.Clone(a.timers[site])
+	slices.Sort(ts)
+	usual, least, most := ts[len(ts)/2], ts[len(ts)/10], ts[len(ts)-1-len(ts)/10]
+	before := 0
+	for _, r := range a.releases[site] {
+		if s := a.t.Gs[r.g].Seg(int(r.seg)); int64(s.End-s.Start) < usual {
+			before++
+		}
+	}
+	out := float64(most-least) <= sameTime*float64(usual) && 10*before >= 9*len(a.releases[site])
+	if a.timedOut == nil {
+		a.timedOut = map[SiteID]bool{}
+	}
+	a.timedOut[site] = out
+	return out
 }
 
 // served replaces a wait for a server in this process by what it did until it

@@ -316,3 +316,32 @@ func TestWhatATimerStartsIsWaitedForOnPurpose(t *testing.T) {
 		t.Errorf("of a time-out among many answers: %+v", f)
 	}
 }
+
+// A wait that timers end more often than others do, all at one time, and these before it, is one that times out.
+func TestAWaitThatMostlyTimesOutIsNoSleep(t *testing.T) {
+	at := []string{"runtime.selectgo", "main.take", "main.serve"}
+	v := cause.Judge(attributed(t, scene{procs: 2, cast: func(p *play) { p.waits(other, "", home...) }, in: func(p *play, i int) {
+		switch i % 10 {
+		case 5, 6:
+			p.wakes(0, other)
+			p.runs(other, 1)
+			p.do(p.b.Task(other, "request"))
+			p.leaves(serving, 0, "select", at...)
+			p.pass(ms)
+			p.wakes(other, serving, gives...)
+			ends(p)
+		case 7, 8, 9:
+			p.leaves(serving, 0, "select", at...)
+			p.pass(15 * ms)
+			p.wakes(0, serving)
+		default:
+			return
+		}
+		p.runs(serving, 0)
+	}}), cause.Settings{})
+	for _, f := range v.Findings {
+		if f.Cause == "timer-wait" {
+			t.Errorf("%s: %+v", v.Sentence, f)
+		}
+	}
+}
