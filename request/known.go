@@ -145,10 +145,8 @@ func (d *finder) arrival(g timeline.GID) ([]Part, bool) {
 }
 
 // readBefore returns when the last message that g read before at was there: at
-// its wake-up by the network or, if it had not to wait, at its read call. What
-// it gave birth to or woke since then had that message. Where it had to wait for a P after its wake-up, of
-// all messages that it then hands over one after the other only the first is known to have been there
-// at once: the others are taken to have come evenly spread over that time.
+// its wake-up by the network or, if it had not to wait, at its read call, or as unread says.
+// What it gave birth to or woke since then had that message.
 func (d *finder) readBefore(g timeline.GID, at timeline.Time) (from timeline.Time, byNet, ok bool) {
 	gr := &d.t.Gs[g]
 	r, ok := d.lastRead(g, at)

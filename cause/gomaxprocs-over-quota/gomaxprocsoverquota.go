@@ -73,12 +73,13 @@ func oversubscribed(c *cause.Case, j *cause.Judgement) *cause.Judgement {
 	j.Fix = []string{"leave GOMAXPROCS to the runtime, or set it to the CPUs that the process may use"}
 	j.Subject = fmt.Sprintf("%d Ps share %d CPUs, and their threads stand in each other's way", c.GOMAXPROCS(), c.Host.CPUs())
 	if q := c.Queue(); c.Watched() {
+		kept := q.Own
 		j.Keys = c.WantedFrom(events.Crowded)
 		if t := c.Throttling(); t == nil || t.Use < cause.BurstyUse { // else what the quota takes is its own
+			kept += q.Quota
 			j.Keys = append(j.Keys, c.WantedFrom(events.Stopped)...)
-			q.Own += q.Quota
 		}
-		return j.With(c.Queue().Evidence(q.Own), why(c))
+		return j.With(q.Evidence(kept), why(c))
 	}
 	j.Keys = c.OffCPU()
 	return j.With(
