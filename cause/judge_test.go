@@ -64,6 +64,15 @@ func givesUp(p *play) {
 	p.runs(serving, 0)
 }
 
+// compacts is the helper's work for every request, and now and then it computes for long.
+func compacts(p *play, i int) {
+	do := func(p *play) { p.computes(helper, 1, 20*ms, "main.compact", "main.loop") }
+	if i%10 != 9 {
+		do = func(p *play) { p.pass(ms / 10) }
+	}
+	behindHelper("chan receive", receive, []string{"runtime.chansend1", "main.answer", "main.loop"}, do)(p)
+}
+
 // scanned is where another goroutine than the helper releases a lock.
 var scanned = []string{"sync.(*Mutex).Unlock", "main.scan", "main.sweep"}
 
@@ -148,14 +157,8 @@ var scenes = []struct {
 		verdict: "cause", finding: "single-worker", where: "main.flush",
 	},
 	{
-		name: "one goroutine serves everybody and sometimes computes",
-		scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
-			do := func(p *play) { p.computes(helper, 1, 20*ms, "main.compact", "main.loop") }
-			if i%10 != 9 {
-				do = func(p *play) { p.pass(ms / 10) }
-			}
-			behindHelper("chan receive", receive, []string{"runtime.chansend1", "main.answer", "main.loop"}, do)(p)
-		}},
+		name:    "one goroutine serves everybody and sometimes computes",
+		scene:   scene{procs: 2, cast: waitingHelper, in: compacts},
 		verdict: "cause", finding: "single-worker", where: "main.compact",
 	},
 	{

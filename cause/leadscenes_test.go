@@ -165,6 +165,19 @@ func atDesk(p *play) {
 	p.waits(helper, "", "runtime.chanrecv2", "main.(*desk).run")
 }
 
+// comeBefore has requests of others come, and wait at a place for their turn, while the serving goroutine does not
+// run.
+func comeBefore(p *play, others []gotrace.GoID, at ...string) {
+	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+	for _, g := range others {
+		p.wakes(0, g)
+		p.runs(g, 0)
+		p.do(p.b.Task(g, "request"))
+		p.waits(g, "chan receive", at...)
+	}
+	p.runs(serving, 0)
+}
+
 // servesEach is a goroutine that asks a peer for each request, one after the other, which takes two milliseconds.
 // Three others come just before every tenth request, and wait at a place for that; for the first of them
 // the peer takes so long.
@@ -174,14 +187,7 @@ func servesEach(first int64, at ...string) func(p *play, i int) {
 		if i%10 == 9 {
 			before = []gotrace.GoID{other, other + 1, other + 2}
 		}
-		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
-		for _, g := range before {
-			p.wakes(0, g)
-			p.runs(g, 0)
-			p.do(p.b.Task(g, "request"))
-			p.waits(g, "chan receive", at...)
-		}
-		p.runs(serving, 0)
+		comeBefore(p, before, at...)
 		p.wakes(serving, helper, "runtime.chansend1", "main.(*desk).do", "main.serve")
 		p.leaves(serving, 0, "chan receive", desk...)
 		p.do(p.b.Busy(1))
@@ -226,14 +232,7 @@ func answersEach(p *play, i int) {
 	if i%10 == 9 {
 		callers = []gotrace.GoID{other, other + 1, other + 2}
 	}
-	p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
-	for _, g := range callers {
-		p.wakes(0, g)
-		p.runs(g, 0)
-		p.do(p.b.Task(g, "request"))
-		p.waits(g, "chan receive", desk...)
-	}
-	p.runs(serving, 0)
+	comeBefore(p, callers, desk...)
 	p.leaves(serving, 0, "chan receive", desk...)
 	for _, g := range append(callers, serving) {
 		p.pass(2 * ms)
@@ -267,13 +266,7 @@ func TestWhoReadsAllAnswersIsNoWorker(t *testing.T) {
 
 // Where a worker computes in what others use, too, it is named beside that.
 func TestAWorkerIsNamedBesideWhatItCalls(t *testing.T) {
-	v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
-		do := func(p *play) { p.computes(helper, 1, 20*ms, "main.compact", "main.loop") }
-		if i%10 != 9 {
-			do = func(p *play) { p.pass(ms / 10) }
-		}
-		behindHelper("chan receive", receive, []string{"runtime.chansend1", "main.answer", "main.loop"}, do)(p)
-	}}), cause.Settings{})
+	v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: compacts}), cause.Settings{})
 	if want := "(cpu in main.compact, run by main.loop)"; !strings.Contains(v.Sentence, want) {
 		t.Errorf("%q has no %q", v.Sentence, want)
 	}

@@ -14,7 +14,6 @@ import (
 	rtrace "runtime/trace"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -213,25 +212,18 @@ func ownTrace(t *testing.T) []byte {
 // A service that has too much to do answers late; one that never answers does not keep another one from being
 // found.
 func TestAnEndpointThatAnswersLateIsFound(t *testing.T) {
-	hung, release := make(chan struct{}), sync.Once{}
-	let := func() { release.Do(func() { close(hung) }) }
+	hung := make(chan struct{})
 	deaf := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
 	defer deaf.Close()
-	defer let()
+	defer close(hung)
 	if got, silent, err := endpoint(t.Context(), os.Getpid()); got != "" || err != nil || !slices.Equal(silent, []string{deaf.Listener.Addr().String()}) {
 		t.Errorf("%q, %q silent, %v", got, silent, err)
 	}
-	asked := make(chan struct{})
 	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		close(asked)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // it has other things to do
 		pprof.Cmdline(w, r)
 	}))
 	defer late.Close()
-	go func() {
-		<-asked
-		let()
-	}()
 	if got, _, err := endpoint(t.Context(), os.Getpid()); got != late.URL || err != nil {
 		t.Errorf("%q, %v, want %q", got, err, late.URL)
 	}
