@@ -47,6 +47,9 @@ type Queue struct {
 	Together float64
 	// Calls is how many such releases there are.
 	Calls int
+	// Messages is the part of Waits that are those of messages until somebody takes them,
+	// see [timeline.Timeline.Await].
+	Messages float64
 }
 
 // Answers reports whether a goroutine ends waits of others in receives: whoever
@@ -248,12 +251,15 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 		return q
 	}
 	wakers := map[timeline.GID]int{}
-	peers, children, finalizers := 0, 0, 0
+	peers, children, finalizers, messages := 0, 0, 0, 0
 	for _, r := range a.releases[site] {
 		h := r.waker
 		wakers[h]++
 		if a.f.Entry(h) && a.f.RequestAt(h, r.at) >= 0 {
 			peers++
+		}
+		if a.t.Gs[r.g].Message {
+			messages++
 		}
 		c := a.t.Gs[h].Creator
 		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g {
@@ -271,6 +277,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	}
 	n := float64(q.Waits)
 	q.Peers, q.Children, q.Finalizers = float64(peers)/n, float64(children)/n, float64(finalizers)/n
+	q.Messages = float64(messages) / n
 	q.Wakers, q.Busiest, q.Worker = len(wakers), float64(most)/n, busiest
 	q.Together, q.Calls = a.together(site)
 	return q

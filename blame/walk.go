@@ -909,7 +909,7 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 	next := a.queueAt(at, hop)
 	next.depth++
 	next.own = at.own && w.bears(g, h)
-	if a.samePool(at.last.Site, hop.Site) {
+	if a.samePool(at.last.Site, hop.Site) || a.t.Gs[g].Message { // a message waits for what others are before it
 		next.flags |= Ahead
 	}
 	if a.Sites[at.last.Site].Kind == SiteRLock && a.Sites[hop.Site].Kind == SiteRWLock {

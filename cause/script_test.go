@@ -131,6 +131,9 @@ type scene struct {
 	cast func(p *play)
 	// in is what happens in request i, while it runs on P 0.
 	in func(p *play, i int)
+	// plain: there are no tasks, and no time of their own; in brings the serving goroutine, which
+	// reads requests for others, home itself.
+	plain bool
 	// task names request i; nil: all alike.
 	task func(i int) string
 	// last leaves the last request open for so long, waiting for nobody, or for a
@@ -163,6 +166,10 @@ func (s scene) attribute(tb testing.TB) *blame.Attribution {
 		}
 		p.wakes(0, serving)
 		p.runs(serving, 0)
+		if s.plain {
+			s.in(p, i)
+			continue
+		}
 		name := "request"
 		if s.task != nil {
 			name = s.task(i)

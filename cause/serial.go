@@ -88,6 +88,8 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return c.forAll(h.Site)
 	case q.Children > ChildRatio, q.Waits == 0: // what nobody ever ended was walked for a child that was still at work
 		return Child
+	case q.Messages > PeerRatio && q.Busiest > OneWorker:
+		return Worker // who carries them one after the other
 	case q.Peers > PeerRatio:
 		return Pool
 	case h.Reason == timeline.ReasonChanSend && q.Busiest > OneWorker && c.A.Answers(q.Worker):

@@ -10,7 +10,11 @@ import (
 )
 
 // Find finds the requests of a timeline. Its cost is linear in the segments.
+//
+// Messages that wait in a queue for a worker become goroutines of the timeline, see
+// [timeline.Timeline.Await], in place of those of an earlier call.
 func Find(t *timeline.Timeline, o Options) *Found {
+	t.ForgetMessages()
 	c := classify(t, o.Func)
 	c.tellApart(t)
 	h := findHomes(t, c)
@@ -263,6 +267,9 @@ func (d *finder) commonNode() int32 {
 
 // result orders what was found and names it.
 func (d *finder) result() *Found {
+	for len(d.carried) < len(d.t.Gs) { // messages
+		d.carried = append(d.carried, false)
+	}
 	f := &Found{t: d.t, home: d.h.home, busy: d.h.busy, firstBusy: d.h.firstBusy, carried: d.carried, keys: make([]int32, len(d.c.info))}
 	for i := range d.c.info {
 		f.keys[i] = d.c.info[i].key

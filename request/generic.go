@@ -60,7 +60,7 @@ func (d *finder) generic() {
 			}
 		case gr.handed > gr.returned:
 			role := d.roleOf(name, ReaderWriter, gr.root.name, gr.home)
-			for _, g := range gr.members {
+			for _, g := range d.queues(gr, role) {
 				d.pair(g, role, gr.home)
 			}
 		default:

@@ -27,9 +27,13 @@ type place struct {
 	time         timeline.Time
 	// Of the sampled goroutines' visits: all, those that a goroutine ended, and
 	// those that one ended whom g had not set to work itself.
-	seen, woken, fed      int64
-	awaited, sampled      timeline.Time // of the sampled goroutines' time there: others waited for them
-	rejected, established bool
+	seen, woken, fed int64
+	// Of the sampled goroutines' last reads there before others brought work again: those for
+	// which g had written since the work before was brought, and those for which it had not;
+	// and those whose answer g seems to have handed on, and those after which it did nothing.
+	called, uncalled, handed, silent int64
+	awaited, sampled                 timeline.Time // of the sampled goroutines' time there: others waited for them
+	rejected, established            bool
 }
 
 // root is a function that goroutines were started with.
@@ -39,9 +43,16 @@ type root struct {
 	finished   int32 // born and died within the trace
 	accepted   int32 // born by an acceptor
 	dialled    int32 // connected before they first read a socket
+	writes     bool  // to sockets, and not for a client library
 	places     []*place
 	members    []timeline.GID // at most maxMembers of them
+	// feeders are who brings its sampled goroutines work, and how often these wake one of
+	// them out of a receive.
+	feeders map[*root]*feeder
 }
+
+// feeder is how often one root brings another one work, and is woken by it.
+type feeder struct{ brought, woken int }
 
 // maxMembers bounds the goroutines of a root that are looked at for who waits
 // for them: enough for a majority.
@@ -104,6 +115,9 @@ func findHomes(t *timeline.Timeline, c *classifier) *homes {
 		}
 	}
 	for _, r := range h.roots {
+		for _, g := range r.members {
+			h.calling(r, g)
+		}
 		h.establish(r)
 	}
 	h.settle()
@@ -163,8 +177,9 @@ func (h *homes) collect() (accepts []bool) {
 		if len(r.members) < maxMembers {
 			r.members = append(r.members, timeline.GID(i))
 		}
-		var dialled bool
-		accepts[i], dialled = h.visits(g)
+		var dialled, writes bool
+		accepts[i], dialled, writes = h.visits(g)
+		r.writes = r.writes || writes
 		if dialled {
 			r.dialled++
 		}
@@ -182,7 +197,7 @@ func (h *homes) collect() (accepts []bool) {
 func (h *homes) usedBy(g timeline.GID) []used { return h.used[h.first[g]:h.first[g+1]] }
 
 // visits finds the uses of one goroutine, and counts its calls.
-func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled bool) {
+func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled, writes bool) {
 	h.mine = h.mine[:0]
 	hasRead := false
 	calling := uint8(0)
@@ -198,6 +213,8 @@ func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled bool) {
 			h.strangers = h.strangers || in.flags&accepting == 0
 		case opDial:
 			dialled = dialled || !hasRead && in.client == 0
+		case opWrite:
+			writes = writes || s.Kind == timeline.Syscall && in.client == 0
 		case opRead:
 			hasRead = true
 			if in.flags&datagrams != 0 {
@@ -231,7 +248,7 @@ func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled bool) {
 			u.net++
 		}
 	}
-	return accepts, dialled
+	return accepts, dialled, writes
 }
 
 // maxUses bounds the places kept for a goroutine. A home is visited in every
@@ -314,8 +331,96 @@ func (h *homes) feeding(r *root, g timeline.GID) {
 		p.woken++
 		if !h.asked(g, first, k, s.Waker) && !h.employed(g, s.Waker) {
 			p.fed++
+			r.fedBy(h.of[s.Waker]).brought++
 		}
 	}
+}
+
+// fedBy returns what is known of who brings work.
+func (r *root) fedBy(who *root) *feeder {
+	f := r.feeders[who]
+	if f == nil {
+		if r.feeders == nil {
+			r.feeders = map[*root]*feeder{}
+		}
+		f = &feeder{}
+		r.feeders[who] = f
+	}
+	return f
+}
+
+// calling counts, of the sockets that g reads, what tells those on which it calls a peer for others who
+// bring it work from those on which requests come: on its way from there to the first it has
+// written, and on its way back it hands on the answer.
+func (h *homes) calling(r *root, g timeline.GID) {
+	gr := &h.t.Gs[g]
+	ws, k := gr.Wakes(), 0
+	brought, wrote, did := false, false, false
+	var read *place // last, since work was brought
+	for _, s := range gr.Blocked() {
+		for ; k < len(ws) && ws[k].Time <= s.Start; k++ {
+			w := &ws[k]
+			if to := h.of[w.Whom()]; !w.Birth() && to != nil {
+				did = did || to.writes
+				if f := r.feeders[to]; f != nil {
+					who := &h.t.Gs[w.Whom()]
+					if j := h.woken(g, k); j < who.Len() && h.c.of(who.Seg(j).Stack).op == opReceive {
+						f.woken++
+					}
+				}
+			}
+		}
+		switch in := h.c.of(s.Stack); {
+		case in.op == opWrite && in.client == 0:
+			wrote, did = true, true
+		case in.op == opRead && in.client == 0:
+			p := r.place(in.key)
+			if p == nil {
+				continue
+			}
+			if brought && read == nil {
+				if wrote {
+					p.called++
+				} else {
+					p.uncalled++
+				}
+			}
+			read, did = p, false
+		case in.op == opReceive && s.Kind == timeline.Waiting:
+			p := r.place(in.key)
+			if p == nil || 2*p.fed <= p.woken {
+				continue
+			}
+			if read != nil && brought {
+				if did {
+					read.handed++
+				} else {
+					read.silent++
+				}
+			}
+			brought, wrote, read = s.Waker != timeline.NoG && s.Waker != g, false, nil
+		}
+	}
+}
+
+// leastCalls is how often one must have called on a socket to be known for it.
+const leastCalls = 3
+
+// calls reports whether what r's goroutines read at a place is the answer to what they call for others,
+// who bring them work, and whom they do not answer: with these they would share the work of a request
+// that came in there.
+func (r *root) calls(p *place) bool {
+	if !p.read || p.called < leastCalls || 10*p.uncalled > p.called || p.handed <= p.silent {
+		return false
+	}
+	brought, woken := 0, 0
+	for who, f := range r.feeders {
+		if who == r || who == nil {
+			return false
+		}
+		brought, woken = brought+f.brought, woken+f.woken
+	}
+	return 10*woken <= brought
 }
 
 // maxAsked bounds how many wake-ups before a wait are searched for its waker.
@@ -394,6 +499,8 @@ func (h *homes) rank(r *root) {
 			return 5
 		case p.key < keyFirst:
 			return 0
+		case r.calls(p):
+			return 4
 		case p.read && p.net > 0 && (r.goroutines > 1 || r.accepted > 0):
 			return 1
 		case p.woken > 0 && 2*p.fed > p.woken:

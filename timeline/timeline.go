@@ -151,6 +151,9 @@ type Goroutine struct {
 	// System marks runtime goroutines; Observer those that record this trace.
 	System, Observer bool
 	yields           bool // it has segments of ReasonYield
+	// Message marks what is no goroutine of the program, but stands for a message that waits in a
+	// queue until a goroutine takes it: see [Timeline.Await].
+	Message bool
 
 	state int32 // of the builder, 0 if it has none
 	root  int32 // in t.roots
@@ -380,7 +383,8 @@ type Timeline struct {
 	byID    ids
 	segs    slab[seg]
 	whats   []stored
-	gaps    map[gap]Time // beginnings
+	gaps    map[gap]Time              // beginnings
+	awaits  map[gotrace.StackID]int32 // of messages, in whats
 	wakes   slab[Wake]
 	roots   []string // the first is ""
 	assists map[GID][]Span

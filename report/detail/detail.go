@@ -110,7 +110,8 @@ type Path struct {
 // Step is what one goroutine did. A step of depth d+1 lies within the one of depth d before
 // it, which is a wait: it is what its waker did.
 type Step struct {
-	Depth     int
+	Depth int
+	// Goroutine is 0 for a message that waits in a queue.
 	Goroutine int64
 	// Root is the function that the goroutine began with.
 	Root         string
@@ -224,7 +225,7 @@ func (c *collector) requests(p *blame.Population) {
 }
 
 func (c *collector) goid(g timeline.GID) int64 {
-	if g == timeline.NoG {
+	if g == timeline.NoG || c.t.Gs[g].Message {
 		return 0
 	}
 	return int64(c.t.Gs[g].ID)
@@ -395,13 +396,17 @@ func id(request int) string { return fmt.Sprintf("r%d", request) }
 func (c *collector) step(s blame.Step, endpoint int) Step {
 	g := &c.t.Gs[s.G]
 	out := Step{
-		Depth: s.Depth, Goroutine: int64(g.ID), Root: g.Root(), FromNS: int64(s.From - c.t.Start), ToNS: int64(s.To - c.t.Start),
+		Depth: s.Depth, Goroutine: c.goid(s.G), Root: g.Root(), FromNS: int64(s.From - c.t.Start), ToNS: int64(s.To - c.t.Start),
 		State: "unknown", Pieces: c.pieces(s.Pieces, endpoint),
 	}
 	if s.Segment < 0 {
 		return out
 	}
 	x := g.Seg(s.Segment)
+	if g.Message {
+		out.State, out.Waker = "waiting: in a queue", c.goid(x.Waker)
+		return out
+	}
 	if out.Stack = c.stack(x.Stack); x.Stack != 0 {
 		site := c.a.SiteOf(x.Stack)
 		out.Where, out.Call = site.Func, site.Call

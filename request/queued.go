@@ -1,0 +1,594 @@
+package request
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+// A reader that hands a message to a worker at home wakes it, and the trace says whom. If all workers
+// are busy nobody is woken: the message waits in a queue, and a worker takes it when it is done with the
+// one before. Then the trace says nothing of it, and less than that of several messages that came in
+// with one read. But each answer is for one message, and a worker that goes on after an answer, rather than
+// home, took the head of the queue: so what was taken, and when, can be told from the answers, and when it
+// came in from the order.
+
+// hand is a message that a reader handed over. ran is how long the reader ran for it, and for others that
+// the same read brought and for which nobody was woken.
+type hand struct {
+	message
+	reader timeline.GID
+	ran    timeline.Time
+}
+
+// piece is what a worker did for one message: from when it took it until its answer was written, or
+// handed to who writes it.
+type piece struct {
+	worker   timeline.GID
+	from, to timeline.Time
+	message  int // in desk.hands, the one that woke the worker; -1 if it did not have to be woken
+}
+
+// desk is a queue: who hands over there and who takes.
+type desk struct {
+	d       *finder
+	hands   []hand        // in order of time
+	usual   timeline.Time // that a reader runs for a message
+	workers map[timeline.GID]bool
+	pieces  []piece
+	// homes are the spans in which a worker was at home: then the queue is empty.
+	homes []stretch
+	// writers: the workers hand their answers to others, who write them.
+	writers bool
+}
+
+// leastQueued is how often a worker must have been at work for one message to tell how many marks it makes,
+// chanceQueued the part of what was seen that may be otherwise than a queue has it.
+const (
+	leastQueued  = 5
+	chanceQueued = 0.1
+	// leastHandedOn is for which part of the messages for which they were woken workers must wake somebody
+	// who writes to a socket, to be taken to hand on answers: he may be at work for another one, too.
+	leastHandedOn = 0.25
+)
+
+// queues finds the requests of readers that hand over to workers through queues, and returns those
+// readers of which it can say nothing.
+func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
+	for _, k := range d.desks(gr) {
+		if k.play() {
+			k.requests(role, d)
+			continue
+		}
+		for _, g := range gr.members {
+			if slices.ContainsFunc(k.hands, func(h hand) bool { return h.reader == g }) {
+				left = append(left, g)
+			}
+		}
+	}
+	return left
+}
+
+// desks divides the messages of readers by the workers that they have in common.
+func (d *finder) desks(gr *group) []*desk {
+	of := map[timeline.GID]*desk{} // by worker
+	all := map[*desk]bool{}
+	for _, g := range gr.members {
+		mine := &desk{d: d, workers: map[timeline.GID]bool{}}
+		ms := d.messages(g, gr.home)
+		for i, m := range ms {
+			from, to := m.start, m.handed
+			if i > 0 {
+				from = max(from, ms[i-1].handed)
+			}
+			if i+1 == len(ms) {
+				to = d.t.End
+			} else if ms[i+1].start > to { // of another read
+				to = ms[i+1].start
+			}
+			mine.hands = append(mine.hands, hand{m, g, d.ran(g, from, to)})
+			if m.whom != timeline.NoG {
+				mine.workers[m.whom] = true
+			}
+		}
+		all[mine] = true
+		for w := range mine.workers {
+			if other := of[w]; other != nil && other != mine {
+				mine.hands = append(mine.hands, other.hands...)
+				for x := range other.workers {
+					mine.workers[x] = true
+					of[x] = mine
+				}
+				delete(all, other)
+			}
+			of[w] = mine
+		}
+	}
+	out := make([]*desk, 0, len(all))
+	for k := range all {
+		slices.SortFunc(k.hands, func(a, b hand) int { return cmp.Or(cmp.Compare(a.handed, b.handed), cmp.Compare(a.reader, b.reader)) })
+		ran := make([]timeline.Time, 0, len(k.hands))
+		for _, h := range k.hands {
+			ran = append(ran, h.ran)
+		}
+		slices.Sort(ran)
+		if len(ran) > 0 {
+			k.usual = ran[len(ran)/4]
+		}
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(a, b *desk) int {
+		return cmp.Compare(slices.Min(readersOf(a)), slices.Min(readersOf(b)))
+	})
+	return out
+}
+
+func readersOf(k *desk) (gs []timeline.GID) {
+	gs = append(gs, timeline.NoG)
+	for _, h := range k.hands {
+		gs = append(gs, h.reader)
+	}
+	return gs
+}
+
+// play tells which messages the workers took from the queue and when, and reports whether it can.
+func (k *desk) play() bool {
+	for w := range k.workers {
+		if k.d.h.home[w] == keyNone {
+			return false
+		}
+	}
+	if len(k.workers) == 0 {
+		return false
+	}
+	marks := k.marks()
+	if marks == nil {
+		return false
+	}
+	woken := map[timeline.GID]map[timeline.Time]int{}
+	for i, h := range k.hands {
+		if h.whom != timeline.NoG {
+			if woken[h.whom] == nil {
+				woken[h.whom] = map[timeline.Time]int{}
+			}
+			woken[h.whom][h.handed] = i
+		}
+	}
+	for w := range k.workers {
+		k.work(w, marks[w], woken[w])
+	}
+	slices.SortFunc(k.pieces, func(a, b piece) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.worker, b.worker)) })
+	slices.SortFunc(k.homes, func(a, b stretch) int { return cmp.Compare(a.start, b.start) })
+	queued, impossible, served := 0, 0, 0
+	for _, p := range k.pieces {
+		if p.message >= 0 {
+			served++
+			continue
+		}
+		queued++
+		if k.idle(p.from) {
+			impossible++
+		}
+	}
+	called := k.called()
+	quiet := len(k.hands) - called
+	return float64(impossible) <= chanceQueued*float64(queued) && float64(queued) >= (1-chanceQueued)*float64(quiet) && float64(served) >= (1-chanceQueued)*float64(called)
+}
+
+// called is for how many messages readers woke a worker.
+func (k *desk) called() (n int) {
+	for _, h := range k.hands {
+		if h.whom != timeline.NoG {
+			n++
+		}
+	}
+	return n
+}
+
+// idle reports whether a worker was at home at an instant.
+func (k *desk) idle(at timeline.Time) bool {
+	for i := sort.Search(len(k.homes), func(i int) bool { return k.homes[i].start >= at }) - 1; i >= 0 && i > k.before(at); i-- {
+		if k.homes[i].end > at {
+			return true
+		}
+	}
+	return false
+}
+
+// before bounds how far back idle looks: each worker is at home but once at a time.
+func (k *desk) before(at timeline.Time) int {
+	return sort.Search(len(k.homes), func(i int) bool { return k.homes[i].start >= at }) - 1 - 2*len(k.workers)
+}
+
+// work lists the pieces of a worker: marks are when it was done with a message each.
+func (k *desk) work(w timeline.GID, marks []timeline.Time, woken map[timeline.Time]int) {
+	gr, home := &k.d.t.Gs[w], k.d.h.home[w]
+	from, by := timeline.Time(-1), -1 // not known before it is home for the first time
+	m := 0
+	upTo := func(at timeline.Time) {
+		for ; m < len(marks) && marks[m] <= at; m++ {
+			if from >= 0 && marks[m] >= from {
+				k.pieces = append(k.pieces, piece{w, from, marks[m], by})
+			}
+			from, by = marks[m], -1
+		}
+	}
+	for i, s := range gr.Waits() {
+		if k.d.c.of(s.Stack).key != home {
+			continue
+		}
+		upTo(s.Start)
+		end := s.End
+		if i+1 >= gr.Len() {
+			end = k.d.t.End + 1
+		}
+		k.homes = append(k.homes, stretch{s.Start, end})
+		from, by = -1, -1
+		if h, ok := woken[s.End]; ok {
+			from, by = s.End, h
+		}
+	}
+	upTo(k.d.t.End)
+}
+
+// marks returns when each worker was done with each message that it took, nil if that is not seen: when it
+// wrote the answer, or handed it to who writes, or the end of what else it does once for each.
+func (k *desk) marks() map[timeline.GID][]timeline.Time {
+	answers, calls := map[timeline.GID][]timeline.Time{}, map[timeline.GID][]timeline.Time{}
+	hands := map[timeline.GID][]timeline.Time{}
+	na, nc, nh := 0, 0, 0
+	for w := range k.workers {
+		answers[w], calls[w] = k.d.done(w)
+		hands[w] = k.d.passedOn(w)
+		na, nc, nh = na+len(answers[w]), nc+len(calls[w]), nh+len(hands[w])
+	}
+	best := answers
+	if na == 0 {
+		if float64(nh) < leastHandedOn*float64(k.called()) {
+			return nil // nobody answers
+		}
+		if k.writers, best = true, hands; nc > nh {
+			best = calls
+		}
+	}
+	if each := k.each(best); each > 1 {
+		for w, all := range best {
+			some := all[:0]
+			for i := each - 1; i < len(all); i += each {
+				some = append(some, all[i])
+			}
+			best[w] = some
+		}
+	}
+	if k.writers && nc > nh {
+		for w, all := range best { // it hands on a little later
+			for i := range all {
+				j := sort.Search(len(hands[w]), func(j int) bool { return hands[w][j] >= all[i] })
+				if j < len(hands[w]) && (i+1 == len(all) || hands[w][j] < all[i+1]) {
+					all[i] = hands[w][j]
+				}
+			}
+		}
+	}
+	return best
+}
+
+// each is how many marks a worker makes for each message: as many as it nearly always makes where a reader
+// handed over but once while it was at work, else one.
+func (k *desk) each(marks map[timeline.GID][]timeline.Time) int {
+	counts, stays := map[int]int{}, 0
+	for w, all := range marks {
+		m, from := 0, timeline.Time(-1)
+		for _, s := range k.d.t.Gs[w].Waits() {
+			if k.d.c.of(s.Stack).key != k.d.h.home[w] {
+				continue
+			}
+			n := 0
+			for ; m < len(all) && all[m] <= s.Start; m++ {
+				n++
+			}
+			if from >= 0 && k.handed(from, s.Start) == 1 {
+				stays++
+				counts[n]++
+			}
+			from = s.End
+		}
+	}
+	for n, stayed := range counts {
+		if n > 1 && stays >= leastQueued && float64(stayed) > (1-chanceQueued)*float64(stays) {
+			return n
+		}
+	}
+	return 1
+}
+
+// handed returns how often readers handed over in a stretch of time.
+func (k *desk) handed(from, to timeline.Time) int {
+	until := func(at timeline.Time) int {
+		return sort.Search(len(k.hands), func(i int) bool { return k.hands[i].handed >= at })
+	}
+	return until(to) - until(from)
+}
+
+// done returns the ends of what worker writes to a socket last before it is home, and of what it reads
+// there from one: who reads after it has written has called somebody.
+func (d *finder) done(worker timeline.GID) (answers, calls []timeline.Time) {
+	gr, home := &d.t.Gs[worker], d.h.home[worker]
+	votes, last := map[int32]int{}, int32(0)
+	reads := map[int32]int{}
+	read := int32(0)
+	for _, s := range gr.Blocked() {
+		switch in := d.c.of(s.Stack); {
+		case in.key == home:
+			if last != 0 {
+				votes[last]++
+			} else if read != 0 {
+				reads[read]++
+			}
+			last, read = 0, 0
+		case in.op == opWrite && in.client == 0:
+			last, read = in.key, 0
+		case in.op == opRead || s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork:
+			last, read = 0, in.key
+		}
+	}
+	answer, asks := most(votes), most(reads)
+	if votes[answer] < reads[asks] {
+		answer = 0
+	}
+	wrote := timeline.Time(-1) // and has not read since
+	commit := func() {
+		if wrote >= 0 {
+			answers = append(answers, wrote)
+		}
+		wrote = -1
+	}
+	for i, s := range gr.Blocked() {
+		in := d.c.of(s.Stack)
+		switch call := s.Kind == timeline.Syscall; {
+		case in.key == home:
+			commit()
+		case i+1 >= gr.Len(): // not over
+		case in.op == opWrite && in.client == 0:
+			if commit(); in.key == answer && call {
+				wrote = s.End
+			}
+		case in.op == opRead || s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork:
+			wrote = -1
+			if in.key == asks && answer == 0 && !(call && (d.wouldBlock(gr, i, asks) || d.followsWait(gr, i, asks))) {
+				calls = append(calls, s.End)
+			}
+		}
+	}
+	return answers, calls
+}
+
+// followsWait reports whether segment i, a read, takes what the wait before it was for.
+func (d *finder) followsWait(gr *timeline.Goroutine, i int, key int32) bool {
+	for i--; i >= 0; i-- {
+		switch s := gr.Seg(i); s.Kind {
+		case timeline.Waiting:
+			return byNetwork(s) && d.c.of(s.Stack).key == key
+		case timeline.Syscall:
+			return false
+		}
+	}
+	return false
+}
+
+func most(votes map[int32]int) (best int32) {
+	for key, n := range votes {
+		if n > votes[best] || n == votes[best] && key < best {
+			best = key
+		}
+	}
+	return best
+}
+
+// passedOn returns when worker woke somebody out of his home who then wrote to a socket.
+func (d *finder) passedOn(worker timeline.GID) (at []timeline.Time) {
+	for i := range d.t.Gs[worker].Wakes() {
+		w := &d.t.Gs[worker].Wakes()[i]
+		if w.Birth() || !d.atHome(w) {
+			continue
+		}
+		if _, ok := d.firstWrite(w.Whom(), w.Time); ok {
+			at = append(at, w.Time)
+		}
+	}
+	return at
+}
+
+// requests adds the requests of a queue that was played.
+func (k *desk) requests(role int, d *finder) {
+	writers := k.writersOf()
+	stack := k.stack()
+	k.assign(func(p piece, h hand) {
+		d.carried[h.reader], d.carried[p.worker] = true, true
+		start, handed := min(h.start, p.from), min(h.handed, p.from)
+		parts := []Part{{h.reader, start, max(start, handed)}}
+		if handed = parts[0].End; handed < p.from {
+			parts = append(parts, Part{d.t.Await(h.reader, p.worker, stack, handed, p.from), handed, p.from})
+		}
+		parts = append(parts, Part{p.worker, p.from, p.to})
+		if k.writers {
+			to, end, ok := d.passesAt(p.worker, p.to)
+			if !ok {
+				if to, ok = writers[h.reader]; ok {
+					end, ok = d.answeredBy(to, p)
+				}
+			}
+			if ok {
+				d.carried[to] = true
+				parts = append(parts, Part{to, p.to, end})
+			}
+		}
+		d.add(role, Request{ByNetwork: h.byNet, Parts: d.parts(parts...)}, d.examine(p.worker, d.segmentFrom(p.worker, p.from), p.from, p.to))
+	})
+}
+
+// writersOf returns, for each reader, whom the workers wake most when they are done with a message that the
+// reader woke them for; none where the workers write themselves.
+func (k *desk) writersOf() map[timeline.GID]timeline.GID {
+	if !k.writers {
+		return nil
+	}
+	votes := map[[2]timeline.GID]int{}
+	for _, p := range k.pieces {
+		if p.message < 0 {
+			continue
+		}
+		if to, _, ok := k.d.passesAt(p.worker, p.to); ok {
+			votes[[2]timeline.GID{k.hands[p.message].reader, to}]++
+		}
+	}
+	out, most := map[timeline.GID]timeline.GID{}, map[timeline.GID]int{}
+	for pair, n := range votes {
+		if g := pair[0]; n > most[g] || n == most[g] && pair[1] < out[g] {
+			out[g], most[g] = pair[1], n
+		}
+	}
+	return out
+}
+
+// passesAt returns whom worker woke at an instant, and when he has written.
+func (d *finder) passesAt(worker timeline.GID, at timeline.Time) (whom timeline.GID, end timeline.Time, ok bool) {
+	ws := d.t.Gs[worker].Wakes()
+	for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= at }); i < len(ws) && ws[i].Time == at; i++ {
+		if end, ok := d.firstWrite(ws[i].Whom(), at); ok {
+			return ws[i].Whom(), end, true
+		}
+	}
+	return timeline.NoG, 0, false
+}
+
+// answeredBy returns when a writer, who was busy when he got the answer or had waited since before the
+// trace, wrote it.
+func (d *finder) answeredBy(writer timeline.GID, p piece) (end timeline.Time, ok bool) {
+	gr := &d.t.Gs[writer]
+	if i := gr.SegmentAt(p.to + 1); i < gr.Len() && gr.Seg(i).Kind == timeline.Waiting && d.c.of(gr.Seg(i).Stack).op != opWrite {
+		return 0, false // he has nothing to write
+	}
+	return d.firstWrite(writer, p.to)
+}
+
+// stack is where the readers hand over.
+func (k *desk) stack() gotrace.StackID {
+	votes, best := map[gotrace.StackID]int{}, gotrace.StackID(0)
+	for _, h := range k.hands {
+		if h.whom == timeline.NoG {
+			continue
+		}
+		ws := k.d.t.Gs[h.reader].Wakes()
+		for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= h.handed }); i < len(ws) && ws[i].Time == h.handed; i++ {
+			if ws[i].Whom() == h.whom {
+				votes[ws[i].Stack]++
+			}
+		}
+	}
+	for s, n := range votes {
+		if n > votes[best] || n == votes[best] && s < best {
+			best = s
+		}
+	}
+	return best
+}
+
+// assign tells for each piece which message it was for. Those for which nobody was woken were in the
+// queue: they were taken in the order in which they came in, since the last time when a worker was home. One
+// read brings at least one message, if nobody was woken for what it brought; how many more each brought is
+// not known, and they are taken to be as many as the reader ran longer than it does for one.
+func (k *desk) assign(do func(p piece, h hand)) {
+	for i := 0; i < len(k.pieces); {
+		if p := k.pieces[i]; p.message >= 0 {
+			do(p, k.hands[p.message])
+			i++
+			continue
+		}
+		since := k.empty(k.pieces[i].from)
+		var busy []piece
+		n := i
+		for ; n < len(k.pieces) && (k.pieces[n].message >= 0 || k.empty(k.pieces[n].from) == since); n++ {
+			if p := k.pieces[n]; p.message >= 0 {
+				do(p, k.hands[p.message])
+			} else {
+				busy = append(busy, p)
+			}
+		}
+		i = n
+		if since >= 0 {
+			k.spread(busy, since, do)
+		}
+	}
+}
+
+// spread is assign for the messages that were taken from a queue after an instant at which it was empty.
+func (k *desk) spread(ps []piece, since timeline.Time, do func(p piece, h hand)) {
+	first := sort.Search(len(k.hands), func(i int) bool { return k.hands[i].handed >= since })
+	last := sort.Search(len(k.hands), func(i int) bool { return k.hands[i].handed > ps[len(ps)-1].from })
+	hs := k.hands[first:last]
+	if len(hs) == 0 {
+		return
+	}
+	alone, longer := 0, timeline.Time(0)
+	for _, h := range hs {
+		if h.whom == timeline.NoG {
+			alone++
+		}
+		longer += k.longer(h)
+	}
+	more, one := float64(max(0, len(ps)-alone)), float64(min(alone, len(ps)))/float64(max(alone, 1))
+	room := func(h hand) (n float64) {
+		if h.whom == timeline.NoG {
+			n = one
+		}
+		if longer == 0 {
+			return n + more/float64(len(hs))
+		}
+		return n + more*float64(k.longer(h))/float64(longer)
+	}
+	at, sum := 0, room(hs[0])
+	for i, p := range ps {
+		for at+1 < len(hs) && float64(i)+0.5 > sum {
+			at++
+			sum += room(hs[at])
+		}
+		h := hs[at]
+		for j := at; j > 0 && h.handed > p.from; j-- {
+			h = hs[j-1]
+		}
+		do(p, h)
+	}
+}
+
+// mostLonger bounds how many times as long as usual a read may seem to have brought messages: who ran much
+// longer was not on a CPU.
+const mostLonger = 4
+
+// longer returns for how much longer than usual a reader ran.
+func (k *desk) longer(h hand) timeline.Time { return min(max(0, h.ran-k.usual), mostLonger*k.usual) }
+
+// ran returns for how long g ran in a stretch of time before it was home again.
+func (d *finder) ran(g timeline.GID, from, to timeline.Time) (sum timeline.Time) {
+	for _, s := range d.t.Gs[g].SegsFrom(d.segmentFrom(g, from)) {
+		if s.Start >= to {
+			break
+		}
+		if s.Kind == timeline.Running {
+			sum += min(s.End, to) - max(s.Start, from)
+		}
+	}
+	return sum
+}
+
+// empty returns when the queue was last seen to be empty before an instant, a negative time if never.
+func (k *desk) empty(at timeline.Time) timeline.Time {
+	i := sort.Search(len(k.homes), func(i int) bool { return k.homes[i].start >= at }) - 1
+	if i < 0 {
+		return -1
+	}
+	return k.homes[i].start
+}

@@ -1,0 +1,178 @@
+package request
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func init() {
+	// Lines in bursts, and what is called for each of them: address,address.
+	clientKinds["bursts of lines"] = func(addr string, conns, n int) ([]int64, error) {
+		server, peer, _ := strings.Cut(addr, ",")
+		l, err := net.Listen("tcp", peer)
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		go accept(l, func(c net.Conn) {
+			for r := bufio.NewReader(c); ; {
+				line, err := r.ReadString('\n')
+				if err != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+				fmt.Fprint(c, line)
+			}
+		})
+		return onEach(conns, func() ([]int64, error) { return burst(server, n) })
+	}
+}
+
+// burst sends n lines on a connection, every third time one, else ten at once, and returns how long each
+// answer took.
+func burst(addr string, n int) (took []int64, err error) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for i, at := 0, 0; at < n; i++ {
+		more := 10
+		if i%3 == 0 {
+			more = 1
+		}
+		more = min(more, n-at)
+		at += more
+		start := time.Now()
+		for k := range more {
+			fmt.Fprintf(c, "%d\n", k)
+		}
+		for range more {
+			if _, err := r.ReadString('\n'); err != nil {
+				return took, err
+			}
+			took = append(took, int64(time.Since(start)))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return took, nil
+}
+
+// queueServer hands the lines of its connections to workers, who ask a peer for each and answer
+// themselves, or hand the answer to a writer.
+type queueServer struct {
+	workers int
+	writers bool
+}
+
+type queuedJob struct {
+	line string
+	to   *queueConn
+}
+
+type queueConn struct {
+	net.Conn
+	mu  sync.Mutex
+	out chan queuedJob
+}
+
+func (s *queueServer) serve(c *queueConn, jobs chan<- queuedJob) {
+	if s.writers {
+		go s.write(c)
+	}
+	go s.read(c, jobs)
+}
+
+func (s *queueServer) read(c *queueConn, jobs chan<- queuedJob) {
+	r := bufio.NewReader(c)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		jobs <- queuedJob{line, c}
+	}
+}
+
+func (s *queueServer) work(peer string, jobs <-chan queuedJob) {
+	var c net.Conn
+	for c == nil {
+		c, _ = net.Dial("tcp", peer)
+		time.Sleep(10 * time.Millisecond) // the child has just begun
+	}
+	r := bufio.NewReader(c)
+	for j := range jobs {
+		fmt.Fprint(c, j.line)
+		_, _ = r.ReadString('\n')
+		if s.writers {
+			j.to.out <- j
+			continue
+		}
+		j.to.mu.Lock()
+		fmt.Fprint(j.to, j.line)
+		j.to.mu.Unlock()
+	}
+}
+
+func (s *queueServer) write(c *queueConn) {
+	for j := range c.out {
+		fmt.Fprint(c, j.line)
+	}
+}
+
+// free returns an address to listen at.
+func free(t *testing.T) string {
+	l := listen(t)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestMessagesWaitInAQueueForWorkers(t *testing.T) {
+	for _, s := range []*queueServer{{workers: 1}, {workers: 3}, {workers: 1, writers: true}, {workers: 3, writers: true}} {
+		name := "answered by " + strconv.Itoa(s.workers)
+		if s.writers {
+			name += " through writers"
+		}
+		t.Run(name, func(t *testing.T) {
+			l, peer := listen(t), free(t)
+			jobs := make(chan queuedJob, 100)
+			var sent []int64
+			f := record(t, Options{}, func() {
+				for range s.workers {
+					go s.work(peer, jobs)
+				}
+				go accept(l, func(c net.Conn) { s.serve(&queueConn{Conn: c, out: make(chan queuedJob, 100)}, jobs) })
+				sent = askFromOutside(t, "bursts of lines", l.Addr().String()+","+peer)
+			})
+			// How many lines a read brought is not in a trace: times are right by and large.
+			var took []int64
+			for i := range f.Requests {
+				took = append(took, int64(f.Requests[i].Duration()))
+			}
+			if n := len(took); n < len(sent)*97/100 || n > len(sent) {
+				t.Fatalf("%d sent, %d found", len(sent), n)
+			}
+			slices.Sort(sent)
+			slices.Sort(took)
+			x, y := float64(took[len(took)/2]), float64(sent[len(sent)/2])
+			t.Logf("%d sent, %d found, half take up to %.1f ms (client %.1f), all %.0f ms (%.0f)", len(sent), len(took), x/1e6, y/1e6, float64(sum(took))/1e6, float64(sum(sent))/1e6)
+			if x < 0.5*y || x > 1.5*y {
+				t.Errorf("half of the requests take up to %.0f ns, as the client saw it %.0f", x, y)
+			}
+			if x, y := float64(sum(took)), float64(sum(sent)); x < 0.6*y || x > 1.7*y {
+				t.Errorf("found %.0f ns in total, the client measured %.0f", x, y)
+			}
+			if len(f.Roles) != 1 || f.Roles[0].Name != pkg+"(*queueServer).read" {
+				t.Errorf("roles %+v", f.Roles)
+			}
+		})
+	}
+}
