@@ -100,6 +100,8 @@ const (
 	// Expired: TimedOut, by the deadline or the close of the socket that was waited for,
 	// not of a wait for whoever waited there.
 	Expired
+	// Answer: Inbound, of a goroutine that only writes answers, see [request.Found.Answering].
+	Answer
 	// Unended: of a wait for a peer that had not ended when the recording did.
 	Unended
 )

@@ -791,6 +791,9 @@ func (w *walker) network(at *where, g timeline.GID, k Key, s timeline.Segment, f
 	k.Kind = Network
 	if w.inbound(at, k.Site, s) {
 		k.Flags |= Inbound
+		if w.a.Sites[k.Site].Write && w.a.f.Answering(g) {
+			k.Flags |= Answer
+		}
 	}
 	w.polled(at, g, k, s, from, w.unseen(at, g, s, k, from, to))
 }
@@ -816,7 +819,7 @@ func (w *walker) polled(at *where, g timeline.GID, k Key, s timeline.Segment, fr
 	if polled-from > w.peer.Length() && k.Flags&(Inbound|TimedOut) == 0 && w.a.Sites[k.Site].Kind != SiteInbound {
 		w.peer = Stretch{g, k.Site, from, polled}
 	}
-	k = Key{Flags: k.Flags&^(Inbound|TimedOut|Expired|Unended) | Blind, Site: k.Site}
+	k = Key{Flags: k.Flags&^(Inbound|Answer|TimedOut|Expired|Unended) | Blind, Site: k.Site}
 	w.behind(at, k, polled, to, polled, to)
 }
 

@@ -20,7 +20,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{},
+		excluded: map[string]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{},
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -104,6 +104,7 @@ type finder struct {
 	nodes     []nodeCount // scratch
 	// writesLast are the places at which workers write to a socket last before they are home.
 	writesLast map[timeline.GID]int32
+	answering  map[timeline.GID]bool // see Found.Answering
 }
 
 // The classes of what looks like a request and is none.
@@ -270,7 +271,7 @@ func (d *finder) result() *Found {
 	for len(d.carried) < len(d.t.Gs) { // messages
 		d.carried = append(d.carried, false)
 	}
-	f := &Found{t: d.t, home: d.h.home, busy: d.h.busy, firstBusy: d.h.firstBusy, carried: d.carried, keys: make([]int32, len(d.c.info))}
+	f := &Found{t: d.t, home: d.h.home, busy: d.h.busy, firstBusy: d.h.firstBusy, carried: d.carried, answering: d.answering, keys: make([]int32, len(d.c.info))}
 	for i := range d.c.info {
 		f.keys[i] = d.c.info[i].key
 	}

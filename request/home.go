@@ -488,8 +488,8 @@ func (h *homes) establish(r *root) {
 func (p *place) answered() bool { return 2*p.woken > p.seen && 2*p.fed < p.woken }
 
 // rank orders the places of a root: those of known servers first, then the
-// socket reads of connection goroutines, then where others bring work, then by
-// time, and last where it waits for answers. Under load a goroutine may spend little
+// socket reads of connection goroutines, then where others bring work, and no client library
+// answers, then by time, and last where it waits for answers. Under load a goroutine may spend little
 // time at home, so that time alone would choose a wait inside its work. (A lone
 // goroutine that reads a socket may as well poll somebody.)
 func (h *homes) rank(r *root) {
@@ -503,7 +503,7 @@ func (h *homes) rank(r *root) {
 			return 4
 		case p.read && p.net > 0 && (r.goroutines > 1 || r.accepted > 0):
 			return 1
-		case p.woken > 0 && 2*p.fed > p.woken:
+		case p.woken > 0 && 2*p.fed > p.woken && !p.client:
 			return 2
 		case p.answered():
 			return 4

@@ -27,6 +27,10 @@ func (f *Found) Home(g timeline.GID, s timeline.Segment) bool {
 	return !busy
 }
 
+// Answering reports whether a goroutine is of those who write the answers to what one other reads each,
+// where several such pairs share their workers: what it writes to is a client's connection.
+func (f *Found) Answering(g timeline.GID) bool { return f.answering[g] }
+
 // Returns reports whether s, a segment of g, is a wait at the blocking stack to which goroutines of
 // g's role return, whether others wait for what it does next or not.
 func (f *Found) Returns(g timeline.GID, s timeline.Segment) bool {

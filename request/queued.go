@@ -173,9 +173,7 @@ func (k *desk) play() bool {
 			impossible++
 		}
 	}
-	called := k.called()
-	quiet := len(k.hands) - called
-	return float64(impossible) <= chanceQueued*float64(queued) && float64(queued) >= (1-chanceQueued)*float64(quiet) && float64(served) >= (1-chanceQueued)*float64(called)
+	return float64(impossible) <= chanceQueued*float64(queued) && float64(served+queued) >= (1-chanceQueued)*float64(len(k.hands))
 }
 
 // called is for how many messages readers woke a worker.
@@ -220,7 +218,9 @@ func (k *desk) work(w timeline.GID, marks []timeline.Time, woken map[timeline.Ti
 		if k.d.c.of(s.Stack).key != home {
 			continue
 		}
-		upTo(s.Start)
+		if upTo(s.Start); by >= 0 && k.writers { // who got the answer was at work for another one
+			k.pieces = append(k.pieces, piece{w, from, s.Start, by})
+		}
 		end := s.End
 		if i+1 >= gr.Len() {
 			end = k.d.t.End + 1
@@ -404,9 +404,22 @@ func (d *finder) passedOn(worker timeline.GID) (at []timeline.Time) {
 
 // requests adds the requests of a queue that was played.
 func (k *desk) requests(role int, d *finder) {
-	writers := k.writersOf()
-	stack := k.stack()
+	type served struct {
+		piece
+		hand
+	}
+	var all []served
+	votes := map[[2]timeline.GID]int{} // of readers for writers
 	k.assign(func(p piece, h hand) {
+		all = append(all, served{p, h})
+		if to, _, ok := d.passesAt(p.worker, p.to); k.writers && ok {
+			votes[[2]timeline.GID{h.reader, to}]++
+		}
+	})
+	writers := d.writers(votes)
+	stack := k.stack()
+	for _, x := range all {
+		p, h := x.piece, x.hand
 		d.carried[h.reader], d.carried[p.worker] = true, true
 		start, handed := min(h.start, p.from), min(h.handed, p.from)
 		parts := []Part{{h.reader, start, max(start, handed)}}
@@ -427,28 +440,34 @@ func (k *desk) requests(role int, d *finder) {
 			}
 		}
 		d.add(role, Request{ByNetwork: h.byNet, Parts: d.parts(parts...)}, d.examine(p.worker, d.segmentFrom(p.worker, p.from), p.from, p.to))
-	})
+	}
 }
 
-// writersOf returns, for each reader, whom the workers wake most when they are done with a message that the
-// reader woke them for; none where the workers write themselves.
-func (k *desk) writersOf() map[timeline.GID]timeline.GID {
-	if !k.writers {
-		return nil
-	}
-	votes := map[[2]timeline.GID]int{}
-	for _, p := range k.pieces {
-		if p.message < 0 {
-			continue
-		}
-		if to, _, ok := k.d.passesAt(p.worker, p.to); ok {
-			votes[[2]timeline.GID{k.hands[p.message].reader, to}]++
-		}
-	}
+// writers elects, for each reader, whom the workers wake most when they are done with what it read. Who is
+// so for one reader, where there are others, writes answers, and so does who is busy with writing to a client
+// all the time, and of the same kind.
+func (d *finder) writers(votes map[[2]timeline.GID]int) map[timeline.GID]timeline.GID {
 	out, most := map[timeline.GID]timeline.GID{}, map[timeline.GID]int{}
 	for pair, n := range votes {
 		if g := pair[0]; n > most[g] || n == most[g] && pair[1] < out[g] {
 			out[g], most[g] = pair[1], n
+		}
+	}
+	readers := map[timeline.GID]int{}
+	for _, w := range out {
+		readers[w]++
+	}
+	kinds := map[*root]bool{}
+	for w, n := range readers {
+		if n == 1 && len(readers) > 1 {
+			kinds[d.h.of[w]] = true
+		}
+	}
+	if len(kinds) > 0 {
+		for g, r := range d.h.of {
+			if kinds[r] {
+				d.answering[timeline.GID(g)] = true
+			}
 		}
 	}
 	return out

@@ -137,6 +137,7 @@ type Found struct {
 	// those of g are busy[firstBusy[g]:firstBusy[g+1]], in order.
 	busy      []timeline.Time
 	firstBusy []int32
+	answering map[timeline.GID]bool
 	// carried marks goroutines that carried a part of a request.
 	carried []bool
 	// parts lists, goroutine by goroutine from first[g] to first[g+1], what each

@@ -39,7 +39,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	waited, own, answering := c.Sum(keys), 0.0, 0.0
 	for _, id := range keys {
 		site := &c.A.Sites[c.Key(id).Site]
-		if site.Kind == blame.SiteInbound {
+		if site.Kind == blame.SiteInbound || c.Key(id).Flags&blame.Answer != 0 {
 			own += c.NS[id]
 		}
 		if site.Write || site.Window {
