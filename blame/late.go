@@ -79,7 +79,8 @@ func (a *Attribution) findLate() {
 
 // WaitStats describes the waits at a site.
 type WaitStats struct {
-	// Timers were ended by no goroutine, Answered by one.
+	// Timers were ended by no goroutine, Answered by one; those of who was home, until there was work
+	// for him, are not among the latter.
 	Timers, Answered int
 	// Low and High are the quartiles of the timers' lengths, in nanoseconds.
 	Low, High int64
@@ -87,7 +88,12 @@ type WaitStats struct {
 
 // Waits returns what is known of the waits at a site.
 func (a *Attribution) Waits(site SiteID) WaitStats {
-	w := WaitStats{Timers: len(a.timers[site]), Answered: len(a.releases[site])}
+	w := WaitStats{Timers: len(a.timers[site])}
+	for _, r := range a.releases[site] {
+		if !a.f.Home(r.g, a.t.Gs[r.g].Seg(int(r.seg))) {
+			w.Answered++
+		}
+	}
 	if lengths := a.timerLengths(site); len(lengths) > 0 {
 		w.Low, w.High = lengths[len(lengths)/4], lengths[len(lengths)*3/4]
 	}

@@ -923,7 +923,7 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 		defer func() { w.nested = held }()
 	}
 	since := from
-	if !a.guards.NoWakerIdle {
+	if !a.guards.NoWakerIdle && !a.t.Gs[g].Message { // who takes a message was at work since it came
 		since = max(from, min(to, w.heldSince(s, hop, from)))
 	}
 	if since > from {

@@ -16,12 +16,21 @@ import (
 // home, took the head of the queue: so what was taken, and when, can be told from the answers, and when it
 // came in from the order.
 
-// hand is a message that a reader handed over. ran is how long the reader ran for it, and for others that
-// the same read brought and for which nobody was woken.
+// hand is a message that a reader handed over, or a worker to the next one. ran is how long the reader ran for
+// it, and for others that the same read brought and for which nobody was woken.
 type hand struct {
 	message
 	reader timeline.GID
 	ran    timeline.Time
+	legs   []leg // of the way before reader got it
+}
+
+// leg is a part of the way of a message; if it waits for waker in a queue, to which it was handed at stack,
+// the part's goroutine is who handed it over.
+type leg struct {
+	Part
+	waker timeline.GID // NoG if it does not wait
+	stack gotrace.StackID
 }
 
 // piece is what a worker did for one message: from when it took it until its answer was written, or
@@ -41,8 +50,10 @@ type desk struct {
 	pieces  []piece
 	// homes are the spans in which a worker was at home: then the queue is empty.
 	homes []stretch
-	// writers: the workers hand their answers to others, who write them.
+	// writers: the workers hand their answers to others, who write them; next are others to whom they
+	// hand the messages on, if they do so.
 	writers bool
+	next    *root
 }
 
 // leastQueued is how often a worker must have been at work for one message to tell how many marks it makes,
@@ -53,14 +64,25 @@ const (
 	// leastHandedOn is for which part of the messages for which they were woken workers must wake somebody
 	// who writes to a socket, to be taken to hand on answers: he may be at work for another one, too.
 	leastHandedOn = 0.25
+	// leastTakenUp is the part of the messages that workers must be seen to take: if they answer many at
+	// once they are not; leastHandedUp that if they hand them on: one that only computes may be done with
+	// several before it wakes anybody.
+	leastTakenUp, leastHandedUp = 0.9, 0.7
+	// maxStages bounds how often a message is handed on.
+	maxStages = 8
 )
 
 // queues finds the requests of readers that hand over to workers through queues, and returns those
 // readers of which it can say nothing.
 func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
 	for _, k := range d.desks(gr) {
-		if k.play() {
-			k.requests(role, d)
+		last, ok := k, k.play()
+		for n := 1; ok && last.next != nil; n++ {
+			last = last.further()
+			ok = n < maxStages && last.play()
+		}
+		if ok {
+			last.requests(role)
 			continue
 		}
 		for _, g := range gr.members {
@@ -73,9 +95,8 @@ func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
 }
 
 // desks divides the messages of readers by the workers that they have in common.
-func (d *finder) desks(gr *group) []*desk {
+func (d *finder) desks(gr *group) (out []*desk) {
 	of := map[timeline.GID]*desk{} // by worker
-	all := map[*desk]bool{}
 	for _, g := range gr.members {
 		mine := &desk{d: d, workers: map[timeline.GID]bool{}}
 		ms := d.messages(g, gr.home)
@@ -89,49 +110,80 @@ func (d *finder) desks(gr *group) []*desk {
 			} else if ms[i+1].start > to { // of another read
 				to = ms[i+1].start
 			}
-			mine.hands = append(mine.hands, hand{m, g, d.ran(g, from, to)})
-			if m.whom != timeline.NoG {
-				mine.workers[m.whom] = true
+			mine.hands = append(mine.hands, hand{message: m, reader: g, ran: d.ran(g, from, to)})
+			other := of[m.whom]
+			if m.whom == timeline.NoG || other == mine {
+				continue
 			}
-		}
-		all[mine] = true
-		for w := range mine.workers {
-			if other := of[w]; other != nil && other != mine {
+			of[m.whom], mine.workers[m.whom] = mine, true
+			if other != nil {
 				mine.hands = append(mine.hands, other.hands...)
 				for x := range other.workers {
-					mine.workers[x] = true
-					of[x] = mine
+					of[x], mine.workers[x] = mine, true
 				}
-				delete(all, other)
+				out = slices.DeleteFunc(out, func(k *desk) bool { return k == other })
 			}
-			of[w] = mine
 		}
+		out = append(out, mine)
 	}
-	out := make([]*desk, 0, len(all))
-	for k := range all {
-		slices.SortFunc(k.hands, func(a, b hand) int { return cmp.Or(cmp.Compare(a.handed, b.handed), cmp.Compare(a.reader, b.reader)) })
-		ran := make([]timeline.Time, 0, len(k.hands))
-		for _, h := range k.hands {
-			ran = append(ran, h.ran)
-		}
-		slices.Sort(ran)
-		if len(ran) > 0 {
-			k.usual = ran[len(ran)/4]
-		}
-		out = append(out, k)
+	for _, k := range out {
+		k.order()
 	}
-	slices.SortFunc(out, func(a, b *desk) int {
-		return cmp.Compare(slices.Min(readersOf(a)), slices.Min(readersOf(b)))
-	})
 	return out
 }
 
-func readersOf(k *desk) (gs []timeline.GID) {
-	gs = append(gs, timeline.NoG)
+// order puts what was handed over in order of time.
+func (k *desk) order() {
+	slices.SortStableFunc(k.hands, func(a, b hand) int { return cmp.Or(cmp.Compare(a.handed, b.handed), cmp.Compare(a.reader, b.reader)) })
+	ran := make([]timeline.Time, 0, len(k.hands))
 	for _, h := range k.hands {
-		gs = append(gs, h.reader)
+		ran = append(ran, h.ran)
 	}
-	return gs
+	if slices.Sort(ran); len(ran) > 0 {
+		k.usual = ran[len(ran)/4]
+	}
+}
+
+// further returns the queue to which the workers hand on.
+func (k *desk) further() *desk {
+	out := &desk{d: k.d, workers: map[timeline.GID]bool{}}
+	stack := k.stack()
+	k.assign(func(p piece, h hand) {
+		m := message{start: h.start, handed: p.to, whom: timeline.NoG, byNet: h.byNet}
+		ws := k.d.t.Gs[p.worker].Wakes()
+		for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= p.to }); i < len(ws) && ws[i].Time == p.to; i++ {
+			if w := &ws[i]; !w.Birth() && k.d.h.of[w.Whom()] == k.next && k.d.atHome(w) {
+				m.whom = w.Whom()
+				out.workers[m.whom] = true
+			}
+		}
+		out.hands = append(out.hands, hand{message: m, reader: p.worker, legs: h.through(p, stack)})
+	})
+	out.order()
+	return out
+}
+
+// origin is who read the message.
+func (h *hand) origin() timeline.GID {
+	if len(h.legs) > 0 {
+		return h.legs[0].G
+	}
+	return h.reader
+}
+
+// through returns the way of a message until a worker was done with it.
+func (h *hand) through(p piece, stack gotrace.StackID) []leg {
+	legs := slices.Clone(h.legs)
+	if len(legs) == 0 {
+		legs = append(legs, leg{Part{h.reader, h.start, max(h.start, h.handed)}, timeline.NoG, 0})
+	}
+	for i := range legs { // it may have been taken for another one
+		legs[i].Start, legs[i].End = min(legs[i].Start, p.from), min(legs[i].End, p.from)
+	}
+	if handed := legs[len(legs)-1].End; handed < p.from {
+		legs = append(legs, leg{Part{h.reader, handed, p.from}, p.worker, stack})
+	}
+	return append(legs, leg{Part{p.worker, p.from, p.to}, timeline.NoG, 0})
 }
 
 // play tells which messages the workers took from the queue and when, and reports whether it can.
@@ -173,7 +225,11 @@ func (k *desk) play() bool {
 			impossible++
 		}
 	}
-	return float64(impossible) <= chanceQueued*float64(queued) && float64(served+queued) >= (1-chanceQueued)*float64(len(k.hands))
+	least := leastTakenUp
+	if k.next != nil {
+		least = leastHandedUp
+	}
+	return float64(impossible) <= chanceQueued*float64(queued) && float64(served+queued) >= least*float64(len(k.hands))
 }
 
 // called is for how many messages readers woke a worker.
@@ -218,7 +274,7 @@ func (k *desk) work(w timeline.GID, marks []timeline.Time, woken map[timeline.Ti
 		if k.d.c.of(s.Stack).key != home {
 			continue
 		}
-		if upTo(s.Start); by >= 0 && k.writers { // who got the answer was at work for another one
+		if upTo(s.Start); by >= 0 && (k.writers || k.next != nil) { // who got the answer was at work for another one
 			k.pieces = append(k.pieces, piece{w, from, s.Start, by})
 		}
 		end := s.End
@@ -245,12 +301,14 @@ func (k *desk) marks() map[timeline.GID][]timeline.Time {
 		hands[w] = k.d.passedOn(w)
 		na, nc, nh = na+len(answers[w]), nc+len(calls[w]), nh+len(hands[w])
 	}
-	best := answers
-	if na == 0 {
-		if float64(nh) < leastHandedOn*float64(k.called()) {
-			return nil // nobody answers
+	best, least := answers, leastHandedOn*float64(k.called())
+	if na == 0 || float64(na) < least {
+		if k.writers = float64(nh) >= least; !k.writers {
+			if hands, nh = k.handsOn(); k.next == nil || float64(nh) < least {
+				return nil // nobody answers
+			}
 		}
-		if k.writers, best = true, hands; nc > nh {
+		if best = hands; nc > nh {
 			best = calls
 		}
 	}
@@ -263,7 +321,7 @@ func (k *desk) marks() map[timeline.GID][]timeline.Time {
 			best[w] = some
 		}
 	}
-	if k.writers && nc > nh {
+	if (k.writers || k.next != nil) && nc > nh {
 		for w, all := range best { // it hands on a little later
 			for i := range all {
 				j := sort.Search(len(hands[w]), func(j int) bool { return hands[w][j] >= all[i] })
@@ -402,8 +460,38 @@ func (d *finder) passedOn(worker timeline.GID) (at []timeline.Time) {
 	return at
 }
 
+// handsOn returns when each worker woke one of those out of their homes whom the workers wake most.
+func (k *desk) handsOn() (at map[timeline.GID][]timeline.Time, n int) {
+	votes := map[*root]int{}
+	each := func(do func(g timeline.GID, w *timeline.Wake, to *root)) {
+		for g := range k.workers {
+			ws := k.d.t.Gs[g].Wakes()
+			for i := range ws {
+				if to := k.d.h.of[ws[i].Whom()]; to != nil && to != k.d.h.of[g] && !ws[i].Birth() && k.d.atHome(&ws[i]) {
+					do(g, &ws[i], to)
+				}
+			}
+		}
+	}
+	each(func(_ timeline.GID, _ *timeline.Wake, to *root) { votes[to]++ })
+	for to, n := range votes {
+		if k.next == nil || n > votes[k.next] || n == votes[k.next] && to.name < k.next.name {
+			k.next = to
+		}
+	}
+	at = map[timeline.GID][]timeline.Time{}
+	each(func(g timeline.GID, w *timeline.Wake, to *root) {
+		if to == k.next {
+			at[g] = append(at[g], w.Time)
+			n++
+		}
+	})
+	return at, n
+}
+
 // requests adds the requests of a queue that was played.
-func (k *desk) requests(role int, d *finder) {
+func (k *desk) requests(role int) {
+	d := k.d
 	type served struct {
 		piece
 		hand
@@ -413,30 +501,34 @@ func (k *desk) requests(role int, d *finder) {
 	k.assign(func(p piece, h hand) {
 		all = append(all, served{p, h})
 		if to, _, ok := d.passesAt(p.worker, p.to); k.writers && ok {
-			votes[[2]timeline.GID{h.reader, to}]++
+			votes[[2]timeline.GID{h.origin(), to}]++
 		}
 	})
 	writers := d.writers(votes)
 	stack := k.stack()
 	for _, x := range all {
 		p, h := x.piece, x.hand
-		d.carried[h.reader], d.carried[p.worker] = true, true
-		start, handed := min(h.start, p.from), min(h.handed, p.from)
-		parts := []Part{{h.reader, start, max(start, handed)}}
-		if handed = parts[0].End; handed < p.from {
-			parts = append(parts, Part{d.t.Await(h.reader, p.worker, stack, handed, p.from), handed, p.from})
+		var parts []Part
+		for _, l := range h.through(p, stack) {
+			if d.carried[l.G] = true; l.waker != timeline.NoG {
+				l.G = d.t.Await(l.G, l.waker, l.stack, l.Start, l.End)
+			}
+			parts = append(parts, l.Part)
 		}
-		parts = append(parts, Part{p.worker, p.from, p.to})
 		if k.writers {
 			to, end, ok := d.passesAt(p.worker, p.to)
+			got := p.to
 			if !ok {
-				if to, ok = writers[h.reader]; ok {
-					end, ok = d.answeredBy(to, p)
+				if to, ok = writers[h.origin()]; ok {
+					got, end, ok = d.answeredBy(to, p)
 				}
 			}
 			if ok {
 				d.carried[to] = true
-				parts = append(parts, Part{to, p.to, end})
+				if got > p.to { // the worker kept it
+					parts = append(parts, Part{d.t.Await(p.worker, timeline.NoG, d.stackOf(p.worker, got), p.to, got), p.to, got})
+				}
+				parts = append(parts, Part{to, got, end})
 			}
 		}
 		d.add(role, Request{ByNetwork: h.byNet, Parts: d.parts(parts...)}, d.examine(p.worker, d.segmentFrom(p.worker, p.from), p.from, p.to))
@@ -484,14 +576,42 @@ func (d *finder) passesAt(worker timeline.GID, at timeline.Time) (whom timeline.
 	return timeline.NoG, 0, false
 }
 
-// answeredBy returns when a writer, who was busy when he got the answer or had waited since before the
-// trace, wrote it.
-func (d *finder) answeredBy(writer timeline.GID, p piece) (end timeline.Time, ok bool) {
+// answeredBy returns when a writer got the answer, and wrote it, if he did not have to be woken for it or had waited
+// since before the trace: he was busy, or the worker kept the answer until a timer of its own went off.
+func (d *finder) answeredBy(writer timeline.GID, p piece) (got, end timeline.Time, ok bool) {
 	gr := &d.t.Gs[writer]
-	if i := gr.SegmentAt(p.to + 1); i < gr.Len() && gr.Seg(i).Kind == timeline.Waiting && d.c.of(gr.Seg(i).Stack).op != opWrite {
-		return 0, false // he has nothing to write
+	for i, n := gr.SegmentAt(p.to+1), 0; i < gr.Len() && n < maxLook; i, n = i+1, n+1 {
+		s := gr.Seg(i)
+		switch idle := s.Kind == timeline.Waiting && d.c.of(s.Stack).op != opWrite; {
+		case n == 0 && !idle:
+			end, ok = d.firstWrite(writer, p.to)
+			return p.to, end, ok
+		case idle && s.Waker == p.worker && d.onTime(p.worker, s.End):
+			end, ok = d.firstWrite(writer, s.End)
+			return s.End, end, ok
+		}
 	}
-	return d.firstWrite(writer, p.to)
+	return 0, 0, false
+}
+
+// stackOf returns where g woke somebody at an instant, 0 if it did not.
+func (d *finder) stackOf(g timeline.GID, at timeline.Time) gotrace.StackID {
+	ws := d.t.Gs[g].Wakes()
+	if i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= at }); i < len(ws) && ws[i].Time == at {
+		return ws[i].Stack
+	}
+	return 0
+}
+
+// onTime reports whether what a worker does at an instant it does because a timer took it from home.
+func (d *finder) onTime(worker timeline.GID, at timeline.Time) bool {
+	gr := &d.t.Gs[worker]
+	for i := gr.WaitBefore(gr.SegmentAt(at)); i >= 0; i = gr.WaitBefore(i) {
+		if s := gr.Seg(i); d.c.of(s.Stack).key == d.h.home[worker] {
+			return s.Waker == timeline.NoG && s.Reason != timeline.ReasonNetwork
+		}
+	}
+	return false
 }
 
 // stack is where the readers hand over.

@@ -176,3 +176,92 @@ func TestMessagesWaitInAQueueForWorkers(t *testing.T) {
 		})
 	}
 }
+
+// stageServer hands lines from one goroutine to the next: who parses them, who answers now or, each tenth,
+// with a ticker, and the connection's writer.
+type stageServer struct{}
+
+type stagedJob struct {
+	i   int
+	out chan int
+}
+
+func (s *stageServer) serve(c net.Conn, parsed chan<- stagedJob) {
+	out := make(chan int, 100)
+	go s.write(c, out)
+	go s.read(c, parsed, out)
+}
+
+func (s *stageServer) read(c net.Conn, parsed chan<- stagedJob, out chan int) {
+	r := bufio.NewReader(c)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		i, _ := strconv.Atoi(strings.TrimSpace(line))
+		parsed <- stagedJob{i, out}
+	}
+}
+
+func (s *stageServer) parse(in <-chan stagedJob, out chan<- stagedJob) {
+	for j := range in {
+		out <- j
+	}
+}
+
+func (s *stageServer) answer(in <-chan stagedJob) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var kept []stagedJob
+	for {
+		select {
+		case j := <-in:
+			if j.i%10 == 9 {
+				kept = append(kept, j)
+				continue
+			}
+			j.out <- j.i
+		case <-tick.C:
+			for _, j := range kept {
+				j.out <- j.i
+			}
+			kept = nil
+		}
+	}
+}
+
+func (s *stageServer) write(c net.Conn, out <-chan int) {
+	for i := range out {
+		fmt.Fprintf(c, "%d\n", i)
+	}
+}
+
+func TestMessagesAreHandedOnAndKept(t *testing.T) {
+	l, s := listen(t), &stageServer{}
+	read, parsed := make(chan stagedJob), make(chan stagedJob, 10)
+	var sent []int64
+	f := record(t, Options{}, func() {
+		go s.parse(read, parsed)
+		go s.answer(parsed)
+		go accept(l, func(c net.Conn) { s.serve(c, read) })
+		sent = askFromOutside(t, "lines", l.Addr().String())
+	})
+	describe(t, f)
+	var took []int64
+	for i := range f.Requests {
+		took = append(took, int64(f.Requests[i].Duration()))
+	}
+	slices.Sort(took)
+	slices.Sort(sent)
+	t.Logf("%d sent, %d found: %.1f ms in all, as the client saw it %.1f", len(sent), len(took), float64(sum(took))/1e6, float64(sum(sent))/1e6)
+	if n := len(took); n < len(sent)*9/10 || n > len(sent) {
+		t.Fatalf("%d sent, %d found", len(sent), n)
+	}
+	if x, y := float64(took[len(took)*97/100]), float64(sent[len(sent)*97/100]); x < 0.6*y || x > 1.2*y {
+		t.Errorf("the slowest take %.0f ns, as the client saw it %.0f", x, y)
+	}
+	if n := len(f.Requests[len(f.Requests)/2].Parts); n < 4 || len(f.Roles) != 1 || f.Roles[0].Name != pkg+"(*stageServer).read" {
+		t.Errorf("%d parts, roles %+v", n, f.Roles)
+	}
+}

@@ -32,6 +32,9 @@ func TestMessagesAreGoroutinesUntilTheyAreForgotten(t *testing.T) {
 			t.Errorf("message %d: %+v", i, m)
 		}
 	}
+	if s := tl.Gs[tl.Await(reader, timeline.NoG, stack, 300, 500)].Seg(0); s.Waker != timeline.NoG || s.Reason != timeline.ReasonSleep {
+		t.Errorf("until a timer goes off: %+v", s)
+	}
 	if tl.ForgetMessages(); len(tl.Gs) != n {
 		t.Errorf("%d goroutines, %d before there were messages", len(tl.Gs), n)
 	}

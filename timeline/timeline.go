@@ -383,8 +383,8 @@ type Timeline struct {
 	byID    ids
 	segs    slab[seg]
 	whats   []stored
-	gaps    map[gap]Time              // beginnings
-	awaits  map[gotrace.StackID]int32 // of messages, in whats
+	gaps    map[gap]Time   // beginnings
+	awaits  map[what]int32 // of messages, in whats
 	wakes   slab[Wake]
 	roots   []string // the first is ""
 	assists map[GID][]Span
