@@ -160,6 +160,9 @@ func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool, connectio
 			Holds: cause.Yes, Number: connections,
 		}
 	}
+	if q := c.A.Queue(l.Site); !known && q.Peers+q.Finalizers <= cause.PeerRatio && q.Wakers > 1 && q.Busiest <= cause.OneWorker {
+		return cause.Evidence{Text: fmt.Sprintf("the busiest of them ended %s of the waits", cause.Pct(q.Busiest)), Holds: cause.Yes, Number: float64(q.Wakers)}
+	}
 	text, n, decides := fmt.Sprintf("%.1f holders at a time", h.Holders), h.Holders, h.Holders > 0
 	if t := c.A.Turns(l.Site); t.Holders > n && t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits) {
 		n, decides = t.Holders, true
