@@ -601,6 +601,71 @@ func TestWhatWorkersWaitForIsNotThatTheyAreFew(t *testing.T) {
 	}
 }
 
+// Two workers that are at home for most of the time, and of which one is at work then, but both when many
+// come at once.
+func TestWorkersThatAreSeldomBusyTogetherAreSeveral(t *testing.T) {
+	const workers, many = 2, 8
+	idle := []string{"runtime.chanrecv2", "main.(*crew).run"}
+	worker := func(k int) gotrace.GoID { return helper + gotrace.GoID(k%workers) }
+	hands := func(p *play, g gotrace.GoID, on gotrace.ProcID) {
+		p.leaves(g, on, "select", "runtime.selectgo", "main.(*crew).do", "main.serve")
+	}
+	asks := func(p *play, w gotrace.GoID) {
+		p.runs(w, 1)
+		p.leaves(w, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.(*crew).run")
+	}
+	tell(t, []told{{name: "in bursts", scene: scene{procs: 2, cast: func(p *play) {
+		for k := range workers {
+			p.waits(worker(k), "", idle...)
+		}
+		crowdAtHome("main.serve")(p)
+	}, in: func(p *play, i int) {
+		all := []gotrace.GoID{serving}
+		if i%10 == 9 {
+			all = nil
+			for k := range gotrace.GoID(many - 1) {
+				all = append(all, crowd0+k)
+				p.wakes(0, crowd0+k)
+			}
+			all = append(all, serving)
+		}
+		for k, g := range all {
+			if g != serving {
+				p.runs(g, 1)
+			}
+			if k < workers {
+				p.wakes(g, worker(i+k), "runtime.chansend1", "main.(*crew).do", "main.serve")
+			}
+			on := gotrace.ProcID(1)
+			if g == serving {
+				on = 0
+			}
+			hands(p, g, on)
+		}
+		for k := range min(workers, len(all)) {
+			asks(p, worker(i+k))
+		}
+		for k := 0; k < len(all); k += workers {
+			p.pass(4 * ms)
+			for j := k; j < min(k+workers, len(all)); j++ {
+				w := worker(i + j)
+				p.wakes(0, w)
+				p.runs(w, 1)
+				if p.wakes(w, all[j], "runtime.chansend1", "main.(*crew).run"); j+workers < len(all) {
+					p.leaves(w, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.(*crew).run")
+				} else {
+					p.leaves(w, 1, "chan receive", idle...)
+				}
+				if all[j] != serving {
+					p.runs(all[j], 1)
+					p.leaves(all[j], 1, "network", home...)
+				}
+			}
+		}
+		p.runs(serving, 0)
+	}}, finding: "pool-exhausted"}})
+}
+
 // job is a goroutine of the service's own that has connections now and then.
 var job = []string{"time.Sleep", "main.job"}
 
