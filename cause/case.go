@@ -58,6 +58,7 @@ type Case struct {
 	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
 	procs   *Processors
 	strange map[blame.ClassID]*Strange // cache of strangeTo
+	met     map[blame.ClassID]int      // cache of meets
 	passes  map[blame.SiteID]float64   // cache of passThrough
 	singles map[blame.SiteID]bool      // cache of single
 	turns   map[[2]blame.SiteID]bool   // cache of inTurn

@@ -372,6 +372,28 @@ var scenes = []struct {
 		verdict: "cause", finding: "goroutine-flood", where: "main.tick",
 	},
 	{
+		name: "two goroutines hand each other very much on the only P",
+		scene: scene{procs: 1, cast: crowdAtHome("main.relay"), in: every(10, func(p *play) {
+			p.wakes(0, crowd0)
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.runs(crowd0, 0)
+			for range 50 {
+				one, other := crowd0, crowd0+1
+				for range 2 {
+					p.pass(ms / 5)
+					p.b.Sample(one, p.stack("main.pack", "main.relay"))
+					p.wakes(one, other, "runtime.chansend1", "main.relay")
+					p.waits(one, "select", "runtime.selectgo", "main.relay")
+					p.runs(other, 0)
+					one, other = other, one
+				}
+			}
+			p.waits(crowd0, "select", "runtime.selectgo", "main.relay")
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "cpu-hog", where: "main.pack",
+	},
+	{
 		name: "very many goroutines run shortly on the only P, most of it for the collector",
 		scene: scene{procs: 1, cast: crowdAtHome("main.tick"), in: every(10, func(p *play) {
 			p.do(p.b.Range(gotrace.KindRangeBegin, gotrace.NoGoroutine, "GC concurrent mark phase", 0))

@@ -437,10 +437,42 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 		return NoHolder
 	case (cl.Endpoint >= 0 || c.A.Serves(class)) && c.strangeTo(class) == nil:
 		return Own
-	case c.bursts(class, ns) >= FloodBursts && cl.Members > c.A.Timeline().GOMAXPROCS:
+	case c.bursts(class, ns) >= FloodBursts && cl.Members > c.A.Timeline().GOMAXPROCS && c.meets(class) >= FloodBursts:
 		return Flood
 	}
 	return Hog
+}
+
+// meets is how many goroutines of a class do not wait for all of a slow request, in half of those: two that
+// hand each other one thing after the other run very often, and are not many.
+func (c *Case) meets(class blame.ClassID) int {
+	n, known := c.met[class]
+	if known {
+		return n
+	}
+	var counts []int
+	members := c.A.Members(class)
+	for _, i := range c.Tail {
+		r, n := &c.A.Found().Requests[c.A.Requests[i].Request], 0
+		for _, g := range members {
+			me := &c.A.Timeline().Gs[g]
+			if me.Start() >= r.End() || me.End() <= r.Start() {
+				continue
+			}
+			if s := me.Seg(me.SegmentAt(r.Start() + 1)); s.Kind != timeline.Waiting || s.End < r.End() {
+				n++
+			}
+		}
+		counts = append(counts, n)
+	}
+	if slices.Sort(counts); len(counts) > 0 {
+		n = counts[len(counts)/2]
+	}
+	if c.met == nil {
+		c.met = map[blame.ClassID]int{}
+	}
+	c.met[class] = n
+	return n
 }
 
 // HolderEvidence is the evidence that the three causes of full Ps share: how
