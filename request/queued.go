@@ -404,6 +404,7 @@ func (d *finder) done(worker timeline.GID) (answers, calls []timeline.Time) {
 		}
 		wrote = -1
 	}
+	full := false // the socket was, and what was being written goes on
 	for i, s := range gr.Blocked() {
 		in := d.c.of(s.Stack)
 		switch call := s.Kind == timeline.Syscall; {
@@ -411,7 +412,10 @@ func (d *finder) done(worker timeline.GID) (answers, calls []timeline.Time) {
 			commit()
 		case i+1 >= gr.Len(): // not over
 		case in.op == opWrite && in.client == 0:
-			if commit(); in.key == answer && call {
+			if !full && call {
+				commit()
+			}
+			if full = !call; in.key == answer && call {
 				wrote = s.End
 			}
 		case in.op == opRead || s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork:
@@ -460,14 +464,15 @@ func (d *finder) passedOn(worker timeline.GID) (at []timeline.Time) {
 	return at
 }
 
-// handsOn returns when each worker woke one of those out of their homes whom the workers wake most.
+// handsOn returns when each worker woke one of those out of their homes whom the workers wake most, and who
+// belong to no library.
 func (k *desk) handsOn() (at map[timeline.GID][]timeline.Time, n int) {
 	votes := map[*root]int{}
 	each := func(do func(g timeline.GID, w *timeline.Wake, to *root)) {
 		for g := range k.workers {
 			ws := k.d.t.Gs[g].Wakes()
 			for i := range ws {
-				if to := k.d.h.of[ws[i].Whom()]; to != nil && to != k.d.h.of[g] && !ws[i].Birth() && k.d.atHome(&ws[i]) {
+				if to := k.d.h.of[ws[i].Whom()]; to != nil && to != k.d.h.of[g] && !serves(to.name) && !ws[i].Birth() && k.d.atHome(&ws[i]) {
 					do(g, &ws[i], to)
 				}
 			}
