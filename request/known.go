@@ -281,7 +281,8 @@ func (d *finder) grpc(g timeline.GID) {
 	if gr.Len() == 0 {
 		return
 	}
-	if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&streaming != 0 {
+	// From v1.85 on one function processes both, and it is a stream's handler that asks for messages.
+	if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&streaming != 0 || e.flags&nextMessage != 0 && e.flags&unary == 0 {
 		d.grpcStream(g)
 	} else if gr.Born {
 		before, byNet := d.arrival(g)

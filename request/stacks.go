@@ -167,7 +167,7 @@ func (c *classifier) stack(frames []gotrace.Frame) (s stackInfo) {
 			c.buf = append(c.buf, byte(f.id), byte(f.id>>8), byte(f.id>>16), byte(f.id>>24))
 		}
 	}
-	if s.op != opReceive {
+	if s.op != opReceive || s.flags&unary != 0 {
 		s.flags &^= nextMessage
 	}
 	c.server(frames, &s)
@@ -352,7 +352,7 @@ func flagsOf(pkg, name string) flags {
 		switch name {
 		case "google.golang.org/grpc.(*Server).Serve":
 			return accepting
-		case "google.golang.org/grpc.(*Server).processUnaryRPC":
+		case "google.golang.org/grpc.(*Server).processUnaryRPC", "google.golang.org/grpc.(*Server).wrapUnaryHandler.func1": // from v1.85 on
 			return unary
 		case "google.golang.org/grpc.(*Server).processStreamingRPC":
 			return streaming
@@ -390,6 +390,8 @@ var dispatchers = []string{
 	"net/http.HandlerFunc.ServeHTTP",
 	"google.golang.org/grpc.(*Server).processUnaryRPC",
 	"google.golang.org/grpc.(*Server).processStreamingRPC",
+	"google.golang.org/grpc.(*Server).processRPC",
+	"google.golang.org/grpc.(*Server).wrapUnaryHandler.func1",
 	"github.com/gin-gonic/gin.(*Context).Next",
 	"github.com/gin-gonic/gin.(*Engine).handleHTTPRequest",
 	"github.com/labstack/echo/v4.(*Echo).",
