@@ -40,6 +40,9 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	d.dropPolls()
 	if o.Func == nil && len(o.Calls) == 0 && d.unasked() {
 		d.pushes()
+		if len(d.list) == 0 {
+			d.popped()
+		}
 	}
 	f := d.result()
 	if len(f.Requests) == 0 && o.Func == nil && len(o.Calls) == 0 {

@@ -25,7 +25,7 @@ const (
 )
 
 // flags are facts about a stack.
-type flags uint16
+type flags uint32
 
 const (
 	// serving: below the connection loop of net/http or fasthttp.
@@ -58,6 +58,8 @@ const (
 	datagrams
 	// named: Options.Func matches a frame.
 	named
+	// pops: a client asks a queue for a message, and waits until there is one.
+	pops
 )
 
 // stackInfo is what Find knows about a stack.
@@ -360,10 +362,41 @@ func flagsOf(pkg, name string) flags {
 			return nextMessage
 		}
 	}
+	if asksQueue(pkg, name) {
+		return pops
+	}
 	if http2(pkg) && (strings.HasSuffix(name, "erverConn).writeDataFromHandler") || strings.HasSuffix(name, "erverConn).writeHeaders")) {
 		return frameWritten
 	}
 	return 0
+}
+
+// queues are the functions by which clients of queues wait for a message, by the package's prefix.
+var queues = []struct {
+	pkg   string
+	names []string
+}{
+	{"github.com/redis/go-redis/", []string{".BLPop", ".BRPop", ".BRPopLPush", ".BLMove", ".BLMPop", ".BZPopMin", ".BZPopMax", ".BZMPop", ".XRead", ".XReadGroup"}},
+	{"github.com/go-redis/redis/", []string{".BLPop", ".BRPop", ".BRPopLPush", ".BLMove", ".BZPopMin", ".BZPopMax", ".XRead", ".XReadGroup"}},
+	{"github.com/jackc/pgx/", []string{".WaitForNotification"}},
+	{"github.com/aws/aws-sdk-go-v2/service/sqs", []string{".ReceiveMessage"}},
+	{"github.com/aws/aws-sdk-go/service/sqs", []string{".ReceiveMessage", ".ReceiveMessageWithContext"}},
+	{"github.com/twmb/franz-go/pkg/kgo", []string{".PollFetches", ".PollRecords"}},
+	{"github.com/segmentio/kafka-go", []string{".FetchMessage", ".ReadMessage"}},
+}
+
+func asksQueue(pkg, name string) bool {
+	for _, q := range queues {
+		if !strings.HasPrefix(pkg, strings.TrimSuffix(q.pkg, "/")) {
+			continue
+		}
+		for _, n := range q.names {
+			if strings.HasSuffix(name, n) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func http2(pkg string) bool {

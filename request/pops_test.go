@@ -1,0 +1,69 @@
+package request
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+	"github.com/whylate/whylate/timeline/timelinetest"
+)
+
+// A worker takes messages from a list of Redis, computes, and puts the results in another one.
+func TestMessagesFromAListOfRedisAreRequests(t *testing.T) {
+	const ms, rounds, worker = int64(1e6), 60, gotrace.GoID(1)
+	b := timelinetest.NewBuilder()
+	b.Procs(1)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := int64(0)
+	pass := func(ns int64) {
+		now += ns
+		do(b.At(now))
+	}
+	stack := func(op, call string) gotrace.StackID {
+		return b.Stack("internal/poll.(*FD)."+op, "net.(*netFD)."+op, "net.(*conn)."+op, "github.com/redis/go-redis/v9.(*baseClient)._process", "github.com/redis/go-redis/v9.cmdable."+call, "main.worker")
+	}
+	calls := func(call string, waits int64) {
+		do(b.Calls(worker, stack("Write", call)))
+		pass(ms / 100)
+		do(b.Returns(worker))
+		for range 2 { // the answer comes in two parts
+			do(b.Waits(worker, "network", stack("Read", call)))
+			pass(waits / 2)
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, worker, 0))
+			do(b.Runs(worker, 0, 0))
+			do(b.Calls(worker, stack("Read", call)))
+			do(b.Returns(worker))
+		}
+	}
+	do(b.Busy(0))
+	do(b.Runs(worker, 0, stack("Read", "BLPop")))
+	do(b.Waits(worker, "network", stack("Read", "BLPop")))
+	pass(ms)
+	do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, worker, 0))
+	do(b.Runs(worker, 0, 0))
+	for range rounds {
+		calls("BLPop", 20*ms)
+		pass(3 * ms)
+		calls("RPush", ms)
+	}
+	calls("BLPop", 20*ms)
+	b.Sample(gotrace.NoGoroutine, 0)
+	tl, err := timeline.Read(b.Source(), timeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Find(tl, Options{})
+	if len(f.Roles) != 1 || f.Roles[0].Name != "github.com/redis/go-redis/v9.cmdable.BLPop" || f.Roles[0].Count < rounds || !f.Roles[0].Known() {
+		t.Fatalf("found %+v", f.Roles)
+	}
+	for _, r := range f.Requests[1:] {
+		if d := r.Duration(); d < timeline.Time(4*ms) || d > timeline.Time(4*ms+ms/10) {
+			t.Fatalf("one takes %d ns", d)
+		}
+	}
+}
