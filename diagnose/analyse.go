@@ -551,7 +551,9 @@ func requests(a *blame.Attribution, v *cause.Verdict) report.Requests {
 	for i, r := range f.Roles {
 		c := report.Class{Class: r.Name, Count: r.Count}
 		if v.Role != nil && i == v.Role.Role {
-			out.FoundBy = r.Name
+			if out.FoundBy = r.Name; f.Consumer != "" {
+				out.FoundBy += " " + f.Consumer
+			}
 			c.P99NS = v.Role.Quantile(0.99)
 		}
 		out.Classes = append(out.Classes, c)
@@ -581,7 +583,7 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	if f.LargestShare > 0 && f.LargestShare < 0.6 {
 		d.Notes = append(d.Notes, fmt.Sprintf("The largest class has only %.0f %% of what looks like requests: say with --request func=REGEXP which function is one.", 100*f.LargestShare))
 	}
-	if v.Role != nil && v.Role.Role < len(f.Roles) && f.Roles[v.Role.Role].Shape == request.Function && !calls {
+	if v.Role != nil && v.Role.Role < len(f.Roles) && f.Roles[v.Role.Role].Shape == request.Function && !f.Roles[v.Role.Role].Taken() && !calls {
 		d.Notes = append(d.Notes, "Of the function's calls only those count in which something was recorded (a wait, a system call, a preemption): fast ones are missing, so percentiles are too high.")
 	}
 	if f.Consumer != "" {

@@ -102,11 +102,14 @@ func (d *finder) dropOverlapping(tasks []timeline.Task) {
 	}
 }
 
+// roleFunction is the role of calls of a function that the user names, or that does all the work.
+const roleFunction = "function"
+
 // byCalls makes requests of the calls of a function that began while the trace ran. Of two
 // that lie in each other, which cannot be, the later one is none.
 // Their endpoints are the functions.
 func (d *finder) byCalls(calls []events.Call, functions []string) {
-	role := d.roleOf("function", Function, "", keyNone)
+	role := d.roleOf(roleFunction, Function, "", keyNone)
 	calls = slices.Clone(calls)
 	slices.SortStableFunc(calls, func(a, b events.Call) int {
 		return cmp.Or(cmp.Compare(a.Goroutine, b.Goroutine), cmp.Compare(a.From, b.From))
@@ -142,7 +145,7 @@ func (d *finder) byCalls(calls []events.Call, functions []string) {
 // byFunction makes requests of the intervals in which a function that the user
 // named is on the stack at every blocking event.
 func (d *finder) byFunction() {
-	role := d.roleOf("function", Function, "", keyNone)
+	role := d.roleOf(roleFunction, Function, "", keyNone)
 	for i := range d.t.Gs {
 		if d.h.of[i] != nil {
 			d.named(timeline.GID(i), role)

@@ -65,7 +65,8 @@ const (
 	PerRequest
 	// ReaderWriter: a reader hands over to others and a writer answers.
 	ReaderWriter
-	// Function: the intervals in which a function named by the user is on the stack.
+	// Function: the intervals in which a function named by the user is on the stack, or between the
+	// calls of one that takes messages from a queue (see Taken).
 	Function
 )
 
@@ -96,6 +97,10 @@ func (r Role) Known() bool {
 func (r Role) Library() bool {
 	return strings.HasPrefix(r.Name, "net/http") || strings.HasPrefix(r.Name, "grpc-go") || r.Name == "fasthttp"
 }
+
+// Taken reports whether requests of the role are messages that a client library's function took from
+// a queue.
+func (r Role) Taken() bool { return r.Shape == Function && r.Name != roleFunction }
 
 // Pushed reports whether requests of the role are what streams send: of who has the news nothing is
 // in them.
