@@ -63,6 +63,19 @@ func door(elsewhere ...string) scene {
 	}
 }
 
+// level has each request wait for a peer, too, for 12 ms.
+func level(s scene) scene {
+	in := s.in
+	s.in = func(p *play, i int) {
+		in(p, i)
+		p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.serve")
+		p.pass(12 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}
+	return s
+}
+
 // TestConnectionsThatWaitToBeAcceptedAreSeen plays goroutines that accept at once or
 // are away, and what the kernel sees of the queue.
 func TestConnectionsThatWaitToBeAcceptedAreSeen(t *testing.T) {
@@ -85,6 +98,7 @@ func TestConnectionsThatWaitToBeAcceptedAreSeen(t *testing.T) {
 		{"he is away, and the kernel sees nobody wait", door(asks...), queue(0), 0, "", nil, "healthy"},
 		{"he is away, and the kernel sees fewer wait", door(asks...), queue(0, 0, 1), 0, "accept-queue", nil, "cause"},
 		{"he is away, and the kernel sees too few", door(asks...), queue(0, 0, 0, 0, 0, 1), 0, "", []string{"accept-queue"}, "inconclusive"},
+		{"he is away, and each request waits for a peer", level(door(asks...)), queue(0, 1), 0, "accept-queue", nil, "cause"},
 		{"he is there", door(), queue(0, 1), 0, "", nil, "healthy"},
 		{"he is there, and many find no room", door(), drops, 40, "accept-queue", nil, "cause"},
 		{"he is there, and some are dropped for another reason", door(), drops, 0, "", nil, "healthy"},

@@ -23,6 +23,11 @@ func (v *Verdict) before(c *Case, s Settings) {
 	if v.suspended(c, s); v.Verdict == "healthy" {
 		v.unpolled(c, s)
 	}
+	if v.Verdict == "inconclusive" && v.Reason == "level" { // what all do need not be too long
+		c.onHost(s.Host)
+		v.queued(c, s)
+		return
+	}
 	if v.Verdict != "healthy" {
 		return
 	}
@@ -55,7 +60,7 @@ func (v *Verdict) queued(c *Case, s Settings) {
 	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary))
 	if j.holds() == Unknown {
 		alike, record := j.alike()
-		v.Verdict, v.Reason = "inconclusive", "look-alikes"
+		v.Verdict, v.Reason, v.Findings = "inconclusive", "look-alikes", nil
 		v.Consistent = append(v.Consistent, Consistent{
 			Causes: append([]string{e.ID}, alike...), Share: 1, Record: record, Contrast: BeforeContrast,
 			Where: j.Where, Summary: summary, Evidence: texts,
@@ -70,7 +75,7 @@ func (v *Verdict) queued(c *Case, s Settings) {
 	if q.Runs < Pattern {
 		f.Pattern, f.Confidence = oneIncident, "low"
 	}
-	v.Verdict, v.Findings = "cause", append(v.Findings, f)
+	v.Verdict, v.Reason, v.Findings = "cause", "", []Finding{f}
 }
 
 // starved looks for threads that wait for a CPU.

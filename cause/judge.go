@@ -350,7 +350,7 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 			return w
 		}
 	}
-	if v.Verdict != "healthy" {
+	if v.Verdict != "healthy" && v.Reason != "level" {
 		return v
 	}
 	v.before(newCase(a, p, TailContrast), s)
