@@ -29,7 +29,7 @@ func TestCallsAndStreamsOfOneFunctionOfGRPC(t *testing.T) {
 		return b.Stack(all...)
 	}
 	next := stack(message, []string{"main.server.Chat"}, process)
-	unary := []string{"main.server.Get", "google.golang.org/grpc.(*Server).wrapUnaryHandler.func1"}
+	unary := []string{"main.server.Get", "google.golang.org/grpc.(*Server).register.(*Server).wrapUnaryHandler.func1"}
 	frames := stack([]string{"internal/poll.(*FD).Read", "net.(*conn).Read", "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams", "google.golang.org/grpc.(*Server).handleRawConn.func1"})
 	now := int64(0)
 	pass := func(ns int64) {

@@ -354,7 +354,7 @@ func flagsOf(pkg, name string) flags {
 		switch name {
 		case "google.golang.org/grpc.(*Server).Serve":
 			return accepting
-		case "google.golang.org/grpc.(*Server).processUnaryRPC", "google.golang.org/grpc.(*Server).wrapUnaryHandler.func1": // from v1.85 on
+		case "google.golang.org/grpc.(*Server).processUnaryRPC", wrapUnary, inlinedWrapUnary: // the latter from v1.85 on
 			return unary
 		case "google.golang.org/grpc.(*Server).processStreamingRPC":
 			return streaming
@@ -403,6 +403,12 @@ func http2(pkg string) bool {
 	return pkg == "net/http" || pkg == "golang.org/x/net/http2" || pkg == "net/http/internal/http2"
 }
 
+// wrapUnary runs the handler of a unary call, by the names that compilers give it.
+const (
+	wrapUnary        = "google.golang.org/grpc.(*Server).wrapUnaryHandler.func1"
+	inlinedWrapUnary = "google.golang.org/grpc.(*Server).register.(*Server).wrapUnaryHandler.func1"
+)
+
 const (
 	rootHTTP  = "net/http.(*conn).serve"
 	fastServe = "github.com/valyala/fasthttp.(*Server).serveConn"
@@ -424,7 +430,7 @@ var dispatchers = []string{
 	"google.golang.org/grpc.(*Server).processUnaryRPC",
 	"google.golang.org/grpc.(*Server).processStreamingRPC",
 	"google.golang.org/grpc.(*Server).processRPC",
-	"google.golang.org/grpc.(*Server).wrapUnaryHandler.func1",
+	wrapUnary, inlinedWrapUnary,
 	"github.com/gin-gonic/gin.(*Context).Next",
 	"github.com/gin-gonic/gin.(*Engine).handleHTTPRequest",
 	"github.com/labstack/echo/v4.(*Echo).",
