@@ -193,6 +193,23 @@ var scenes = []struct {
 		verdict: "cause", finding: "back-pressure", where: "main.consume",
 	},
 	{
+		name: "a full channel in front of a consumer that asks a peer by a client library",
+		scene: scene{procs: 2, cast: func(p *play) {
+			waitingHelper(p)
+			p.waits(replies, "", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop")
+		}, in: every(10, behindHelper("chan send", send, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, func(p *play) {
+			p.leaves(helper, 1, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.store", "main.consume", "main.loop")
+			p.pass(20 * ms)
+			p.wakes(0, replies)
+			p.do(p.b.Busy(1))
+			p.runs(replies, 1)
+			p.wakes(replies, helper, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+			p.leaves(replies, 1, "network", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop")
+			p.runs(helper, 1)
+		}))},
+		verdict: "cause", finding: "back-pressure", where: "main.store",
+	},
+	{
 		name: "peers keep the permits for as long as usual, and requests give up",
 		scene: scene{procs: 2, cast: func(p *play) {
 			for g := range gotrace.GoID(4) {

@@ -4,6 +4,7 @@ package backpressure
 import (
 	"fmt"
 
+	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
 )
 
@@ -29,7 +30,13 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	q := c.A.Queue(l.Site)
-	where := c.PlaceOfKeys(l.Keys)
+	where, called := c.PlaceOfKeys(l.Keys), ""
+	if kind, _ := cause.TopBy(c, l.Keys, func(k blame.Key) blame.LeafKind { return k.Kind }); kind == blame.Network {
+		site, _ := cause.TopBy(c, l.Keys, c.CallSite) // of whoever waits for the answer
+		if where, called = c.Caller(site, l.Keys, c.CallSite); called != "" {
+			called = ", called by " + called
+		}
+	}
 	ev := []cause.Evidence{{
 		Text:    fmt.Sprintf("%d channel sends in %s had to wait for the receiver; %s of them ended by its busiest goroutine, %s by other requests", q.Waits, c.SiteName(l.Site), cause.Pct(q.Busiest), cause.Pct(q.Peers)),
 		Holds:   cause.Of(q.Peers <= cause.PeerRatio),
@@ -41,6 +48,6 @@ func judge(c *cause.Case) *cause.Judgement {
 	return &cause.Judgement{
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 		Keys: l.Keys, Where: where, Evidence: ev,
-		Subject: fmt.Sprintf("they block in %s sending to a full channel; its consumer spends its time in %s", c.SiteName(l.Site), cause.PlaceName(where)),
+		Subject: fmt.Sprintf("they block in %s sending to a full channel; its consumer spends its time in %s%s", c.SiteName(l.Site), cause.PlaceName(where), called),
 	}
 }
