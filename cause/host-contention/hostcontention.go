@@ -76,6 +76,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	return j.With(late, throttled, who)
 }
 
+// leastLate is the part of the time in which goroutines were late, or silent, for which all threads together
+// must at least have waited for a CPU.
+const leastLate = 0.1
+
 // delay says whether threads waited for a CPU. Silences without any such wait are
 // stops that the machine itself does not see: the hypervisor's, or page faults.
 func delay(c *cause.Case) cause.Evidence {
@@ -86,6 +90,9 @@ func delay(c *cause.Case) cause.Evidence {
 	}
 	if !c.Host.Scheduled {
 		e.Holds, e.Text = cause.Unknown, "how long threads waited for a CPU was not recorded"
+	}
+	if e.Holds == cause.Yes && c.Lateness() < leastLate*c.Sum(c.OffCPU()) { // they seldom wanted one
+		e.Holds = cause.No
 	}
 	if e.Holds == cause.No && c.Silent() > 0.2 {
 		e.Holds, e.Record, e.Alike = cause.Unknown, "the scheduler's events (needs root), and the hypervisor's steal time", []string{"page-faults"}
