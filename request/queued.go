@@ -44,12 +44,15 @@ type piece struct {
 // desk is a queue: who hands over there and who takes.
 type desk struct {
 	d       *finder
+	readers []timeline.GID
 	hands   []hand        // in order of time
 	usual   timeline.Time // that a reader runs for a message
 	workers map[timeline.GID]bool
 	pieces  []piece
-	// homes are the spans in which a worker was at home: then the queue is empty.
+	// homes are the spans in which a worker was at home, in order of their beginnings: then the queue is
+	// empty. Of those that begin no later than one, the last ends at until.
 	homes []stretch
+	until []timeline.Time
 	// writers: the workers hand their answers to others, who write them; next are others to whom they
 	// hand the messages on, if they do so.
 	writers bool
@@ -83,48 +86,48 @@ func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
 		}
 		if ok {
 			last.requests(role)
-			continue
-		}
-		for _, g := range gr.members {
-			if slices.ContainsFunc(k.hands, func(h hand) bool { return h.reader == g }) {
-				left = append(left, g)
-			}
+		} else {
+			left = append(left, k.readers...)
 		}
 	}
 	return left
 }
 
-// desks divides the messages of readers by the workers that they have in common.
+// desks divides readers by the workers that they have in common, and lists what they handed over.
 func (d *finder) desks(gr *group) (out []*desk) {
-	of := map[timeline.GID]*desk{} // by worker
-	for _, g := range gr.members {
-		mine := &desk{d: d, workers: map[timeline.GID]bool{}}
-		ms := d.messages(g, gr.home)
-		for i, m := range ms {
-			from, to := m.start, m.handed
-			if i > 0 {
-				from = max(from, ms[i-1].handed)
-			}
-			if i+1 == len(ms) {
-				to = d.t.End
-			} else if ms[i+1].start > to { // of another read
-				to = ms[i+1].start
-			}
-			mine.hands = append(mine.hands, hand{message: m, reader: g, ran: d.ran(g, from, to)})
-			other := of[m.whom]
-			if m.whom == timeline.NoG || other == mine {
+	all := make([][]hand, len(gr.members))
+	parent := make([]int, len(gr.members)) // of members, by place: those with the same root share workers
+	root := func(i int) int {
+		for parent[i] != i {
+			parent[i] = parent[parent[i]]
+			i = parent[i]
+		}
+		return i
+	}
+	first := map[timeline.GID]int{} // who handed something to a worker first
+	for i, g := range gr.members {
+		parent[i] = i
+		all[i] = d.handsOf(g, gr.home)
+		for _, h := range all[i] {
+			if h.whom == timeline.NoG {
 				continue
 			}
-			of[m.whom], mine.workers[m.whom] = mine, true
-			if other != nil {
-				mine.hands = append(mine.hands, other.hands...)
-				for x := range other.workers {
-					of[x], mine.workers[x] = mine, true
-				}
-				out = slices.DeleteFunc(out, func(k *desk) bool { return k == other })
+			if other, known := first[h.whom]; known {
+				parent[root(i)] = root(other)
+			} else {
+				first[h.whom] = i
 			}
 		}
-		out = append(out, mine)
+	}
+	by := map[int]*desk{}
+	for i, g := range gr.members {
+		k := by[root(i)]
+		if k == nil {
+			k = &desk{d: d, workers: map[timeline.GID]bool{}}
+			by[root(i)], out = k, append(out, k)
+		}
+		k.readers = append(k.readers, g)
+		k.hands = append(k.hands, all[i]...)
 	}
 	for _, k := range out {
 		k.order()
@@ -132,8 +135,32 @@ func (d *finder) desks(gr *group) (out []*desk) {
 	return out
 }
 
-// order puts what was handed over in order of time.
+// handsOf lists what a reader handed over.
+func (d *finder) handsOf(g timeline.GID, home int32) []hand {
+	ms := d.messages(g, home)
+	out := make([]hand, len(ms))
+	for i, m := range ms {
+		from, to := m.start, m.handed
+		if i > 0 {
+			from = max(from, ms[i-1].handed)
+		}
+		if i+1 == len(ms) {
+			to = d.t.End
+		} else if ms[i+1].start > to { // of another read
+			to = ms[i+1].start
+		}
+		out[i] = hand{message: m, reader: g, ran: d.ran(g, from, to)}
+	}
+	return out
+}
+
+// order puts what was handed over in order of time, and notes to whom.
 func (k *desk) order() {
+	for _, h := range k.hands {
+		if h.whom != timeline.NoG {
+			k.workers[h.whom] = true
+		}
+	}
 	slices.SortStableFunc(k.hands, func(a, b hand) int { return cmp.Or(cmp.Compare(a.handed, b.handed), cmp.Compare(a.reader, b.reader)) })
 	ran := make([]timeline.Time, 0, len(k.hands))
 	for _, h := range k.hands {
@@ -154,7 +181,6 @@ func (k *desk) further() *desk {
 		for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= p.to }); i < len(ws) && ws[i].Time == p.to; i++ {
 			if w := &ws[i]; !w.Birth() && k.d.h.of[w.Whom()] == k.next && k.d.atHome(w) {
 				m.whom = w.Whom()
-				out.workers[m.whom] = true
 			}
 		}
 		out.hands = append(out.hands, hand{message: m, reader: p.worker, legs: h.through(p, stack)})
@@ -214,6 +240,11 @@ func (k *desk) play() bool {
 	}
 	slices.SortFunc(k.pieces, func(a, b piece) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.worker, b.worker)) })
 	slices.SortFunc(k.homes, func(a, b stretch) int { return cmp.Compare(a.start, b.start) })
+	until := timeline.Time(0)
+	for _, h := range k.homes {
+		until = max(until, h.end)
+		k.until = append(k.until, until)
+	}
 	queued, impossible, served := 0, 0, 0
 	for _, p := range k.pieces {
 		if p.message >= 0 {
@@ -242,19 +273,15 @@ func (k *desk) called() (n int) {
 	return n
 }
 
-// idle reports whether a worker was at home at an instant.
+// idle reports whether a worker was at home before an instant and still is.
 func (k *desk) idle(at timeline.Time) bool {
-	for i := sort.Search(len(k.homes), func(i int) bool { return k.homes[i].start >= at }) - 1; i >= 0 && i > k.before(at); i-- {
-		if k.homes[i].end > at {
-			return true
-		}
-	}
-	return false
+	i := k.homeBefore(at)
+	return i >= 0 && k.until[i] > at
 }
 
-// before bounds how far back idle looks: each worker is at home but once at a time.
-func (k *desk) before(at timeline.Time) int {
-	return sort.Search(len(k.homes), func(i int) bool { return k.homes[i].start >= at }) - 1 - 2*len(k.workers)
+// homeBefore returns which span at home began last before an instant, -1 if none did.
+func (k *desk) homeBefore(at timeline.Time) int {
+	return sort.Search(len(k.homes), func(i int) bool { return k.homes[i].start >= at }) - 1
 }
 
 // work lists the pieces of a worker: marks are when it was done with a message each.
@@ -611,7 +638,7 @@ func (d *finder) stackOf(g timeline.GID, at timeline.Time) gotrace.StackID {
 // onTime reports whether what a worker does at an instant it does because a timer took it from home.
 func (d *finder) onTime(worker timeline.GID, at timeline.Time) bool {
 	gr := &d.t.Gs[worker]
-	for i := gr.WaitBefore(gr.SegmentAt(at)); i >= 0; i = gr.WaitBefore(i) {
+	for i, n := gr.WaitBefore(gr.SegmentAt(at)), 0; i >= 0 && n < maxLook; i, n = gr.WaitBefore(i), n+1 {
 		if s := gr.Seg(i); d.c.of(s.Stack).key == d.h.home[worker] {
 			return s.Waker == timeline.NoG && s.Reason != timeline.ReasonNetwork
 		}
@@ -700,11 +727,8 @@ func (k *desk) spread(ps []piece, since timeline.Time, do func(p piece, h hand))
 			at++
 			sum += room(hs[at])
 		}
-		h := hs[at]
-		for j := at; j > 0 && h.handed > p.from; j-- {
-			h = hs[j-1]
-		}
-		do(p, h)
+		came := sort.Search(len(hs), func(j int) bool { return hs[j].handed > p.from }) - 1
+		do(p, hs[max(0, min(at, came))])
 	}
 }
 
@@ -730,9 +754,8 @@ func (d *finder) ran(g timeline.GID, from, to timeline.Time) (sum timeline.Time)
 
 // empty returns when the queue was last seen to be empty before an instant, a negative time if never.
 func (k *desk) empty(at timeline.Time) timeline.Time {
-	i := sort.Search(len(k.homes), func(i int) bool { return k.homes[i].start >= at }) - 1
-	if i < 0 {
-		return -1
+	if i := k.homeBefore(at); i >= 0 {
+		return k.homes[i].start
 	}
-	return k.homes[i].start
+	return -1
 }
