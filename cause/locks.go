@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -262,6 +263,34 @@ func (c *Case) Pools() *Locks { return c.queue(Pool, anywhere) }
 
 // Sends sums up the waits for consumers of full channels.
 func (c *Case) Sends() *Locks { return c.queue(Send, anywhere) }
+
+// RanOut reports whether requests wait at a site from some time on, most of them, and before that none did.
+func (c *Case) RanOut(site blame.SiteID) bool {
+	type passed struct {
+		start timeline.Time
+		waits bool
+	}
+	var all []passed
+	for _, r := range c.P.All() {
+		x := passed{start: c.A.Found().Requests[c.A.Requests[r].Request].Start()}
+		for _, p := range c.A.Requests[r].Pieces {
+			x.waits = x.waits || c.Key(p.Key).Site == site && c.Key(p.Key).Kind == blame.Awaited
+		}
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b passed) int { return cmp.Compare(a.start, b.start) })
+	first := slices.IndexFunc(all, func(x passed) bool { return x.waits })
+	if first < MinRequests {
+		return false
+	}
+	n := 0
+	for _, x := range all[first:] {
+		if x.waits {
+			n++
+		}
+	}
+	return 2*n > len(all)-first
+}
 
 // TimedOut returns the part of the time under keys in waits for holders that a deadline
 // or a cancellation ended; a holder's own call that timed out ended none.

@@ -666,6 +666,26 @@ func TestWorkersThatAreSeldomBusyTogetherAreSeveral(t *testing.T) {
 	}}, finding: "pool-exhausted"}})
 }
 
+// waitsInVain has requests wait for a receive until a deadline ends that: from the given one on, each of so many.
+func waitsInVain(from, each int) scene {
+	return scene{procs: 2, in: func(p *play, i int) {
+		if i >= from && i%each == 0 {
+			p.leaves(serving, 0, "select", "runtime.selectgo", "main.acquire", "main.serve")
+			p.pass(15 * ms)
+			p.expires(serving)
+			p.runs(serving, 0)
+		}
+	}}
+}
+
+func TestPermitsThatRanOut(t *testing.T) {
+	tell(t, []told{
+		{name: "for all", scene: waitsInVain(300, 1), alike: []string{"pool-exhausted", "pool-leak"}},
+		{name: "for some", scene: waitsInVain(300, 4)},
+		{name: "always for some", scene: waitsInVain(0, 10)},
+	})
+}
+
 // job is a goroutine of the service's own that has connections now and then.
 var job = []string{"time.Sleep", "main.job"}
 

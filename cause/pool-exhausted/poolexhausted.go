@@ -63,27 +63,44 @@ func judge(c *cause.Case) *cause.Judgement {
 const hardly = 10
 
 // vain judges waits for a condition in which requests only look, now and then, whether their time is
-// out: they may be for what others were to give back, or for news that there is none of.
+// out, or for a receive that nothing but a deadline ends from some time on, before which nobody waited there: they
+// may be for what others were to give back, or for news that there is none of.
 func vain(c *cause.Case) *cause.Judgement {
-	keys := c.Free(func(k blame.Key) bool {
-		q := c.A.Queue(k.Site)
-		return k.Kind == blame.Awaited && c.A.Alarmed(k.Site) && hardly*q.Waits <= q.Cancelled
+	alarmed := c.Free(func(k blame.Key) bool {
+		return k.Kind == blame.Awaited && c.A.Alarmed(k.Site) && hardlyAnswered(c, k.Site)
 	})
+	keys := alarmed
+	if len(keys) == 0 {
+		keys = c.Free(func(k blame.Key) bool {
+			return k.Kind == blame.Awaited && k.Flags&(blame.TimedOut|blame.Self) == blame.TimedOut|blame.Self && hardlyAnswered(c, k.Site) && c.RanOut(k.Site)
+		})
+	}
 	if len(keys) == 0 {
 		return nil
 	}
 	site, _ := cause.TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
 	q := c.A.Queue(site)
+	e := cause.Evidence{
+		Text:  fmt.Sprintf("%d waits in %s were ended by alarms, after most of which the same one waits again, and %d by anybody else", q.Cancelled, c.SiteName(site), q.Waits),
+		Holds: cause.Unknown, Decides: true, Number: float64(q.Cancelled),
+		Alike:  []string{"pool-leak", "timer-wait"},
+		Record: record + ": if as many stay in use when nobody calls, they leak",
+	}
+	if len(alarmed) == 0 {
+		e.Text = fmt.Sprintf("%d waits in %s were ended by a deadline or a cancellation, and %d by anybody else; before the first of them no request waited there, since then most do: something ran out", q.Cancelled, c.SiteName(site), q.Waits)
+		e.Alike = []string{"pool-leak"}
+	}
 	return &cause.Judgement{
 		Keys: keys, Where: c.PlaceOf(site),
-		Subject: fmt.Sprintf("they wait in %s until their time is out", c.SiteName(site)),
-		Evidence: []cause.Evidence{{
-			Text:  fmt.Sprintf("%d waits in %s were ended by alarms, after most of which the same one waits again, and %d by anybody else", q.Cancelled, c.SiteName(site), q.Waits),
-			Holds: cause.Unknown, Decides: true, Number: float64(q.Cancelled),
-			Alike:  []string{"pool-leak", "timer-wait"},
-			Record: record + ": if as many stay in use when nobody calls, they leak",
-		}},
+		Subject:  fmt.Sprintf("they wait in %s until their time is out", c.SiteName(site)),
+		Evidence: []cause.Evidence{e},
 	}
+}
+
+// hardlyAnswered reports whether hardly any wait at a site was ended but by a deadline.
+func hardlyAnswered(c *cause.Case, site blame.SiteID) bool {
+	q := c.A.Queue(site)
+	return hardly*q.Waits <= q.Cancelled
 }
 
 // neverReturned is the evidence where no release was seen: the pool may be too
