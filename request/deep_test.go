@@ -6,7 +6,6 @@ import (
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
-	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
 // A chain of middleware may be deeper than the stacks that the runtime records: then the
@@ -28,14 +27,8 @@ func TestRequestsOfAHandlerTooDeepForItsStack(t *testing.T) {
 		handler []string
 		want    int
 	}{{"deep", deep, n}, {"the worker waits for another connection", idle, 0}} {
-		b := timelinetest.NewBuilder()
-		b.Procs(1)
-		do := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		b := newScript(t)
+		do := b.do
 		at := int64(0)
 		pass := func() { at += ms; do(b.At(at)) }
 		do(b.Busy(0))

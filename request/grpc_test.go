@@ -4,21 +4,13 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
-	"github.com/whylate/whylate/timeline"
-	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
 // From v1.85 on grpc-go processes unary calls and streams in one function.
 func TestCallsAndStreamsOfOneFunctionOfGRPC(t *testing.T) {
 	const ms, calls, reader, stream, call0 = int64(1e6), 20, gotrace.GoID(1), gotrace.GoID(2), gotrace.GoID(10)
-	b := timelinetest.NewBuilder()
-	b.Procs(1)
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	b := newScript(t)
+	do, pass := b.do, b.pass
 	process := []string{"google.golang.org/grpc.(*Server).processRPC", "google.golang.org/grpc.(*Server).handleStream", "google.golang.org/grpc.(*Server).serveStreams.func2.1"}
 	message := []string{"runtime.selectgo", "google.golang.org/grpc/internal/transport.(*recvBufferReader).readMessageHeader", "google.golang.org/grpc.(*parser).recvMsg", "google.golang.org/grpc.(*serverStream).RecvMsg"}
 	stack := func(parts ...[]string) gotrace.StackID {
@@ -31,11 +23,6 @@ func TestCallsAndStreamsOfOneFunctionOfGRPC(t *testing.T) {
 	next := stack(message, []string{"main.server.Chat"}, process)
 	unary := []string{"main.server.Get", "google.golang.org/grpc.(*Server).register.(*Server).wrapUnaryHandler.func1"}
 	frames := stack([]string{"internal/poll.(*FD).Read", "net.(*conn).Read", "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams", "google.golang.org/grpc.(*Server).handleRawConn.func1"})
-	now := int64(0)
-	pass := func(ns int64) {
-		now += ns
-		do(b.At(now))
-	}
 	do(b.Busy(0))
 	do(b.Runs(reader, 0, frames))
 	do(b.Waits(reader, "network", frames))
@@ -61,10 +48,7 @@ func TestCallsAndStreamsOfOneFunctionOfGRPC(t *testing.T) {
 		do(b.Ends(call0 + i))
 	}
 	b.Sample(gotrace.NoGoroutine, 0)
-	tl, err := timeline.Read(b.Source(), timeline.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := b.read()
 	f := Find(tl, Options{})
 	got := map[string]int{}
 	for _, r := range f.Roles {

@@ -5,25 +5,13 @@ import (
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
-	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
 // A worker takes messages from a list of Redis, computes, and puts the results in another one.
 func TestMessagesFromAListOfRedisAreRequests(t *testing.T) {
 	const ms, rounds, worker = int64(1e6), 60, gotrace.GoID(1)
-	b := timelinetest.NewBuilder()
-	b.Procs(1)
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	now := int64(0)
-	pass := func(ns int64) {
-		now += ns
-		do(b.At(now))
-	}
+	b := newScript(t)
+	do, pass := b.do, b.pass
 	stack := func(op, call string) gotrace.StackID {
 		return b.Stack("internal/poll.(*FD)."+op, "net.(*netFD)."+op, "net.(*conn)."+op, "github.com/redis/go-redis/v9.(*baseClient)._process", "github.com/redis/go-redis/v9.cmdable."+call, "main.worker")
 	}
@@ -53,10 +41,7 @@ func TestMessagesFromAListOfRedisAreRequests(t *testing.T) {
 	}
 	calls("BLPop", 20*ms)
 	b.Sample(gotrace.NoGoroutine, 0)
-	tl, err := timeline.Read(b.Source(), timeline.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := b.read()
 	f := Find(tl, Options{})
 	if len(f.Roles) != 1 || f.Roles[0].Name != "github.com/redis/go-redis/v9.cmdable.BLPop" || f.Roles[0].Count < rounds || !f.Roles[0].Known() {
 		t.Fatalf("found %+v", f.Roles)

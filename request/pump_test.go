@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
-	"github.com/whylate/whylate/timeline"
-	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
 // TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage plays connections with a goroutine
@@ -16,19 +14,8 @@ import (
 func TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage(t *testing.T) {
 	const connections, rounds, hub = 4, 40, gotrace.GoID(100)
 	const ms = int64(1e6)
-	b := timelinetest.NewBuilder()
-	b.Procs(1)
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	now := int64(0)
-	pass := func(ns int64) {
-		now += ns
-		do(b.At(now))
-	}
+	b := newScript(t)
+	do, pass := b.do, b.pass
 	read := b.Stack("internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "main.(*peer).reads")
 	write := b.Stack("syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", "main.(*peer).writes")
 	next := b.Stack("runtime.chanrecv1", "main.(*peer).writes")
@@ -61,7 +48,7 @@ func TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage(t *testing
 		reader := gotrace.GoID(1 + 2*(i%connections))
 		busy, computes := i%10 == 9, i%10 == 4
 		if computes {
-			begun[now] = true
+			begun[b.now] = true
 			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
 			do(b.Runs(reader, 0, 0))
 			do(b.Waits(reader, "sync", b.Stack("sync.(*Mutex).Lock", "main.(*peer).reads")))
@@ -107,10 +94,7 @@ func TestAnAnswerThatIsWrittenBeforeTheReaderIsHomeIsThatOfItsMessage(t *testing
 		pass(20 * ms)
 	}
 	b.Sample(gotrace.NoGoroutine, 0)
-	tl, err := timeline.Read(b.Source(), timeline.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := b.read()
 	f := Find(tl, Options{})
 	if len(f.Requests) < rounds-connections {
 		t.Fatalf("%d requests of %d messages: %+v", len(f.Requests), rounds, f.Roles)

@@ -92,13 +92,8 @@ func (s *queueServer) serve(c *queueConn, jobs chan<- queuedJob) {
 }
 
 func (s *queueServer) read(c *queueConn, jobs chan<- queuedJob) {
-	r := bufio.NewReader(c)
-	for {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return
-		}
-		jobs <- queuedJob{line, c}
+	for in := bufio.NewScanner(c); in.Scan(); {
+		jobs <- queuedJob{in.Text() + "\n", c}
 	}
 }
 
@@ -193,13 +188,8 @@ func (s *stageServer) serve(c net.Conn, parsed chan<- stagedJob) {
 }
 
 func (s *stageServer) read(c net.Conn, parsed chan<- stagedJob, out chan int) {
-	r := bufio.NewReader(c)
-	for {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return
-		}
-		i, _ := strconv.Atoi(strings.TrimSpace(line))
+	for in := bufio.NewScanner(c); in.Scan(); {
+		i, _ := strconv.Atoi(in.Text())
 		parsed <- stagedJob{i, out}
 	}
 }

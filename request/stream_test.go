@@ -7,7 +7,6 @@ import (
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
-	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
 // stay is the time, in ms, that one goroutine of a connection is in the handler of
@@ -70,14 +69,8 @@ func connections(t *testing.T, stays []stay, end int64) *timeline.Timeline {
 	loop := []string{"net/http.(*conn).serve"}
 	handler := append([]string{"main.events", "net/http.HandlerFunc.ServeHTTP", "net/http.serverHandler.ServeHTTP"}, loop...)
 	write := []string{"syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", "net/http.checkConnErrorWriter.Write", "bufio.(*Writer).Flush"}
-	b := timelinetest.NewBuilder()
-	b.Procs(1)
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	b := newScript(t)
+	do := b.do
 	send, finish := b.Stack(append(write, handler...)...), b.Stack(append(write, loop...)...)
 	next := b.Stack(append([]string{"runtime.selectgo"}, handler...)...)
 	idle := b.Stack(append([]string{"internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "bufio.(*Reader).Peek"}, loop...)...)
@@ -129,10 +122,7 @@ func connections(t *testing.T, stays []stay, end int64) *timeline.Timeline {
 	}
 	do(b.At(1e6 * (end + 2)))
 	b.Sample(gotrace.NoGoroutine, 0)
-	tl, err := timeline.Read(b.Source(), timeline.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := b.read()
 	return tl
 }
 
@@ -149,14 +139,8 @@ func TestAnUploadThatIsPassedOnIsNotAConnectionTakenOver(t *testing.T) {
 		{"what has come on the connection", nil, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := timelinetest.NewBuilder()
-			b.Procs(1)
-			do := func(err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			b := newScript(t)
+			do := b.do
 			from := []string{"internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "bufio.(*Reader).Read"}
 			read := b.Stack(slices.Concat(from, c.body, around)...)
 			write := b.Stack(append([]string{"syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write"}, around...)...)
@@ -173,10 +157,7 @@ func TestAnUploadThatIsPassedOnIsNotAConnectionTakenOver(t *testing.T) {
 				do(b.Waits(1, "network", read))
 			}
 			b.Sample(gotrace.NoGoroutine, 0)
-			tl, err := timeline.Read(b.Source(), timeline.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tl := b.read()
 			f := Find(tl, Options{})
 			taken := slices.ContainsFunc(f.Roles, func(r Role) bool { return r.Name == roleTakenOver })
 			if n := excluded(f, classHijacked); n != 0 || taken != (c.hijacked > 0) {
