@@ -94,10 +94,16 @@ func (a *Attribution) Waits(site SiteID) WaitStats {
 			w.Answered++
 		}
 	}
-	if lengths := a.timerLengths(site); len(lengths) > 0 {
-		w.Low, w.High = lengths[len(lengths)/4], lengths[len(lengths)*3/4]
-	}
+	w.Low, w.High = a.quartiles(site)
 	return w
+}
+
+// quartiles returns those of the lengths of the waits at a site that a timer ended, 0 if there are none.
+func (a *Attribution) quartiles(site SiteID) (low, high int64) {
+	if lengths := a.timerLengths(site); len(lengths) > 0 {
+		low, high = lengths[len(lengths)/4], lengths[len(lengths)*3/4]
+	}
+	return low, high
 }
 
 // Started returns what is known of the waits at a site of which some are ended by goroutines
@@ -129,7 +135,8 @@ func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64
 	if !a.constant(site) {
 		return 0, 0, 0, false
 	}
-	least = max(least, longer(a.Waits(site).High))
+	_, usual := a.quartiles(site)
+	least = max(least, longer(usual))
 	lengths := a.timerLengths(site)
 	lengths = lengths[sort.Search(len(lengths), func(i int) bool { return lengths[i] >= least }):]
 	var all, sum int64
@@ -219,8 +226,8 @@ const (
 
 // constant reports whether the timers at a site take about the same time.
 func (a *Attribution) constant(site SiteID) bool {
-	w := a.Waits(site)
-	return w.High-w.Low <= max(w.High/constantPart, constantLeast)
+	low, high := a.quartiles(site)
+	return high-low <= max(high/constantPart, constantLeast)
 }
 
 // CommonestStop returns the index into Reasons of the stop-the-world reason with

@@ -266,6 +266,18 @@ func (c *Case) Sends() *Locks { return c.queue(Send, anywhere) }
 
 // RanOut reports whether requests wait at a site from some time on, most of them, and before that none did.
 func (c *Case) RanOut(site blame.SiteID) bool {
+	is, known := c.dried[site]
+	if !known {
+		is = c.ranOut(site)
+		if c.dried == nil {
+			c.dried = map[blame.SiteID]bool{}
+		}
+		c.dried[site] = is
+	}
+	return is
+}
+
+func (c *Case) ranOut(site blame.SiteID) bool {
 	type passed struct {
 		start timeline.Time
 		waits bool
