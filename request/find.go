@@ -43,6 +43,9 @@ func Find(t *timeline.Timeline, o Options) *Found {
 		if len(d.list) == 0 {
 			d.popped()
 		}
+		if len(d.list) == 0 {
+			d.loops()
+		}
 	}
 	f := d.result()
 	if len(f.Requests) == 0 && o.Func == nil && len(o.Calls) == 0 {
