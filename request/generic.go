@@ -53,6 +53,9 @@ func (d *finder) generic() {
 			for _, g := range gr.members {
 				d.connection(g, role, gr.home, answersPeer)
 			}
+			if gr.handed >= leastQueued && float64(gr.handed) >= leastMixed*float64(gr.activations) {
+				d.queues(gr, d.roleOf(name+roleHandedOver, ReaderWriter, gr.root.name, gr.home), true)
+			}
 		case 2*gr.bore >= gr.activations:
 			role := d.roleOf(name, PerRequest, gr.root.name, gr.home)
 			for _, g := range gr.members {
@@ -60,7 +63,7 @@ func (d *finder) generic() {
 			}
 		case gr.handed > gr.returned:
 			role := d.roleOf(name, ReaderWriter, gr.root.name, gr.home)
-			for _, g := range d.queues(gr, role) {
+			for _, g := range d.queues(gr, role, false) {
 				d.pair(g, role, gr.home)
 			}
 		default:
@@ -102,6 +105,13 @@ func (d *finder) bornForOne(groups []*group) map[*group]bool {
 	}
 	return out
 }
+
+// roleHandedOver is added to the name of a role whose goroutines answer some of what they read themselves, and hand
+// the rest to others; leastMixed is the least part of the messages that they must hand over.
+const (
+	roleHandedOver = " (handed over)"
+	leastMixed     = 0.1
+)
 
 // roleTakenOver is the role of messages on connections that handlers took over from net/http's
 // server.

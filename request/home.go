@@ -30,10 +30,11 @@ type place struct {
 	seen, woken, fed int64
 	// Of the sampled goroutines' last reads there before others brought work again: those for
 	// which g had written since the work before was brought, and those for which it had not;
-	// and those whose answer g seems to have handed on, and those after which it did nothing.
-	called, uncalled, handed, silent int64
-	awaited, sampled                 timeline.Time // of the sampled goroutines' time there: others waited for them
-	rejected, established            bool
+	// and those whose answer g wrote or handed to who writes, those that it handed to others, and
+	// those after which it did nothing.
+	called, uncalled, handed, passed, silent int64
+	awaited, sampled                         timeline.Time // of the sampled goroutines' time there: others waited for them
+	rejected, established                    bool
 }
 
 // root is a function that goroutines were started with.
@@ -355,13 +356,14 @@ func (r *root) fedBy(who *root) *feeder {
 func (h *homes) calling(r *root, g timeline.GID) {
 	gr := &h.t.Gs[g]
 	ws, k := gr.Wakes(), 0
-	brought, wrote, did := false, false, false
+	brought, wrote, did, woke := false, false, false, false
 	var read *place // last, since work was brought
 	for _, s := range gr.Blocked() {
 		for ; k < len(ws) && ws[k].Time <= s.Start; k++ {
 			w := &ws[k]
 			if to := h.of[w.Whom()]; !w.Birth() && to != nil {
-				did = did || to.writes
+				did = did || to.writes && to != r
+				woke = woke || to != r
 				if f := r.feeders[to]; f != nil {
 					who := &h.t.Gs[w.Whom()]
 					if j := h.woken(g, k); j < who.Len() && h.c.of(who.Seg(j).Stack).op == opReceive {
@@ -385,16 +387,19 @@ func (h *homes) calling(r *root, g timeline.GID) {
 					p.uncalled++
 				}
 			}
-			read, did = p, false
+			read, did, woke = p, false, false
 		case in.op == opReceive && s.Kind == timeline.Waiting:
 			p := r.place(in.key)
 			if p == nil || 2*p.fed <= p.woken {
 				continue
 			}
 			if read != nil && brought {
-				if did {
+				switch {
+				case did:
 					read.handed++
-				} else {
+				case woke:
+					read.passed++
+				default:
 					read.silent++
 				}
 			}
@@ -403,14 +408,28 @@ func (h *homes) calling(r *root, g timeline.GID) {
 	}
 }
 
+// waitsForWork is how long r's goroutines wait where others bring them work.
+func (r *root) waitsForWork() (ns timeline.Time) {
+	for _, p := range r.places {
+		if !p.read && 2*p.fed > p.woken {
+			ns += p.time
+		}
+	}
+	return ns
+}
+
 // leastCalls is how often one must have called on a socket to be known for it.
 const leastCalls = 3
 
 // calls reports whether what r's goroutines read at a place is the answer to what they call for others,
 // who bring them work, and whom they do not answer: with these they would share the work of a request
-// that came in there.
+// that came in there. Not all work need have a result; who only wakes somebody who does not write, as
+// for a line of a log, must wait longer for work than for answers.
 func (r *root) calls(p *place) bool {
-	if !p.read || p.called < leastCalls || 10*p.uncalled > p.called || p.handed <= p.silent {
+	if !p.read || p.called < leastCalls || 10*p.uncalled > p.called {
+		return false
+	}
+	if 4*p.handed <= p.passed+p.silent && (p.passed <= p.silent || r.waitsForWork() <= p.time) {
 		return false
 	}
 	brought, woken := 0, 0

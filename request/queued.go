@@ -38,7 +38,8 @@ type leg struct {
 type piece struct {
 	worker   timeline.GID
 	from, to timeline.Time
-	message  int // in desk.hands, the one that woke the worker; -1 if it did not have to be woken
+	message  int           // in desk.hands, the one that woke the worker; -1 if it did not have to be woken
+	since    timeline.Time // when the worker left home
 }
 
 // desk is a queue: who hands over there and who takes.
@@ -57,6 +58,8 @@ type desk struct {
 	// hand the messages on, if they do so.
 	writers bool
 	next    *root
+	// own: each worker has a queue of its own.
+	own bool
 }
 
 // leastQueued is how often a worker must have been at work for one message to tell how many marks it makes,
@@ -67,6 +70,8 @@ const (
 	// leastHandedOn is for which part of the messages for which they were woken workers must wake somebody
 	// who writes to a socket, to be taken to hand on answers: he may be at work for another one, too.
 	leastHandedOn = 0.25
+	// fewExtra is the part of the messages that may have more marks than one.
+	fewExtra = 0.05
 	// leastTakenUp is the part of the messages that workers must be seen to take: if they answer many at
 	// once they are not; leastHandedUp that if they hand them on: one that only computes may be done with
 	// several before it wakes anybody.
@@ -77,8 +82,10 @@ const (
 
 // queues finds the requests of readers that hand over to workers through queues, and returns those
 // readers of which it can say nothing.
-func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
-	for _, k := range d.desks(gr) {
+//
+// Where readers are mixed they answer some of what they read themselves: that is not in the queue.
+func (d *finder) queues(gr *group, role int, mixed bool) (left []timeline.GID) {
+	for _, k := range d.desks(gr, mixed) {
 		last, ok := k, k.play()
 		for n := 1; ok && last.next != nil; n++ {
 			last = last.further()
@@ -94,7 +101,7 @@ func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
 }
 
 // desks divides readers by the workers that they have in common, and lists what they handed over.
-func (d *finder) desks(gr *group) (out []*desk) {
+func (d *finder) desks(gr *group, mixed bool) (out []*desk) {
 	all := make([][]hand, len(gr.members))
 	parent := make([]int, len(gr.members)) // of members, by place: those with the same root share workers
 	root := func(i int) int {
@@ -107,7 +114,7 @@ func (d *finder) desks(gr *group) (out []*desk) {
 	first := map[timeline.GID]int{} // who handed something to a worker first
 	for i, g := range gr.members {
 		parent[i] = i
-		all[i] = d.handsOf(g, gr.home)
+		all[i] = d.handsOf(g, gr.home, mixed)
 		for _, h := range all[i] {
 			if h.whom == timeline.NoG {
 				continue
@@ -135,10 +142,10 @@ func (d *finder) desks(gr *group) (out []*desk) {
 	return out
 }
 
-// handsOf lists what a reader handed over.
-func (d *finder) handsOf(g timeline.GID, home int32) []hand {
+// handsOf lists what a reader handed over, but for what it answered itself if it is mixed.
+func (d *finder) handsOf(g timeline.GID, home int32, mixed bool) []hand {
 	ms := d.messages(g, home)
-	out := make([]hand, len(ms))
+	out := make([]hand, 0, len(ms))
 	for i, m := range ms {
 		from, to := m.start, m.handed
 		if i > 0 {
@@ -149,9 +156,25 @@ func (d *finder) handsOf(g timeline.GID, home int32) []hand {
 		} else if ms[i+1].start > to { // of another read
 			to = ms[i+1].start
 		}
-		out[i] = hand{message: m, reader: g, ran: d.ran(g, from, to)}
+		if !mixed || !d.answersIn(g, home, from, to) {
+			out = append(out, hand{message: m, reader: g, ran: d.ran(g, from, to)})
+		}
 	}
 	return out
+}
+
+// answersIn reports whether g writes to a socket in a stretch of time, before it is home again.
+func (d *finder) answersIn(g timeline.GID, home int32, from, to timeline.Time) bool {
+	for _, s := range d.t.Gs[g].SegsFrom(d.segmentFrom(g, from)) {
+		in := d.c.of(s.Stack)
+		if s.Start >= to || s.Start > from && s.Kind == timeline.Waiting && in.key == home {
+			return false
+		}
+		if s.Kind == timeline.Syscall && in.op == opWrite && in.client == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // order puts what was handed over in order of time, and notes to whom.
@@ -256,11 +279,45 @@ func (k *desk) play() bool {
 			impossible++
 		}
 	}
+	switch few := float64(impossible) <= chanceQueued*float64(queued); {
+	case few:
+	case float64(impossible) <= fewExtra*float64(served): // an answer, or what a worker calls, in two parts
+		k.pieces = slices.DeleteFunc(k.pieces, func(p piece) bool { return p.message < 0 && k.idle(p.from) })
+	default:
+		if k.own = true; !k.fed() {
+			return false
+		}
+	}
 	least := leastTakenUp
 	if k.next != nil {
 		least = leastHandedUp
 	}
-	return float64(impossible) <= chanceQueued*float64(queued) && float64(served+queued) >= least*float64(len(k.hands))
+	return float64(served+queued) >= least*float64(len(k.hands))
+}
+
+// fed reports whether messages came in for which nobody was woken, in most of the times in which workers seem to
+// have taken any that waited for them alone: else they made several answers of one message.
+func (k *desk) fed() bool {
+	type stay struct {
+		worker timeline.GID
+		since  timeline.Time
+	}
+	fed, seen := 0, map[stay]bool{}
+	for i := len(k.pieces) - 1; i >= 0; i-- { // the last one of a stay first
+		p := k.pieces[i]
+		at := stay{p.worker, p.since}
+		if p.message >= 0 || seen[at] {
+			continue
+		}
+		seen[at] = true
+		for j := sort.Search(len(k.hands), func(j int) bool { return k.hands[j].handed >= p.since }); j < len(k.hands) && k.hands[j].handed <= p.from; j++ {
+			if k.hands[j].whom == timeline.NoG {
+				fed++
+				break
+			}
+		}
+	}
+	return 2*fed > len(seen)
 }
 
 // called is for how many messages readers woke a worker.
@@ -288,11 +345,11 @@ func (k *desk) homeBefore(at timeline.Time) int {
 func (k *desk) work(w timeline.GID, marks []timeline.Time, woken map[timeline.Time]int) {
 	gr, home := &k.d.t.Gs[w], k.d.h.home[w]
 	from, by := timeline.Time(-1), -1 // not known before it is home for the first time
-	m := 0
+	since, m := timeline.Time(0), 0
 	upTo := func(at timeline.Time) {
 		for ; m < len(marks) && marks[m] <= at; m++ {
 			if from >= 0 && marks[m] >= from {
-				k.pieces = append(k.pieces, piece{w, from, marks[m], by})
+				k.pieces = append(k.pieces, piece{w, from, marks[m], by, since})
 			}
 			from, by = marks[m], -1
 		}
@@ -302,7 +359,7 @@ func (k *desk) work(w timeline.GID, marks []timeline.Time, woken map[timeline.Ti
 			continue
 		}
 		if upTo(s.Start); by >= 0 && (k.writers || k.next != nil) { // who got the answer was at work for another one
-			k.pieces = append(k.pieces, piece{w, from, s.Start, by})
+			k.pieces = append(k.pieces, piece{w, from, s.Start, by, since})
 		}
 		end := s.End
 		if i+1 >= gr.Len() {
@@ -311,7 +368,7 @@ func (k *desk) work(w timeline.GID, marks []timeline.Time, woken map[timeline.Ti
 		k.homes = append(k.homes, stretch{s.Start, end})
 		from, by = -1, -1
 		if h, ok := woken[s.End]; ok {
-			from, by = s.End, h
+			from, by, since = s.End, h, s.End
 		}
 	}
 	upTo(k.d.t.End)
@@ -477,11 +534,11 @@ func most(votes map[int32]int) (best int32) {
 	return best
 }
 
-// passedOn returns when worker woke somebody out of his home who then wrote to a socket.
+// passedOn returns when worker woke a writer out of his home who then wrote to a socket.
 func (d *finder) passedOn(worker timeline.GID) (at []timeline.Time) {
 	for i := range d.t.Gs[worker].Wakes() {
 		w := &d.t.Gs[worker].Wakes()[i]
-		if w.Birth() || !d.atHome(w) {
+		if w.Birth() || !d.writesFor(worker, w.Whom()) || !d.atHome(w) {
 			continue
 		}
 		if _, ok := d.firstWrite(w.Whom(), w.Time); ok {
@@ -521,6 +578,21 @@ func (k *desk) handsOn() (at map[timeline.GID][]timeline.Time, n int) {
 	return at, n
 }
 
+// writesFor reports whether a goroutine may write answers for a worker: it does not do the same as that, and
+// does not read what comes back on what it writes.
+func (d *finder) writesFor(worker, g timeline.GID) bool {
+	if d.h.of[g] == nil || d.h.of[g] == d.h.of[worker] || d.h.home[g] == keyNone {
+		return false
+	}
+	is, known := d.writers[g]
+	if !known {
+		answers, _ := d.done(g)
+		is = len(answers) > 0
+		d.writers[g] = is
+	}
+	return is
+}
+
 // requests adds the requests of a queue that was played.
 func (k *desk) requests(role int) {
 	d := k.d
@@ -536,7 +608,7 @@ func (k *desk) requests(role int) {
 			votes[[2]timeline.GID{h.origin(), to}]++
 		}
 	})
-	writers := d.writers(votes)
+	writers := d.elect(votes)
 	stack := k.stack()
 	for _, x := range all {
 		p, h := x.piece, x.hand
@@ -567,10 +639,10 @@ func (k *desk) requests(role int) {
 	}
 }
 
-// writers elects, for each reader, whom the workers wake most when they are done with what it read. Who is
+// elect elects, for each reader, whom the workers wake most when they are done with what it read. Who is
 // so for one reader, where there are others, writes answers, and so does who is busy with writing to a client
 // all the time, and of the same kind.
-func (d *finder) writers(votes map[[2]timeline.GID]int) map[timeline.GID]timeline.GID {
+func (d *finder) elect(votes map[[2]timeline.GID]int) map[timeline.GID]timeline.GID {
 	out, most := map[timeline.GID]timeline.GID{}, map[timeline.GID]int{}
 	for pair, n := range votes {
 		if g := pair[0]; n > most[g] || n == most[g] && pair[1] < out[g] {
@@ -601,7 +673,7 @@ func (d *finder) writers(votes map[[2]timeline.GID]int) map[timeline.GID]timelin
 func (d *finder) passesAt(worker timeline.GID, at timeline.Time) (whom timeline.GID, end timeline.Time, ok bool) {
 	ws := d.t.Gs[worker].Wakes()
 	for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= at }); i < len(ws) && ws[i].Time == at; i++ {
-		if end, ok := d.firstWrite(ws[i].Whom(), at); ok {
+		if end, ok := d.firstWrite(ws[i].Whom(), at); ok && d.writesFor(worker, ws[i].Whom()) {
 			return ws[i].Whom(), end, true
 		}
 	}
@@ -673,34 +745,38 @@ func (k *desk) stack() gotrace.StackID {
 // read brings at least one message, if nobody was woken for what it brought; how many more each brought is
 // not known, and they are taken to be as many as the reader ran longer than it does for one.
 func (k *desk) assign(do func(p piece, h hand)) {
-	for i := 0; i < len(k.pieces); {
-		if p := k.pieces[i]; p.message >= 0 {
+	var waited []piece
+	for _, p := range k.pieces {
+		if p.message >= 0 {
 			do(p, k.hands[p.message])
-			i++
-			continue
-		}
-		since := k.empty(k.pieces[i].from)
-		var busy []piece
-		n := i
-		for ; n < len(k.pieces) && (k.pieces[n].message >= 0 || k.empty(k.pieces[n].from) == since); n++ {
-			if p := k.pieces[n]; p.message >= 0 {
-				do(p, k.hands[p.message])
-			} else {
-				busy = append(busy, p)
+		} else {
+			if !k.own {
+				p.since = k.empty(p.from)
 			}
+			waited = append(waited, p)
 		}
-		i = n
-		if since >= 0 {
-			k.spread(busy, since, do)
+	}
+	if k.own {
+		slices.SortStableFunc(waited, func(a, b piece) int { return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.from, b.from)) })
+	}
+	for i, n := 0, 0; i < len(waited); i = n {
+		same := func(p piece) bool { return p.since == waited[i].since && (!k.own || p.worker == waited[i].worker) }
+		for n = i; n < len(waited) && same(waited[n]); n++ {
+		}
+		if waited[i].since >= 0 {
+			k.spread(waited[i:n], do)
 		}
 	}
 }
 
-// spread is assign for the messages that were taken from a queue after an instant at which it was empty.
-func (k *desk) spread(ps []piece, since timeline.Time, do func(p piece, h hand)) {
-	first := sort.Search(len(k.hands), func(i int) bool { return k.hands[i].handed >= since })
+// spread is assign for the messages that were taken from a queue since it was empty last.
+func (k *desk) spread(ps []piece, do func(p piece, h hand)) {
+	first := sort.Search(len(k.hands), func(i int) bool { return k.hands[i].handed >= ps[0].since })
 	last := sort.Search(len(k.hands), func(i int) bool { return k.hands[i].handed > ps[len(ps)-1].from })
 	hs := k.hands[first:last]
+	if k.own {
+		hs = slices.DeleteFunc(slices.Clone(hs), func(h hand) bool { return h.whom != timeline.NoG && h.whom != ps[0].worker })
+	}
 	if len(hs) == 0 {
 		return
 	}
