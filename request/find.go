@@ -20,7 +20,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writers: map[timeline.GID]bool{},
+		excluded: map[string]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{},
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -110,8 +110,8 @@ type finder struct {
 	nodes     []nodeCount // scratch
 	// writesLast are the places at which workers write to a socket last before they are home.
 	writesLast map[timeline.GID]int32
-	answering  map[timeline.GID]bool // see Found.Answering
-	writers    map[timeline.GID]bool // cache of writesFor
+	answering  map[timeline.GID]bool   // see Found.Answering
+	writes     map[timeline.GID]writes // cache of writesOf
 }
 
 // The classes of what looks like a request and is none.

@@ -459,7 +459,7 @@ func (d *finder) partner(ms []message) timeline.GID {
 		if m.whom == timeline.NoG {
 			continue
 		}
-		if _, ok := d.firstWrite(m.whom, m.handed); ok {
+		if _, ok := d.firstWrite(m.whom, m.handed); ok && d.writesOf(m.whom) != noAnswers {
 			votes[m.whom]++
 		} else if w, _, ok := d.passes(m.whom, m.handed); ok {
 			votes[w]++
@@ -491,7 +491,7 @@ func (d *finder) passes(worker timeline.GID, from timeline.Time) (timeline.GID, 
 		if ws[k].Birth() || !d.atHome(&ws[k]) {
 			continue
 		}
-		if _, ok := d.firstWrite(ws[k].Whom(), ws[k].Time); ok {
+		if _, ok := d.firstWrite(ws[k].Whom(), ws[k].Time); ok && d.writesOf(ws[k].Whom()) != noAnswers {
 			return ws[k].Whom(), ws[k].Time, true
 		}
 	}

@@ -578,19 +578,37 @@ func (k *desk) handsOn() (at map[timeline.GID][]timeline.Time, n int) {
 	return at, n
 }
 
-// writesFor reports whether a goroutine may write answers for a worker: it does not do the same as that, and
-// does not read what comes back on what it writes.
-func (d *finder) writesFor(worker, g timeline.GID) bool {
-	if d.h.of[g] == nil || d.h.of[g] == d.h.of[worker] || d.h.home[g] == keyNone {
-		return false
+// writes is what a goroutine writes to sockets.
+type writes uint8
+
+const (
+	noAnswers   writes = iota
+	someAnswers        // what it writes last before it is home, and does not read what comes back
+	onlyWrites         // the same, and it reads from no socket
+)
+
+// writesOf tells what a goroutine writes to sockets.
+func (d *finder) writesOf(g timeline.GID) writes {
+	is, known := d.writes[g]
+	if known || d.h.of[g] == nil || d.h.home[g] == keyNone {
+		return is
 	}
-	is, known := d.writers[g]
-	if !known {
-		answers, _ := d.done(g)
-		is = len(answers) > 0
-		d.writers[g] = is
+	if done, _ := d.done(g); len(done) > 0 {
+		is = onlyWrites
+		for _, s := range d.t.Gs[g].Blocked() {
+			if in := d.c.of(s.Stack); in.op == opRead || s.Reason == timeline.ReasonNetwork && in.op != opWrite {
+				is = someAnswers
+				break
+			}
+		}
 	}
+	d.writes[g] = is
 	return is
+}
+
+// writesFor reports whether a goroutine may write answers for a worker.
+func (d *finder) writesFor(worker, g timeline.GID) bool {
+	return d.h.of[g] != d.h.of[worker] && d.writesOf(g) == onlyWrites
 }
 
 // requests adds the requests of a queue that was played.
