@@ -54,7 +54,7 @@ func (d *finder) generic() {
 				d.connection(g, role, gr.home, answersPeer)
 			}
 			if gr.handed >= leastQueued && float64(gr.handed) >= leastMixed*float64(gr.activations) {
-				d.queues(gr, d.roleOf(name+roleHandedOver, ReaderWriter, gr.root.name, gr.home), true)
+				d.queues(gr, d.roleOf(name+roleHandedOver, ReaderWriter, gr.root.name, gr.home))
 			}
 		case 2*gr.bore >= gr.activations:
 			role := d.roleOf(name, PerRequest, gr.root.name, gr.home)
@@ -63,7 +63,7 @@ func (d *finder) generic() {
 			}
 		case gr.handed > gr.returned:
 			role := d.roleOf(name, ReaderWriter, gr.root.name, gr.home)
-			for _, g := range d.queues(gr, role, false) {
+			for _, g := range d.queues(gr, role) {
 				d.pair(g, role, gr.home)
 			}
 		default:

@@ -82,10 +82,8 @@ const (
 
 // queues finds the requests of readers that hand over to workers through queues, and returns those
 // readers of which it can say nothing.
-//
-// Where readers are mixed they answer some of what they read themselves: that is not in the queue.
-func (d *finder) queues(gr *group, role int, mixed bool) (left []timeline.GID) {
-	for _, k := range d.desks(gr, mixed) {
+func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
+	for _, k := range d.desks(gr) {
 		last, ok := k, k.play()
 		for n := 1; ok && last.next != nil; n++ {
 			last = last.further()
@@ -101,7 +99,7 @@ func (d *finder) queues(gr *group, role int, mixed bool) (left []timeline.GID) {
 }
 
 // desks divides readers by the workers that they have in common, and lists what they handed over.
-func (d *finder) desks(gr *group, mixed bool) (out []*desk) {
+func (d *finder) desks(gr *group) (out []*desk) {
 	all := make([][]hand, len(gr.members))
 	parent := make([]int, len(gr.members)) // of members, by place: those with the same root share workers
 	root := func(i int) int {
@@ -114,7 +112,7 @@ func (d *finder) desks(gr *group, mixed bool) (out []*desk) {
 	first := map[timeline.GID]int{} // who handed something to a worker first
 	for i, g := range gr.members {
 		parent[i] = i
-		all[i] = d.handsOf(g, gr.home, mixed)
+		all[i] = d.handsOf(g, gr.home)
 		for _, h := range all[i] {
 			if h.whom == timeline.NoG {
 				continue
@@ -142,8 +140,8 @@ func (d *finder) desks(gr *group, mixed bool) (out []*desk) {
 	return out
 }
 
-// handsOf lists what a reader handed over, but for what it answered itself if it is mixed.
-func (d *finder) handsOf(g timeline.GID, home int32, mixed bool) []hand {
+// handsOf lists what a reader handed over, but for what it answered itself.
+func (d *finder) handsOf(g timeline.GID, home int32) []hand {
 	ms := d.messages(g, home)
 	out := make([]hand, 0, len(ms))
 	for i, m := range ms {
@@ -156,7 +154,7 @@ func (d *finder) handsOf(g timeline.GID, home int32, mixed bool) []hand {
 		} else if ms[i+1].start > to { // of another read
 			to = ms[i+1].start
 		}
-		if !mixed || !d.answersIn(g, home, from, to) {
+		if !d.answersIn(g, home, from, to) {
 			out = append(out, hand{message: m, reader: g, ran: d.ran(g, from, to)})
 		}
 	}
