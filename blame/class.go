@@ -444,7 +444,7 @@ func (a *Attribution) Members(class ClassID) []timeline.GID {
 	var out []timeline.GID
 	root := a.Classes[class].Root
 	for g := range a.t.Gs {
-		if a.t.Gs[g].Root() == root {
+		if a.t.Gs[g].Root() == root && !a.t.Gs[g].Message {
 			out = append(out, timeline.GID(g))
 		}
 	}

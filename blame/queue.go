@@ -548,6 +548,38 @@ func (a *Attribution) Holds(site SiteID) (h Holds) {
 	return h
 }
 
+// Crowded is the mean number of holds that were going on at a time while more waited at a site than there are who
+// end waits there, 0 if that never was so.
+func (a *Attribution) Crowded(site SiteID) float64 {
+	type change struct {
+		at           timeline.Time
+		holds, waits int8
+	}
+	var all []change
+	for _, p := range a.jobs(site).all {
+		if p.from < p.done {
+			all = append(all, change{p.from, 1, 0}, change{p.done, -1, 0})
+		}
+	}
+	for _, r := range a.releases[site] {
+		all = append(all, change{a.t.Gs[r.g].Seg(int(r.seg)).Start, 0, 1}, change{r.at, 0, -1})
+	}
+	slices.SortFunc(all, func(x, y change) int {
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.holds, y.holds), cmp.Compare(x.waits, y.waits))
+	})
+	held, waited, most := 0, 0, a.Queue(site).Wakers
+	var sum, any timeline.Time
+	for i, x := range all {
+		if waited > most && held > 0 {
+			d := x.at - all[i-1].at
+			sum += d * timeline.Time(held)
+			any += d
+		}
+		held, waited = held+int(x.holds), waited+int(x.waits)
+	}
+	return float64(sum) / float64(max(any, 1))
+}
+
 // uses are the calls that waited at a site for a stream and got one, each from then to its
 // answer, which ends the next wait that whoever reads the connection ends; in order of the
 // answers. What the reader itself does between two of these says nothing of how long they take.

@@ -20,13 +20,13 @@ const (
 // the runtime sees a request: if the process is made to stop, its threads wait for a CPU most of the
 // time, or its connections for being accepted, its clients have waited before that.
 func (v *Verdict) before(c *Case, s Settings) {
-	if v.suspended(c, s); v.Verdict == "healthy" {
-		v.unpolled(c, s)
-	}
-	if v.Verdict == "inconclusive" && v.Reason == "level" { // what all do need not be too long
+	if v.Verdict == "inconclusive" { // for what all do, which need not be too long
 		c.onHost(s.Host)
 		v.queued(c, s)
 		return
+	}
+	if v.suspended(c, s); v.Verdict == "healthy" {
+		v.unpolled(c, s)
 	}
 	if v.Verdict != "healthy" {
 		return
@@ -57,10 +57,12 @@ func (v *Verdict) queued(c *Case, s Settings) {
 	for _, x := range j.Evidence {
 		texts = append(texts, x.Text)
 	}
-	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary))
+	sentence := fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary))
 	if j.holds() == Unknown {
 		alike, record := j.alike()
-		v.Verdict, v.Reason, v.Findings = "inconclusive", "look-alikes", nil
+		if v.Verdict == "healthy" {
+			v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", sentence
+		}
 		v.Consistent = append(v.Consistent, Consistent{
 			Causes: append([]string{e.ID}, alike...), Share: 1, Record: record, Contrast: BeforeContrast,
 			Where: j.Where, Summary: summary, Evidence: texts,
@@ -75,7 +77,7 @@ func (v *Verdict) queued(c *Case, s Settings) {
 	if q.Runs < Pattern {
 		f.Pattern, f.Confidence = oneIncident, "low"
 	}
-	v.Verdict, v.Reason, v.Findings = "cause", "", []Finding{f}
+	v.Verdict, v.Reason, v.Sentence, v.Findings, v.Consistent = "cause", "", sentence, []Finding{f}, nil
 }
 
 // starved looks for threads that wait for a CPU.

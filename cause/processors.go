@@ -443,7 +443,10 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 	return Hog
 }
 
-// meets is how many goroutines of a class do not wait for all of a slow request, in half of those: two that
+// mostMet bounds of how many slow requests it is counted whom they meet.
+const mostMet = 20
+
+// meets is how many goroutines of a class, up to FloodBursts, do not wait for all of a slow request, in half of those: two that
 // hand each other one thing after the other run very often, and are not many.
 func (c *Case) meets(class blame.ClassID) int {
 	n, known := c.met[class]
@@ -452,9 +455,12 @@ func (c *Case) meets(class blame.ClassID) int {
 	}
 	var counts []int
 	members := c.A.Members(class)
-	for _, i := range c.Tail {
-		r, n := &c.A.Found().Requests[c.A.Requests[i].Request], 0
+	for k := 0; k < len(c.Tail); k += 1 + len(c.Tail)/mostMet {
+		r, n := &c.A.Found().Requests[c.A.Requests[c.Tail[k]].Request], 0
 		for _, g := range members {
+			if n >= FloodBursts {
+				break
+			}
 			me := &c.A.Timeline().Gs[g]
 			if me.Start() >= r.End() || me.End() <= r.Start() {
 				continue

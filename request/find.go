@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -40,10 +41,10 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	d.dropPolls()
 	if o.Func == nil && len(o.Calls) == 0 && d.unasked() {
 		d.pushes()
-		if len(d.list) == 0 {
+		if d.unasked() {
 			d.popped()
 		}
-		if len(d.list) == 0 {
+		if d.unasked() {
 			d.loops()
 		}
 	}
@@ -102,7 +103,7 @@ type finder struct {
 	streamed  map[int32]int           // streams, by node
 	pushing   []Part                  // streams
 	waits     map[timeline.GID]waited // of readers, that were found last
-	nextWaits map[*timeline.Goroutine]nextWait
+	nextWaits map[gotrace.GoID]nextWait
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	carried   []bool

@@ -4,6 +4,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -189,7 +190,7 @@ func (d *finder) unread(gr *timeline.Goroutine, wait int, at timeline.Time) (fro
 
 // worksUntil returns when a reader waits for the network again after a wait for it, at most until an instant.
 func (d *finder) worksUntil(gr *timeline.Goroutine, wait int, until timeline.Time) timeline.Time {
-	if k, known := d.nextWaits[gr]; known && k.wait == wait {
+	if k, known := d.nextWaits[gr.ID]; known && k.wait == wait {
 		return k.next
 	}
 	next := until
@@ -200,9 +201,9 @@ func (d *finder) worksUntil(gr *timeline.Goroutine, wait int, until timeline.Tim
 		}
 	}
 	if d.nextWaits == nil {
-		d.nextWaits = map[*timeline.Goroutine]nextWait{}
+		d.nextWaits = map[gotrace.GoID]nextWait{}
 	}
-	d.nextWaits[gr] = nextWait{wait, next}
+	d.nextWaits[gr.ID] = nextWait{wait, next}
 	return next
 }
 

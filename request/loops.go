@@ -44,7 +44,7 @@ func (d *finder) loops() {
 		}
 		return c
 	}
-	for i := range d.t.Gs {
+	for i := range d.h.of { // messages are behind these
 		g, gr := timeline.GID(i), &d.t.Gs[i]
 		if gr.System || gr.Observer || d.h.of[i] == nil {
 			continue

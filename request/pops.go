@@ -2,19 +2,23 @@ package request
 
 import "github.com/whylate/whylate/timeline"
 
+// leastPopped is how long one must be at work, without any call or wait, for there to have been a message.
+const leastPopped timeline.Time = 200e3
+
 // popped finds the requests of a program that asks a queue for messages: each is from when a client's call
 // that waits for one is answered until the next such call.
 func (d *finder) popped() {
-	for i := range d.t.Gs {
+	for i := range d.h.of { // messages are behind these
 		g, gr := timeline.GID(i), &d.t.Gs[i]
 		if gr.System || gr.Observer || d.h.of[i] == nil {
 			continue
 		}
 		role, seg := -1, 0
-		start, byNet := timeline.Time(-1), false
+		start, byNet, did := timeline.Time(-1), false, false
 		for k, s := range gr.Blocked() {
 			in := d.c.of(s.Stack)
 			if in.flags&pops == 0 {
+				did = true
 				continue
 			}
 			if role < 0 {
@@ -24,11 +28,13 @@ func (d *finder) popped() {
 			waits := s.Kind == timeline.Waiting
 			// Who waits for a socket asks again by what it writes: the answer may come in parts.
 			if start >= 0 && (in.op == opWrite || waits && !byNet) {
-				d.add(role, Request{Parts: d.parts(Part{g, start, s.Start}), ByNetwork: byNet}, d.examine(g, seg, start, s.Start))
+				if did || s.Start-start >= leastPopped { // else there was none, and it asks again
+					d.add(role, Request{Parts: d.parts(Part{g, start, s.Start}), ByNetwork: byNet}, d.examine(g, seg, start, s.Start))
+				}
 				start = -1
 			}
 			if waits && k+1 < gr.Len() {
-				start, byNet, seg = s.End, byNetwork(s), k+1
+				start, byNet, seg, did = s.End, byNetwork(s), k+1, false
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package request
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 
@@ -54,6 +55,8 @@ type desk struct {
 	// empty. Of those that begin no later than one, the last ends at until.
 	homes []stretch
 	until []timeline.Time
+	// came counts the hands before each of which others may have come in with, and not be known.
+	came []int32
 	// writers: the workers hand their answers to others, who write them; next are others to whom they
 	// hand the messages on, if they do so.
 	writers bool
@@ -62,7 +65,7 @@ type desk struct {
 	own bool
 }
 
-// leastQueued is how often a worker must have been at work for one message to tell how many marks it makes,
+// leastQueued is how often a worker must have been at work for one message to tell how many marks it makes, and
 // chanceQueued the part of what was seen that may be otherwise than a queue has it.
 const (
 	leastQueued  = 5
@@ -70,6 +73,8 @@ const (
 	// leastHandedOn is for which part of the messages for which they were woken workers must wake somebody
 	// who writes to a socket, to be taken to hand on answers: he may be at work for another one, too.
 	leastHandedOn = 0.25
+	// leastQuiet is the part of the messages for which nobody is woken from which on some wait in the queue.
+	leastQuiet = 0.02
 	// fewExtra is the part of the messages that may have more marks than one.
 	fewExtra = 0.05
 	// leastTakenUp is the part of the messages that workers must be seen to take: if they answer many at
@@ -89,11 +94,14 @@ func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
 			last = last.further()
 			ok = n < maxStages && last.play()
 		}
-		if ok {
-			last.requests(role)
-		} else {
+		if !ok {
 			left = append(left, k.readers...)
+			continue
 		}
+		for _, g := range k.readers {
+			d.carried[g] = true
+		}
+		last.requests(role)
 	}
 	return left
 }
@@ -235,37 +243,40 @@ func (h *hand) through(p piece, stack gotrace.StackID) []leg {
 
 // play tells which messages the workers took from the queue and when, and reports whether it can.
 func (k *desk) play() bool {
-	for w := range k.workers {
-		if k.d.h.home[w] == keyNone {
-			return false
-		}
-	}
-	if len(k.workers) == 0 {
+	workers := slices.Sorted(maps.Keys(k.workers))
+	if len(workers) == 0 || slices.ContainsFunc(workers, func(w timeline.GID) bool { return k.d.h.home[w] == keyNone }) {
 		return false
 	}
 	marks := k.marks()
 	if marks == nil {
 		return false
 	}
-	woken := map[timeline.GID]map[timeline.Time]int{}
+	type handing struct {
+		whom timeline.GID
+		at   timeline.Time
+	}
+	woken := map[handing]int{}
 	for i, h := range k.hands {
 		if h.whom != timeline.NoG {
-			if woken[h.whom] == nil {
-				woken[h.whom] = map[timeline.Time]int{}
-			}
-			woken[h.whom][h.handed] = i
+			woken[handing{h.whom, h.handed}] = i
 		}
 	}
-	for w := range k.workers {
-		k.work(w, marks[w], woken[w])
+	var spells []spell
+	for _, w := range workers {
+		spells = k.spells(spells, w, marks[w], func(at timeline.Time) int {
+			if i, ok := woken[handing{w, at}]; ok {
+				return i
+			}
+			return -1
+		})
 	}
-	slices.SortFunc(k.pieces, func(a, b piece) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.worker, b.worker)) })
-	slices.SortFunc(k.homes, func(a, b stretch) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(k.homes, func(a, b stretch) int { return cmp.Compare(a.start, b.start) })
 	until := timeline.Time(0)
 	for _, h := range k.homes {
 		until = max(until, h.end)
 		k.until = append(k.until, until)
 	}
+	k.cut(spells)
 	queued, impossible, served := 0, 0, 0
 	for _, p := range k.pieces {
 		if p.message >= 0 {
@@ -281,6 +292,7 @@ func (k *desk) play() bool {
 	case few:
 	case float64(impossible) <= fewExtra*float64(served): // an answer, or what a worker calls, in two parts
 		k.pieces = slices.DeleteFunc(k.pieces, func(p piece) bool { return p.message < 0 && k.idle(p.from) })
+		queued -= impossible
 	default:
 		if k.own = true; !k.fed() {
 			return false
@@ -339,37 +351,133 @@ func (k *desk) homeBefore(at timeline.Time) int {
 	return sort.Search(len(k.homes), func(i int) bool { return k.homes[i].start >= at }) - 1
 }
 
-// work lists the pieces of a worker: marks are when it was done with a message each.
-func (k *desk) work(w timeline.GID, marks []timeline.Time, woken map[timeline.Time]int) {
+// spell is a time between two waits of a worker at home; marks are when it was done with a message, or with a part
+// of one. hand is what woke it, -1 if something else did; open if it lasts until the end of the trace.
+type spell struct {
+	worker     timeline.GID
+	since, end timeline.Time
+	hand       int
+	marks      []timeline.Time
+	open       bool
+}
+
+// spells appends those of a worker, and notes when it was at home. woken returns what woke it at an instant.
+func (k *desk) spells(out []spell, w timeline.GID, marks []timeline.Time, woken func(timeline.Time) int) []spell {
 	gr, home := &k.d.t.Gs[w], k.d.h.home[w]
-	from, by := timeline.Time(-1), -1 // not known before it is home for the first time
-	since, m := timeline.Time(0), 0
-	upTo := func(at timeline.Time) {
-		for ; m < len(marks) && marks[m] <= at; m++ {
-			if from >= 0 && marks[m] >= from {
-				k.pieces = append(k.pieces, piece{w, from, marks[m], by, since})
-			}
-			from, by = marks[m], -1
+	x := spell{worker: w, since: -1} // before it is home for the first time nothing is known
+	m := 0
+	leave := func(at timeline.Time) {
+		first := m
+		for m < len(marks) && marks[m] <= at {
+			m++
+		}
+		if x.since >= 0 {
+			x.end, x.marks = at, marks[first:m]
+			out = append(out, x)
 		}
 	}
 	for i, s := range gr.Waits() {
 		if k.d.c.of(s.Stack).key != home {
 			continue
 		}
-		if upTo(s.Start); by >= 0 && (k.writers || k.next != nil) { // who got the answer was at work for another one
-			k.pieces = append(k.pieces, piece{w, from, s.Start, by, since})
-		}
+		leave(s.Start)
 		end := s.End
-		if i+1 >= gr.Len() {
-			end = k.d.t.End + 1
+		if x.since = end; i+1 >= gr.Len() {
+			x.since, end = -1, k.d.t.End+1
 		}
 		k.homes = append(k.homes, stretch{s.Start, end})
-		from, by = -1, -1
-		if h, ok := woken[s.End]; ok {
-			from, by, since = s.End, h, s.End
+		x.hand = woken(s.End)
+	}
+	x.open = true
+	leave(k.d.t.End)
+	return out
+}
+
+// cut cuts spells into pieces, one for each message. A mark after the first one is of another message if messages
+// wait there: readers hand over some for which nobody is woken. Else it is so only if since the queue was empty
+// somebody read who ran long enough for several.
+func (k *desk) cut(spells []spell) {
+	k.came = make([]int32, len(k.hands)+1)
+	for i, h := range k.hands {
+		k.came[i+1] = k.came[i]
+		if h.whom == timeline.NoG || k.longer(h) > k.usual {
+			k.came[i+1]++
 		}
 	}
-	upTo(k.d.t.End)
+	waits := float64(len(k.hands)-k.called()) >= leastQuiet*float64(len(k.hands))
+	per := k.marksPerMessage(spells)
+	if waits && per == 0 {
+		per = 1
+	}
+	for _, x := range spells {
+		first := len(k.pieces)
+		from, by, n := x.since, x.hand, 0
+		for i, at := range x.marks {
+			if x.hand < 0 && i == 0 { // of what else woke it
+				from = at
+				continue
+			}
+			n++
+			last := len(k.pieces) - 1
+			switch own := last >= first; {
+			case own && !waits && (per == 0 || !k.waited(x.since, from)):
+				k.pieces[last].to = at
+			case n%max(per, 1) == 0 || !own && i == len(x.marks)-1:
+				k.pieces = append(k.pieces, piece{x.worker, from, at, by, x.since})
+				by = -1
+			case own && i == len(x.marks)-1: // some parts of one are left
+				k.pieces[last].to = at
+			default:
+				continue
+			}
+			from = at
+		}
+		if len(x.marks) == 0 && x.hand >= 0 && !x.open && (k.writers || k.next != nil) { // who got the answer was at work for another one
+			k.pieces = append(k.pieces, piece{x.worker, x.since, x.end, x.hand, x.since})
+		}
+	}
+	slices.SortStableFunc(k.pieces, func(a, b piece) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.worker, b.worker))
+	})
+}
+
+// waited reports whether a message may have waited at an instant, for a worker that left home at since.
+func (k *desk) waited(since, at timeline.Time) bool {
+	if !k.own {
+		since = k.empty(at)
+	}
+	return k.cameIn(since, at)
+}
+
+// cameIn reports whether messages may have come in from one instant to another for which nobody was woken.
+func (k *desk) cameIn(from, to timeline.Time) bool {
+	return k.came[k.handsBefore(to+1)] > k.came[k.handsBefore(from)]
+}
+
+// handsBefore is how often readers handed over before an instant.
+func (k *desk) handsBefore(at timeline.Time) int {
+	return sort.Search(len(k.hands), func(i int) bool { return k.hands[i].handed >= at })
+}
+
+// marksPerMessage is how many marks a worker makes for each message: as many as it nearly always makes where no other
+// can have waited; one, if that is hardly ever so, and 0 if it is not always as many.
+func (k *desk) marksPerMessage(spells []spell) int {
+	counts, all := map[int]int{}, 0
+	for _, x := range spells {
+		if x.hand >= 0 && len(x.marks) > 0 && !x.open && !k.cameIn(x.since, x.end) {
+			all++
+			counts[len(x.marks)]++
+		}
+	}
+	if all < leastQueued {
+		return 1
+	}
+	for n, times := range counts {
+		if float64(times) > (1-chanceQueued)*float64(all) {
+			return n
+		}
+	}
+	return 0
 }
 
 // marks returns when each worker was done with each message that it took, nil if that is not seen: when it
@@ -390,17 +498,10 @@ func (k *desk) marks() map[timeline.GID][]timeline.Time {
 				return nil // nobody answers
 			}
 		}
-		if best = hands; nc > nh {
+		if best = hands; nc > nh && k.oneEach(calls, hands) {
 			best = calls
-		}
-	}
-	if each := k.each(best); each > 1 {
-		for w, all := range best {
-			some := all[:0]
-			for i := each - 1; i < len(all); i += each {
-				some = append(some, all[i])
-			}
-			best[w] = some
+		} else {
+			nc = 0
 		}
 	}
 	if (k.writers || k.next != nil) && nc > nh {
@@ -416,41 +517,32 @@ func (k *desk) marks() map[timeline.GID][]timeline.Time {
 	return best
 }
 
-// each is how many marks a worker makes for each message: as many as it nearly always makes where a reader
-// handed over but once while it was at work, else one.
-func (k *desk) each(marks map[timeline.GID][]timeline.Time) int {
-	counts, stays := map[int]int{}, 0
-	for w, all := range marks {
-		m, from := 0, timeline.Time(-1)
+// oneEach reports whether workers make one call for each message: where readers handed over once while a worker was
+// at work, and it handed on once.
+func (k *desk) oneEach(calls, hands map[timeline.GID][]timeline.Time) bool {
+	one, all := 0, 0
+	for w := range k.workers {
+		c, h, since := 0, 0, timeline.Time(-1)
+		until := func(ts []timeline.Time, i *int, at timeline.Time) (n int) {
+			for ; *i < len(ts) && ts[*i] <= at; *i++ {
+				n++
+			}
+			return n
+		}
 		for _, s := range k.d.t.Gs[w].Waits() {
 			if k.d.c.of(s.Stack).key != k.d.h.home[w] {
 				continue
 			}
-			n := 0
-			for ; m < len(all) && all[m] <= s.Start; m++ {
-				n++
+			called, handed := until(calls[w], &c, s.Start), until(hands[w], &h, s.Start)
+			if since >= 0 && handed == 1 && k.handsBefore(s.Start)-k.handsBefore(since) == 1 {
+				if all++; called == 1 {
+					one++
+				}
 			}
-			if from >= 0 && k.handed(from, s.Start) == 1 {
-				stays++
-				counts[n]++
-			}
-			from = s.End
+			since = s.End
 		}
 	}
-	for n, stayed := range counts {
-		if n > 1 && stays >= leastQueued && float64(stayed) > (1-chanceQueued)*float64(stays) {
-			return n
-		}
-	}
-	return 1
-}
-
-// handed returns how often readers handed over in a stretch of time.
-func (k *desk) handed(from, to timeline.Time) int {
-	until := func(at timeline.Time) int {
-		return sort.Search(len(k.hands), func(i int) bool { return k.hands[i].handed >= at })
-	}
-	return until(to) - until(from)
+	return all >= leastQueued && float64(one) > (1-chanceQueued)*float64(all)
 }
 
 // done returns the ends of what worker writes to a socket last before it is home, and of what it reads
@@ -669,15 +761,19 @@ func (d *finder) elect(votes map[[2]timeline.GID]int) map[timeline.GID]timeline.
 	for _, w := range out {
 		readers[w]++
 	}
-	kinds := map[*root]bool{}
+	type kind struct {
+		root *root
+		home int32
+	}
+	kinds := map[kind]bool{}
 	for w, n := range readers {
-		if n == 1 && len(readers) > 1 {
-			kinds[d.h.of[w]] = true
+		if r := d.h.of[w]; r != nil && n == 1 && len(readers) > 1 {
+			kinds[kind{r, d.h.home[w]}] = true
 		}
 	}
 	if len(kinds) > 0 {
 		for g, r := range d.h.of {
-			if kinds[r] {
+			if kinds[kind{r, d.h.home[g]}] {
 				d.answering[timeline.GID(g)] = true
 			}
 		}

@@ -178,7 +178,9 @@ func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool, connectio
 		}
 	}
 	if q := c.A.Queue(l.Site); !known && q.Peers+q.Finalizers <= cause.PeerRatio && q.Wakers > 1 && q.Busiest <= cause.OneWorker {
-		return cause.Evidence{Text: fmt.Sprintf("the busiest of them ended %s of the waits", cause.Pct(q.Busiest)), Holds: cause.Yes, Number: float64(q.Wakers)}
+		if n := c.A.Crowded(l.Site); n >= cause.ManyHolders {
+			return cause.Evidence{Text: fmt.Sprintf("%.1f of them were at work while more than %d waited", n, q.Wakers), Holds: cause.Yes, Number: n}
+		}
 	}
 	text, n, decides := fmt.Sprintf("%.1f holders at a time", h.Holders), h.Holders, h.Holders > 0
 	if t := c.A.Turns(l.Site); t.Holders > n && t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits) {
