@@ -159,6 +159,7 @@ func TestTheHostDecides(t *testing.T) {
 		{"more Ps than CPUs, in each other's way", 8, silent, with(func(m *machine) { m.delayed = 0.8 }), "gomaxprocs-over-quota", nil},
 		{"more Ps than CPUs, in each other's way, beside a quota that is never reached", 8, silent, with(func(m *machine) { m.delayed, m.quota, m.use = 0.8, 1.6, 0.4 }), "gomaxprocs-over-quota", nil},
 		{"silent, and threads that hardly ran waited for a CPU, hardly ever", 2, silent, with(func(m *machine) { m.own, m.delayed = 0.01, 0.6 }), "", []string{"host-contention", "page-faults"}},
+		{"silent, and threads that hardly ran waited for a CPU beside idle ones", 2, silent, with(func(m *machine) { m.own, m.delayed, m.idle = 0.01, 0.6, 0.9 }), "", []string{"expensive-request", "host-contention"}},
 		{"silent, and nobody waited for a CPU", 2, silent, with(func(m *machine) {}), "", []string{"host-contention", "page-faults"}},
 		{"computes on a CPU", 2, computes, busy, "expensive-request", nil},
 		{"computes, or waits for a CPU", 2, computes, with(func(m *machine) { m.delayed = 0.45 }), "", []string{"expensive-request"}},

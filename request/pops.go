@@ -1,6 +1,10 @@
 package request
 
-import "github.com/whylate/whylate/timeline"
+import (
+	"sort"
+
+	"github.com/whylate/whylate/timeline"
+)
 
 // leastPopped is how long one must be at work, without any call or wait, for there to have been a message.
 const leastPopped timeline.Time = 200e3
@@ -8,12 +12,19 @@ const leastPopped timeline.Time = 200e3
 // popped finds the requests of a program that asks a queue for messages: each is from when a client's call
 // that waits for one is answered until the next such call.
 func (d *finder) popped() {
+	type popped struct {
+		start, end timeline.Time
+		seg        int
+		byNet      bool
+	}
+	var list []popped
 	for i := range d.h.of { // messages are behind these
 		g, gr := timeline.GID(i), &d.t.Gs[i]
 		if gr.System || gr.Observer || d.h.of[i] == nil {
 			continue
 		}
-		role, seg := -1, 0
+		name, seg, handed := "", 0, 0
+		list = list[:0]
 		start, byNet, did := timeline.Time(-1), false, false
 		for k, s := range gr.Blocked() {
 			in := d.c.of(s.Stack)
@@ -21,15 +32,16 @@ func (d *finder) popped() {
 				did = true
 				continue
 			}
-			if role < 0 {
-				role = d.roleOf(d.popFunction(s), Function, d.h.of[i].name, keyNone)
-				d.carried[g] = true
+			if name == "" {
+				name = d.popFunction(s)
 			}
 			waits := s.Kind == timeline.Waiting
 			// Who waits for a socket asks again by what it writes: the answer may come in parts.
 			if start >= 0 && (in.op == opWrite || waits && !byNet) {
-				if did || s.Start-start >= leastPopped { // else there was none, and it asks again
-					d.add(role, Request{Parts: d.parts(Part{g, start, s.Start}), ByNetwork: byNet}, d.examine(g, seg, start, s.Start))
+				if hands := d.handsOver(g, start, s.Start); hands {
+					handed++
+				} else if did || s.Start-start >= leastPopped { // else there was none, and it asks again
+					list = append(list, popped{start, s.Start, seg, byNet})
 				}
 				start = -1
 			}
@@ -37,7 +49,26 @@ func (d *finder) popped() {
 				start, byNet, seg, did = s.End, byNetwork(s), k+1, false
 			}
 		}
+		if len(list) <= handed { // it only fetches for others
+			continue
+		}
+		d.carried[g] = true
+		role := d.roleOf(name, Function, d.h.of[i].name, keyNone)
+		for _, p := range list {
+			d.add(role, Request{Parts: d.parts(Part{g, p.start, p.end}), ByNetwork: p.byNet}, d.examine(g, p.seg, p.start, p.end))
+		}
 	}
+}
+
+// handsOver reports whether g calls somebody who belongs to no library from home in a stretch of time.
+func (d *finder) handsOver(g timeline.GID, from, to timeline.Time) bool {
+	ws := d.t.Gs[g].Wakes()
+	for k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= from }); k < len(ws) && ws[k].Time <= to; k++ {
+		if r := d.h.of[ws[k].Whom()]; r != nil && !ws[k].Birth() && !serves(r.name) && d.atHome(&ws[k]) {
+			return true
+		}
+	}
+	return false
 }
 
 // popFunction is the function of a client that waits for a message in s.

@@ -52,3 +52,45 @@ func TestMessagesFromAListOfRedisAreRequests(t *testing.T) {
 		}
 	}
 }
+
+// Who only takes messages from a queue for others, who answer, has no requests of its own.
+func TestWhoFetchesMessagesForWorkersHasNoRequests(t *testing.T) {
+	const rounds, worker = 100, 2
+	b := newDeskScript(t)
+	pop := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "github.com/redis/go-redis/v9.(*baseClient)._process", "github.com/redis/go-redis/v9.cmdable.BLPop", "main.fetch")
+	ask := b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "github.com/redis/go-redis/v9.(*baseClient)._process", "github.com/redis/go-redis/v9.cmdable.BLPop", "main.fetch")
+	put := b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "github.com/redis/go-redis/v9.(*baseClient)._process", "github.com/redis/go-redis/v9.cmdable.RPush", "main.handle", "main.work")
+	got := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "github.com/redis/go-redis/v9.(*baseClient)._process", "github.com/redis/go-redis/v9.cmdable.RPush", "main.handle", "main.work")
+	const fetcher = 1
+	b.starts(fetcher, "network", pop)
+	b.starts(worker, "chan receive", b.home)
+	for range rounds {
+		b.pass(10e6)
+		b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, fetcher, 0))
+		b.do(b.Runs(fetcher, 0, 0))
+		b.calls(fetcher, pop)
+		b.pass(3e5)
+		b.do(b.Wakes(fetcher, 0, worker, b.send))
+		b.calls(fetcher, ask)
+		b.do(b.Waits(fetcher, "network", pop))
+		b.do(b.Runs(worker, 0, 0))
+		b.pass(2e6)
+		b.calls(worker, put)
+		b.do(b.Waits(worker, "network", got))
+		b.pass(1e6)
+		b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, worker, 0))
+		b.do(b.Runs(worker, 0, 0))
+		b.calls(worker, got)
+		b.do(b.Waits(worker, "chan receive", b.home))
+	}
+	b.Sample(gotrace.NoGoroutine, 0)
+	f := Find(b.script.read(), Options{})
+	if len(f.Roles) != 1 || len(f.Requests) < rounds-2 || len(f.Requests) > rounds {
+		t.Fatalf("found %d of %d: %+v", len(f.Requests), rounds, f.Roles)
+	}
+	for i := range f.Requests {
+		if d := f.Requests[i].Duration(); d < timeline.Time(3e6) || d > timeline.Time(35e5) {
+			t.Fatalf("%d takes %d ns", i, d)
+		}
+	}
+}

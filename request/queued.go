@@ -63,6 +63,10 @@ type desk struct {
 	next    *root
 	// own: each worker has a queue of its own.
 	own bool
+	// hanging are the messages that workers had taken when the trace ended, as far as they are known.
+	hanging []piece
+	// away are the workers that were at work then.
+	away []timeline.GID
 }
 
 // leastQueued is how often a worker must have been at work for one message to tell how many marks it makes, and
@@ -251,32 +255,20 @@ func (k *desk) play() bool {
 	if marks == nil {
 		return false
 	}
-	type handing struct {
-		whom timeline.GID
-		at   timeline.Time
+	spells := k.worked(workers, marks)
+	if !k.writers && k.next == nil && k.dropSilent(spells) {
+		spells = k.worked(workers, marks)
 	}
-	woken := map[handing]int{}
-	for i, h := range k.hands {
-		if h.whom != timeline.NoG {
-			woken[handing{h.whom, h.handed}] = i
-		}
-	}
-	var spells []spell
-	for _, w := range workers {
-		spells = k.spells(spells, w, marks[w], func(at timeline.Time) int {
-			if i, ok := woken[handing{w, at}]; ok {
-				return i
-			}
-			return -1
-		})
-	}
-	slices.SortStableFunc(k.homes, func(a, b stretch) int { return cmp.Compare(a.start, b.start) })
 	until := timeline.Time(0)
 	for _, h := range k.homes {
 		until = max(until, h.end)
 		k.until = append(k.until, until)
 	}
 	k.cut(spells)
+	if !k.writers && k.next == nil && k.unanswered(spells) { // nothing says when those were taken
+		k.pieces = slices.DeleteFunc(k.pieces, func(p piece) bool { return p.message < 0 })
+		return len(k.pieces) > 0
+	}
 	queued, impossible, served := 0, 0, 0
 	for _, p := range k.pieces {
 		if p.message >= 0 {
@@ -303,6 +295,67 @@ func (k *desk) play() bool {
 		least = leastHandedUp
 	}
 	return float64(served+queued) >= least*float64(len(k.hands))
+}
+
+// worked lists the spells of all workers, and when they were at home.
+func (k *desk) worked(workers []timeline.GID, marks map[timeline.GID][]timeline.Time) (out []spell) {
+	type handing struct {
+		whom timeline.GID
+		at   timeline.Time
+	}
+	woken := map[handing]int{}
+	for i, h := range k.hands {
+		if h.whom != timeline.NoG {
+			woken[handing{h.whom, h.handed}] = i
+		}
+	}
+	k.homes = k.homes[:0]
+	for _, w := range workers {
+		out = k.spells(out, w, marks[w], func(at timeline.Time) int {
+			if i, ok := woken[handing{w, at}]; ok {
+				return i
+			}
+			return -1
+		})
+	}
+	slices.SortStableFunc(k.homes, func(a, b stretch) int { return cmp.Compare(a.start, b.start) })
+	return out
+}
+
+// dropSilent forgets readers whose messages want no answer, and reports whether there are any, and others.
+func (k *desk) dropSilent(spells []spell) bool {
+	called, answered := map[timeline.GID]int{}, map[timeline.GID]int{}
+	for _, x := range spells {
+		if x.hand >= 0 && !x.open {
+			g := k.hands[x.hand].origin()
+			if called[g]++; len(x.marks) > 0 {
+				answered[g]++
+			}
+		}
+	}
+	silent := func(h hand) bool {
+		g := h.origin()
+		return called[g] >= leastQueued && float64(answered[g]) < chanceQueued*float64(called[g])
+	}
+	left := slices.DeleteFunc(slices.Clone(k.hands), silent)
+	if len(left) == 0 || len(left) == len(k.hands) {
+		return false
+	}
+	k.hands = left
+	return true
+}
+
+// unanswered reports whether some of the messages for which workers were woken got no answer.
+func (k *desk) unanswered(spells []spell) bool {
+	none, all := 0, 0
+	for _, x := range spells {
+		if x.hand >= 0 && !x.open {
+			if all++; len(x.marks) == 0 {
+				none++
+			}
+		}
+	}
+	return float64(none) > chanceQueued*float64(all)
 }
 
 // fed reports whether messages came in for which nobody was woken, in most of the times in which workers seem to
@@ -388,7 +441,7 @@ func (k *desk) spells(out []spell, w timeline.GID, marks []timeline.Time, woken 
 		k.homes = append(k.homes, stretch{s.Start, end})
 		x.hand = woken(s.End)
 	}
-	x.open = true
+	x.open = !gr.Died
 	leave(k.d.t.End)
 	return out
 }
@@ -410,6 +463,11 @@ func (k *desk) cut(spells []spell) {
 		per = 1
 	}
 	for _, x := range spells {
+		if x.open {
+			if k.away = append(k.away, x.worker); x.hand >= 0 && len(x.marks) == 0 {
+				k.hanging = append(k.hanging, piece{x.worker, x.since, k.d.t.End, x.hand, x.since})
+			}
+		}
 		first := len(k.pieces)
 		from, by, n := x.since, x.hand, 0
 		for i, at := range x.marks {
@@ -626,16 +684,31 @@ func most(votes map[int32]int) (best int32) {
 
 // passedOn returns when worker woke a writer out of his home who then wrote to a socket.
 func (d *finder) passedOn(worker timeline.GID) (at []timeline.Time) {
+	last := timeline.Time(0)
 	for i := range d.t.Gs[worker].Wakes() {
 		w := &d.t.Gs[worker].Wakes()[i]
 		if w.Birth() || !d.writesFor(worker, w.Whom()) || !d.atHome(w) {
 			continue
 		}
-		if _, ok := d.firstWrite(w.Whom(), w.Time); ok {
-			at = append(at, w.Time)
+		if _, ok := d.firstWrite(w.Whom(), w.Time); !ok {
+			continue
 		}
+		if n := len(at) - 1; n >= 0 && w.Time-last <= oneAnswer && d.worksOn(worker, last, w.Time) {
+			at[n], last = w.Time, w.Time // it is for several
+			continue
+		}
+		at, last = append(at, w.Time), w.Time
 	}
 	return at
+}
+
+// oneAnswer is how soon after each other a worker wakes all the writers to whom an answer goes.
+const oneAnswer timeline.Time = 20e3
+
+// worksOn reports whether g neither waits nor calls the system between two instants.
+func (d *finder) worksOn(g timeline.GID, from, to timeline.Time) bool {
+	gr := &d.t.Gs[g]
+	return gr.SegmentAt(from+1) == gr.SegmentAt(to)
 }
 
 // handsOn returns when each worker woke one of those out of their homes whom the workers wake most, and who
@@ -718,15 +791,19 @@ func (k *desk) requests(role int) {
 	})
 	writers := d.elect(votes)
 	stack := k.stack()
-	for _, x := range all {
-		p, h := x.piece, x.hand
-		var parts []Part
+	parts := func(p piece, h hand) (out []Part) {
 		for _, l := range h.through(p, stack) {
 			if d.carried[l.G] = true; l.waker != timeline.NoG {
 				l.G = d.t.Await(l.G, l.waker, l.stack, l.Start, l.End)
 			}
-			parts = append(parts, l.Part)
+			out = append(out, l.Part)
 		}
+		return out
+	}
+	examine := func(p piece) evidence { return d.examine(p.worker, d.segmentFrom(p.worker, p.from), p.from, p.to) }
+	for _, x := range all {
+		p, h := x.piece, x.hand
+		all := parts(p, h)
 		if k.writers {
 			to, end, ok := d.passesAt(p.worker, p.to)
 			got := p.to
@@ -738,12 +815,16 @@ func (k *desk) requests(role int) {
 			if ok {
 				d.carried[to] = true
 				if got > p.to { // the worker kept it
-					parts = append(parts, Part{d.t.Await(p.worker, timeline.NoG, d.stackOf(p.worker, got), p.to, got), p.to, got})
+					all = append(all, Part{d.t.Await(p.worker, timeline.NoG, d.stackOf(p.worker, got), p.to, got), p.to, got})
 				}
-				parts = append(parts, Part{to, got, end})
+				all = append(all, Part{to, got, end})
 			}
 		}
-		d.add(role, Request{ByNetwork: h.byNet, Parts: d.parts(parts...)}, d.examine(p.worker, d.segmentFrom(p.worker, p.from), p.from, p.to))
+		d.add(role, Request{ByNetwork: h.byNet, Parts: d.parts(all...)}, examine(p))
+	}
+	for _, p := range k.stuck() {
+		h := k.hands[p.message]
+		d.add(role, Request{ByNetwork: h.byNet, Parts: d.parts(parts(p, h)...), InFlight: true}, examine(p))
 	}
 }
 
@@ -776,6 +857,30 @@ func (d *finder) elect(votes map[[2]timeline.GID]int) map[timeline.GID]timeline.
 			if kinds[kind{r, d.h.home[g]}] {
 				d.answering[timeline.GID(g)] = true
 			}
+		}
+	}
+	return out
+}
+
+// stuck returns the messages that nobody was done with when the trace ended: those that workers had, and, if all
+// were at work, those in front of them that came in since one was at home last and were not taken, as far as
+// each can be told.
+func (k *desk) stuck() (out []piece) {
+	out = append(out, k.hanging...)
+	if k.own || len(k.away) < len(k.workers) {
+		return out
+	}
+	since := k.empty(k.d.t.End + 1)
+	first := k.handsBefore(since)
+	taken := len(k.hanging)
+	for _, p := range k.pieces {
+		if p.from >= since {
+			taken++
+		}
+	}
+	for i := max(first, first+taken); i < len(k.hands); i++ {
+		if h := k.hands[i]; h.whom == timeline.NoG {
+			out = append(out, piece{k.away[0], h.handed, k.d.t.End, i, h.handed})
 		}
 	}
 	return out

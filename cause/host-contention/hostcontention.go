@@ -65,7 +65,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	throttled := c.ThrottledEvidence()
 	throttled.Holds, throttled.Alike = -throttled.Holds, j.Alike
-	late, who := delay(c), others(c)
+	who := others(c)
+	late := delay(c, who)
 	if late.Holds == cause.Unknown {
 		who.Decides = false
 		if throttled.Holds == cause.Unknown {
@@ -80,9 +81,9 @@ func judge(c *cause.Case) *cause.Judgement {
 // must at least have waited for a CPU.
 const leastLate = 0.1
 
-// delay says whether threads waited for a CPU. Silences without any such wait are
+// delay says whether threads waited for a CPU, who says whether others had them. Silences without any such wait are
 // stops that the machine itself does not see: the hypervisor's, or page faults.
-func delay(c *cause.Case) cause.Evidence {
+func delay(c *cause.Case, who cause.Evidence) cause.Evidence {
 	d := c.Host.Delayed()
 	e := cause.Evidence{
 		Text:  fmt.Sprintf("threads waited for a CPU for %s of a slow request, %s of the time in which they wanted one (schedstat)", cause.Ms(c.Lateness()), cause.Pct(d)),
@@ -91,7 +92,7 @@ func delay(c *cause.Case) cause.Evidence {
 	if !c.Host.Scheduled {
 		e.Holds, e.Text = cause.Unknown, "how long threads waited for a CPU was not recorded"
 	}
-	if e.Holds == cause.Yes && c.Lateness() < leastLate*c.Sum(c.OffCPU()) { // they seldom wanted one
+	if e.Holds == cause.Yes && who.Holds != cause.No && c.Lateness() < leastLate*c.Sum(c.OffCPU()) { // they seldom wanted one
 		e.Holds = cause.No
 	}
 	if e.Holds == cause.No && c.Silent() > 0.2 {

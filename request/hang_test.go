@@ -1,0 +1,131 @@
+package request
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// deskScript is a script of goroutines that read messages and hand each to a worker, who answers.
+type deskScript struct {
+	*script
+	read, home, lock, write, send gotrace.StackID
+}
+
+func newDeskScript(t *testing.T) *deskScript {
+	b := &deskScript{script: newScript(t)}
+	b.read = b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "main.read")
+	b.home = b.Stack("runtime.chanrecv1", "main.work")
+	b.lock = b.Stack("sync.(*Mutex).Lock", "main.handle", "main.work")
+	b.write = b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "main.work")
+	b.send = b.Stack("runtime.chansend1", "main.read")
+	b.do(b.Busy(0))
+	return b
+}
+
+// starts lets a goroutine wait at home.
+func (b *deskScript) starts(g gotrace.GoID, why string, at gotrace.StackID) {
+	b.t.Helper()
+	b.do(b.Runs(g, 0, at))
+	b.do(b.Waits(g, why, at))
+}
+
+// calls lets a goroutine call the system for 1 µs.
+func (b *deskScript) calls(g gotrace.GoID, at gotrace.StackID) {
+	b.t.Helper()
+	b.do(b.Calls(g, at))
+	b.pass(1e3)
+	b.do(b.Returns(g))
+}
+
+// brings lets a reader read one message, and hand it to worker unless he is at work.
+func (b *deskScript) brings(reader, worker gotrace.GoID, atWork bool) {
+	b.t.Helper()
+	b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+	b.do(b.Runs(reader, 0, 0))
+	b.calls(reader, b.read)
+	if !atWork {
+		b.do(b.Wakes(reader, 0, worker, b.send))
+	}
+	b.do(b.Waits(reader, "network", b.read))
+	if !atWork {
+		b.do(b.Runs(worker, 0, 0))
+	}
+}
+
+// A worker that hangs has a message, and others wait behind it: neither is forgotten because it got no answer.
+func TestMessagesBehindAWorkerThatHangsAreInFlight(t *testing.T) {
+	const reader, worker, good, behind = 1, 2, 200, 15
+	for name, hangs := range map[string]bool{"hangs": true, "goes on": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newDeskScript(t)
+			b.starts(reader, "network", b.read)
+			b.starts(worker, "chan receive", b.home)
+			for i := range good + 1 {
+				b.pass(10e6)
+				b.brings(reader, worker, false)
+				if i == good && hangs {
+					b.do(b.Waits(worker, "sync", b.lock))
+					break
+				}
+				b.pass(2e6)
+				b.calls(worker, b.write)
+				b.do(b.Waits(worker, "chan receive", b.home))
+			}
+			for range behind {
+				b.pass(10e6)
+				if hangs {
+					b.brings(reader, worker, true)
+				}
+			}
+			b.pass(1e9)
+			b.Sample(gotrace.NoGoroutine, 0)
+			f := Find(b.script.read(), Options{})
+			inFlight := 0
+			for i := range f.Requests {
+				if r := &f.Requests[i]; r.InFlight {
+					if inFlight++; r.Duration() < 1e9 {
+						t.Errorf("%d: one in flight takes %d ns", i, r.Duration())
+					}
+				}
+			}
+			want := 0
+			if hangs {
+				want = 1 + behind
+			}
+			if done := len(f.Requests) - inFlight; inFlight != want || done < good {
+				t.Errorf("found %d, and %d in flight, want %d and %d", done, inFlight, good, want)
+			}
+		})
+	}
+}
+
+// Messages that want no answer, of readers of their own, are no requests, and do not hide those that want one.
+func TestMessagesThatWantNoAnswerAreForgotten(t *testing.T) {
+	const reader, silent, worker, rounds = 1, 3, 2, 200
+	b := newDeskScript(t)
+	b.starts(reader, "network", b.read)
+	b.starts(silent, "network", b.read)
+	b.starts(worker, "chan receive", b.home)
+	for range rounds {
+		b.pass(10e6)
+		b.brings(reader, worker, false)
+		b.pass(2e6)
+		b.calls(worker, b.write)
+		b.do(b.Waits(worker, "chan receive", b.home))
+		b.pass(10e6)
+		b.brings(silent, worker, false)
+		b.pass(1e5)
+		b.do(b.Waits(worker, "chan receive", b.home))
+	}
+	b.Sample(gotrace.NoGoroutine, 0)
+	f := Find(b.script.read(), Options{})
+	if n := len(f.Requests); n < rounds-2 || n > rounds {
+		t.Fatalf("found %d, %d got answers", n, rounds)
+	}
+	for i := range f.Requests {
+		if d := f.Requests[i].Duration(); d < 2e6 || d > 3e6 {
+			t.Fatalf("%d takes %d ns", i, d)
+		}
+	}
+}
