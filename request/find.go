@@ -21,7 +21,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{},
+		excluded: map[string]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{}, broadcast: map[gotrace.StackID]bool{},
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -104,6 +104,7 @@ type finder struct {
 	pushing   []Part                  // streams
 	waits     map[timeline.GID]waited // of readers, that were found last
 	nextWaits map[gotrace.GoID]nextWait
+	passing   []handedStream
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	carried   []bool
@@ -111,8 +112,9 @@ type finder struct {
 	nodes     []nodeCount // scratch
 	// writesLast are the places at which workers write to a socket last before they are home.
 	writesLast map[timeline.GID]int32
-	answering  map[timeline.GID]bool   // see Found.Answering
-	writes     map[timeline.GID]writes // cache of writesOf
+	answering  map[timeline.GID]bool    // see Found.Answering
+	writes     map[timeline.GID]writes  // cache of writesOf
+	broadcast  map[gotrace.StackID]bool // cache of broadcasts
 }
 
 // The classes of what looks like a request and is none.

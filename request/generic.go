@@ -1,8 +1,10 @@
 package request
 
 import (
+	"slices"
 	"sort"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -54,7 +56,7 @@ func (d *finder) generic() {
 				d.connection(g, role, gr.home, answersPeer)
 			}
 			if gr.handed >= leastQueued && float64(gr.handed) >= leastMixed*float64(gr.activations) {
-				d.queues(gr, d.roleOf(name+roleHandedOver, ReaderWriter, gr.root.name, gr.home))
+				d.queues(gr.members, d.handsOfAll(gr), d.roleOf(name+roleHandedOver, ReaderWriter, gr.root.name, gr.home))
 			}
 		case 2*gr.bore >= gr.activations:
 			role := d.roleOf(name, PerRequest, gr.root.name, gr.home)
@@ -63,7 +65,7 @@ func (d *finder) generic() {
 			}
 		case gr.handed > gr.returned:
 			role := d.roleOf(name, ReaderWriter, gr.root.name, gr.home)
-			for _, g := range d.queues(gr, role) {
+			for _, g := range d.queues(gr.members, d.handsOfAll(gr), role) {
 				d.pair(g, role, gr.home)
 			}
 		default:
@@ -140,7 +142,7 @@ func (d *finder) groups(takenOver bool) (out []*group) {
 		home int32
 	}
 	by := map[key]*group{}
-	for i := range d.t.Gs {
+	for i := range d.h.of { // messages are behind these
 		r, home := d.h.of[i], d.h.home[i]
 		if r == nil || home < keyFirst || serves(r.name) && !(takenOver && d.hijackers[timeline.GID(i)]) || !d.readsAt(i, home) {
 			continue
@@ -402,6 +404,7 @@ func (d *finder) answer(worker timeline.GID, from timeline.Time) (at timeline.Ti
 func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 	m := message{start: -1}
 	last := timeline.Time(-1)
+	var woke *timeline.Wake           // the one before
 	flush := func(at timeline.Time) { // nobody had to be woken for it
 		if m.start >= 0 {
 			m.handed, m.whom = d.taken(g, m.start, at), timeline.NoG
@@ -416,6 +419,19 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 		if w.Birth() || !d.atHome(w) {
 			return
 		}
+		whom := w.Whom()
+		if d.broadcasts(w.Stack) {
+			if !d.takes(w) { // somebody else does, or nobody who was at home
+				whom = timeline.NoG
+			}
+			if woke != nil && woke.Stack == w.Stack && d.atOnce(g, woke.Time, w.Time) && len(out) > 0 {
+				if woke = w; whom != timeline.NoG {
+					out[len(out)-1].handed, out[len(out)-1].whom = w.Time, whom
+				}
+				return
+			}
+		}
+		woke = w
 		if m.start < 0 {
 			if last < 0 {
 				return
@@ -425,11 +441,46 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 		if at, first, ok := d.late(g, w.Time); ok {
 			m.start, m.byNet = at, first
 		}
-		m.handed, m.whom = w.Time, w.Whom()
+		m.handed, m.whom = w.Time, whom
 		out = append(out, m)
 		last, m.start = w.Time, -1
 	}, flush)
 	return out
+}
+
+// broadcasts reports whether who wakes somebody there wakes all who wait for a condition.
+func (d *finder) broadcasts(s gotrace.StackID) bool {
+	is, known := d.broadcast[s]
+	if !known {
+		frames := d.t.Stacks.Frames(s)
+		is = slices.ContainsFunc(frames[:min(len(frames), 3)], func(f gotrace.Frame) bool { return f.Func == "sync.(*Cond).Broadcast" })
+		d.broadcast[s] = is
+	}
+	return is
+}
+
+// takes reports whether whom w took from home does more than to go home again by way of a lock: of all whom a
+// broadcast wakes, he gets the message.
+func (d *finder) takes(w *timeline.Wake) bool {
+	gr, home := &d.t.Gs[w.Whom()], d.h.home[w.Whom()]
+	end := gr.End()
+	for i, n := gr.SegmentAt(w.Time)+1, 0; i < gr.Len() && n < maxLook; i, n = i+1, n+1 {
+		s := gr.Seg(i)
+		if s.Kind == timeline.Waiting && d.c.of(s.Stack).key == home {
+			end = s.Start
+			break
+		}
+		if s.Kind == timeline.Syscall || s.Kind == timeline.Waiting && s.Reason != timeline.ReasonSync {
+			return true
+		}
+	}
+	ws := gr.Wakes()
+	for k := sort.Search(len(ws), func(k int) bool { return ws[k].Time > w.Time }); k < len(ws) && ws[k].Time <= end; k++ {
+		if ws[k].Birth() || d.atHome(&ws[k]) {
+			return true
+		}
+	}
+	return false
 }
 
 // taken returns when somebody took what a reader had to hand on between two instants: when he ended

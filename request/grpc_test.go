@@ -58,3 +58,93 @@ func TestCallsAndStreamsOfOneFunctionOfGRPC(t *testing.T) {
 		t.Errorf("found %v", got)
 	}
 }
+
+// A stream's handler hands its messages to workers, who call a peer and send the answers: those of messages for
+// which no worker was woken waited in a queue.
+func TestMessagesOfAStreamThatWorkersAnswer(t *testing.T) {
+	const us, ms, rounds = int64(1e3), int64(1e6), 60
+	const reader, stream, worker, writer = gotrace.GoID(1), gotrace.GoID(2), gotrace.GoID(3), gotrace.GoID(4)
+	b := newScript(t)
+	do, pass := b.do, b.pass
+	next := b.Stack("runtime.selectgo", "google.golang.org/grpc/internal/transport.(*recvBufferReader).readMessageHeader", "google.golang.org/grpc.(*parser).recvMsg", "google.golang.org/grpc.(*serverStream).RecvMsg",
+		"main.server.Chat", "google.golang.org/grpc.(*Server).processRPC", "google.golang.org/grpc.(*Server).handleStream", "google.golang.org/grpc.(*Server).serveStreams.func2.1")
+	frames := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams", "google.golang.org/grpc.(*Server).handleRawConn.func1")
+	arrives := b.Stack("google.golang.org/grpc/internal/transport.(*http2Server).handleData")
+	hands := b.Stack("runtime.chansend1", "main.server.Chat")
+	home := b.Stack("runtime.chanrecv1", "main.work")
+	ask := b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "main.ask", "main.work")
+	get := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.work")
+	idle := b.Stack("runtime.selectgo", "google.golang.org/grpc/internal/transport.(*controlBuffer).get", "google.golang.org/grpc/internal/transport.(*loopyWriter).run", "google.golang.org/grpc/internal/transport.newHTTP2Server.func2")
+	write := b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "google.golang.org/grpc/internal/transport.(*loopyWriter).run", "google.golang.org/grpc/internal/transport.newHTTP2Server.func2")
+	sends := b.Stack("google.golang.org/grpc/internal/transport.(*controlBuffer).put", "google.golang.org/grpc.(*serverStream).SendMsg", "main.work")
+	calls := func(g gotrace.GoID, at gotrace.StackID) {
+		do(b.Calls(g, at))
+		pass(us)
+		do(b.Returns(g))
+	}
+	starts := func(g gotrace.GoID, why string, at gotrace.StackID) {
+		do(b.Runs(g, 0, at))
+		do(b.Waits(g, why, at))
+	}
+	message := func(first bool) {
+		do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+		do(b.Runs(reader, 0, 0))
+		do(b.Wakes(reader, 0, stream, arrives))
+		do(b.Waits(reader, "network", frames))
+		do(b.Runs(stream, 0, 0))
+		pass(us)
+		if first {
+			do(b.Wakes(stream, 0, worker, hands))
+		}
+		do(b.Waits(stream, "select", next))
+	}
+	do(b.Busy(0))
+	starts(reader, "network", frames)
+	starts(stream, "select", next)
+	starts(worker, "chan receive", home)
+	starts(writer, "select", idle)
+	for range rounds { // two messages, of which the second waits
+		pass(10 * ms)
+		message(true)
+		do(b.Runs(worker, 0, 0))
+		calls(worker, ask)
+		do(b.Waits(worker, "network", get))
+		message(false)
+		answers := func() {
+			pass(5 * ms)
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, worker, 0))
+			do(b.Runs(worker, 0, 0))
+			calls(worker, get)
+			do(b.Wakes(worker, 0, writer, sends))
+		}
+		sent := func() {
+			do(b.Runs(writer, 0, 0))
+			calls(writer, write)
+			do(b.Waits(writer, "select", idle))
+		}
+		answers()
+		calls(worker, ask)
+		do(b.Waits(worker, "network", get))
+		sent()
+		answers()
+		do(b.Waits(worker, "chan receive", home))
+		sent()
+	}
+	b.Sample(gotrace.NoGoroutine, 0)
+	f := Find(b.read(), Options{})
+	if n := len(f.Requests); len(f.Roles) != 1 || f.Roles[0].Name != "grpc-go streaming" || n < 2*rounds-2 || n > 2*rounds {
+		t.Fatalf("found %d of %d: %+v", n, 2*rounds, f.Roles)
+	}
+	waited := 0
+	for i := range f.Requests {
+		switch d := int64(f.Requests[i].Duration()); {
+		case d > 10*ms && d < 11*ms:
+			waited++
+		case d < 5*ms || d > 6*ms:
+			t.Fatalf("%d takes %d ns", i, d)
+		}
+	}
+	if waited < rounds-1 {
+		t.Errorf("%d waited for the worker, %d did", waited, rounds)
+	}
+}

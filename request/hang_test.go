@@ -129,3 +129,46 @@ func TestMessagesThatWantNoAnswerAreForgotten(t *testing.T) {
 		}
 	}
 }
+
+// Of all workers whom a broadcast wakes for a message, one takes it.
+func TestABroadcastIsOneMessage(t *testing.T) {
+	const reader, rounds = 1, 100
+	workers := []gotrace.GoID{2, 3, 4}
+	b := newDeskScript(t)
+	home := b.Stack("sync.(*Cond).Wait", "main.work")
+	wakes := b.Stack("sync.(*Cond).Broadcast", "main.read")
+	b.starts(reader, "network", b.read)
+	for _, g := range workers {
+		b.starts(g, "sync.(*Cond).Wait", home)
+	}
+	for round := range rounds {
+		b.pass(10e6)
+		b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+		b.do(b.Runs(reader, 0, 0))
+		b.calls(reader, b.read)
+		for _, g := range workers {
+			b.pass(1e3)
+			b.do(b.Wakes(reader, 0, g, wakes))
+		}
+		b.do(b.Waits(reader, "network", b.read))
+		for i, g := range workers {
+			b.do(b.Runs(g, 0, 0))
+			b.pass(1e3)
+			if i == round%len(workers) {
+				b.pass(2e6)
+				b.calls(g, b.write)
+			}
+			b.do(b.Waits(g, "sync.(*Cond).Wait", home))
+		}
+	}
+	b.Sample(gotrace.NoGoroutine, 0)
+	f := Find(b.script.read(), Options{})
+	if n := len(f.Requests); n < rounds-2 || n > rounds {
+		t.Fatalf("found %d of %d", n, rounds)
+	}
+	for i := range f.Requests {
+		if d := f.Requests[i].Duration(); d < 2e6 || d > 21e5 {
+			t.Fatalf("%d takes %d ns", i, d)
+		}
+	}
+}

@@ -29,6 +29,7 @@ func (d *finder) known() {
 			d.connection(g, d.roleOf("fasthttp", Connection, r.name, keyFast), keyFast, answersPeer)
 		}
 	}
+	d.handedStreams()
 }
 
 const (
@@ -328,10 +329,87 @@ func (d *finder) writer(g timeline.GID, from, to timeline.Time) (w timeline.GID,
 	return 0, 0, 0, false
 }
 
-// grpcStream finds one request per message that a stream's handler receives.
+// grpcStream finds one request per message that a stream's handler receives, unless it hands them to others who
+// answer: those follow when all streams are known.
 func (d *finder) grpcStream(g timeline.GID) {
+	if hands := d.streamHands(g); hands != nil {
+		d.passing = append(d.passing, handedStream{g, hands})
+	} else {
+		d.grpcMessages(g)
+	}
+}
+
+// handedStream is a stream whose handler hands messages to others.
+type handedStream struct {
+	g     timeline.GID
+	hands []hand
+}
+
+// roleOfStream is the role of the messages of g, a handler of a stream.
+func (d *finder) roleOfStream(g timeline.GID) int {
+	return d.roleOf("grpc-go streaming", PerRequest, d.h.of[g].name, keyMessage)
+}
+
+// streamHands lists the messages of a stream whose handler hands them to others, nil if it does not.
+func (d *finder) streamHands(g timeline.GID) (out []hand) {
 	gr := &d.t.Gs[g]
-	role := d.roleOf("grpc-go streaming", PerRequest, d.h.of[g].name, keyMessage)
+	ws, k := gr.Wakes(), 0
+	woken, self := 0, 0
+	from := timeline.Time(-1) // before the first one nothing is known
+	for _, s := range gr.Waits() {
+		if d.c.of(s.Stack).key != keyMessage {
+			continue
+		}
+		start, whoms, answered := from, 0, false
+		for ; k < len(ws) && ws[k].Time <= s.Start; k++ {
+			w := &ws[k]
+			r := d.h.of[w.Whom()]
+			if from < 0 || r == nil || w.Birth() || w.Time < from {
+				continue
+			}
+			if serves(r.name) {
+				_, writes := d.firstWrite(w.Whom(), w.Time)
+				answered = answered || writes
+			} else if d.atHome(w) {
+				out = append(out, hand{message: message{start: start, handed: w.Time, whom: w.Whom()}, reader: g, ran: d.ran(g, start, w.Time)})
+				start = w.Time
+				whoms++
+			}
+		}
+		if answered {
+			self++
+		}
+		if woken += whoms; from >= 0 && whoms == 0 {
+			out = append(out, hand{message: message{start: from, handed: d.taken(g, from, s.Start), whom: timeline.NoG}, reader: g, ran: d.ran(g, from, s.Start)})
+		}
+		if from = s.End; s.Waker == timeline.NoG {
+			from = -1
+		}
+	}
+	if woken < leastQueued || float64(woken) < leastMixed*float64(len(out)) || self >= woken {
+		return nil
+	}
+	return out
+}
+
+// handedStreams finds the requests of streams whose handlers hand messages to others.
+func (d *finder) handedStreams() {
+	members, hands := make([]timeline.GID, len(d.passing)), make([][]hand, len(d.passing))
+	for i, s := range d.passing {
+		members[i], hands[i] = s.g, s.hands
+	}
+	if len(members) == 0 {
+		return
+	}
+	for _, g := range d.queues(members, hands, d.roleOfStream(members[0])) {
+		d.grpcMessages(g)
+	}
+}
+
+// grpcMessages finds one request per message that a stream's handler receives, and answers itself.
+func (d *finder) grpcMessages(g timeline.GID) {
+	gr := &d.t.Gs[g]
+	role := d.roleOfStream(g)
 	from, seg, first, open := gr.Start(), 0, true, gr.Born
 	messages := 0
 	mark := len(d.list)

@@ -89,10 +89,10 @@ const (
 	maxStages = 8
 )
 
-// queues finds the requests of readers that hand over to workers through queues, and returns those
-// readers of which it can say nothing.
-func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
-	for _, k := range d.desks(gr) {
+// queues finds the requests of readers that hand over to workers through queues, as hands says for each, and
+// returns those readers of which it can say nothing.
+func (d *finder) queues(readers []timeline.GID, hands [][]hand, role int) (left []timeline.GID) {
+	for _, k := range d.desks(readers, hands) {
 		last, ok := k, k.play()
 		for n := 1; ok && last.next != nil; n++ {
 			last = last.further()
@@ -110,10 +110,9 @@ func (d *finder) queues(gr *group, role int) (left []timeline.GID) {
 	return left
 }
 
-// desks divides readers by the workers that they have in common, and lists what they handed over.
-func (d *finder) desks(gr *group) (out []*desk) {
-	all := make([][]hand, len(gr.members))
-	parent := make([]int, len(gr.members)) // of members, by place: those with the same root share workers
+// desks divides readers by the workers that they have in common.
+func (d *finder) desks(readers []timeline.GID, hands [][]hand) (out []*desk) {
+	parent := make([]int, len(readers)) // of members, by place: those with the same root share workers
 	root := func(i int) int {
 		for parent[i] != i {
 			parent[i] = parent[parent[i]]
@@ -122,10 +121,9 @@ func (d *finder) desks(gr *group) (out []*desk) {
 		return i
 	}
 	first := map[timeline.GID]int{} // who handed something to a worker first
-	for i, g := range gr.members {
+	for i := range readers {
 		parent[i] = i
-		all[i] = d.handsOf(g, gr.home)
-		for _, h := range all[i] {
+		for _, h := range hands[i] {
 			if h.whom == timeline.NoG {
 				continue
 			}
@@ -137,17 +135,26 @@ func (d *finder) desks(gr *group) (out []*desk) {
 		}
 	}
 	by := map[int]*desk{}
-	for i, g := range gr.members {
+	for i, g := range readers {
 		k := by[root(i)]
 		if k == nil {
 			k = &desk{d: d, workers: map[timeline.GID]bool{}}
 			by[root(i)], out = k, append(out, k)
 		}
 		k.readers = append(k.readers, g)
-		k.hands = append(k.hands, all[i]...)
+		k.hands = append(k.hands, hands[i]...)
 	}
 	for _, k := range out {
 		k.order()
+	}
+	return out
+}
+
+// handsOfAll lists, for each of a group of readers, what it handed over.
+func (d *finder) handsOfAll(gr *group) [][]hand {
+	out := make([][]hand, len(gr.members))
+	for i, g := range gr.members {
+		out[i] = d.handsOf(g, gr.home)
 	}
 	return out
 }
@@ -693,7 +700,7 @@ func (d *finder) passedOn(worker timeline.GID) (at []timeline.Time) {
 		if _, ok := d.firstWrite(w.Whom(), w.Time); !ok {
 			continue
 		}
-		if n := len(at) - 1; n >= 0 && w.Time-last <= oneAnswer && d.worksOn(worker, last, w.Time) {
+		if n := len(at) - 1; n >= 0 && d.atOnce(worker, last, w.Time) {
 			at[n], last = w.Time, w.Time // it is for several
 			continue
 		}
@@ -702,13 +709,13 @@ func (d *finder) passedOn(worker timeline.GID) (at []timeline.Time) {
 	return at
 }
 
-// oneAnswer is how soon after each other a worker wakes all the writers to whom an answer goes.
-const oneAnswer timeline.Time = 20e3
+// mostAtOnce is how soon after each other a goroutine wakes all to whom one message, or answer, goes.
+const mostAtOnce timeline.Time = 20e3
 
-// worksOn reports whether g neither waits nor calls the system between two instants.
-func (d *finder) worksOn(g timeline.GID, from, to timeline.Time) bool {
+// atOnce reports whether between two instants, soon after each other, g neither waits nor calls the system.
+func (d *finder) atOnce(g timeline.GID, from, to timeline.Time) bool {
 	gr := &d.t.Gs[g]
-	return gr.SegmentAt(from+1) == gr.SegmentAt(to)
+	return to-from <= mostAtOnce && gr.SegmentAt(from+1) == gr.SegmentAt(to)
 }
 
 // handsOn returns when each worker woke one of those out of their homes whom the workers wake most, and who
