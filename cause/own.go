@@ -113,6 +113,43 @@ func (c *Case) HottestOfTail() (*Place, float64) {
 	return c.hottest(c.sampleOf(c.Tail))
 }
 
+// CallersOfTail names the program's functions that most of the tail requests' CPU samples in a place stand in, the
+// innermost first, "" if there are none.
+func (c *Case) CallersOfTail(where *Place) string {
+	in := c.sampleOf(c.Tail)
+	var chains [][]gotrace.Frame
+	for _, s := range c.A.Timeline().Samples {
+		if !in(s) {
+			continue
+		}
+		own := request.Callers(c.A.Timeline().Stacks.Frames(s.Stack))
+		if i := slices.IndexFunc(own, func(f gotrace.Frame) bool { return f.Func == where.Function }); i >= 0 {
+			chains = append(chains, own[i+1:])
+		}
+	}
+	var by []string
+	for all := len(chains); len(by) < callersTold; {
+		votes := map[string]int{}
+		for _, frames := range chains {
+			if len(frames) > len(by) {
+				votes[frames[len(by)].Func]++
+			}
+		}
+		next := ""
+		for fn, n := range votes {
+			if 2*n > all {
+				next = fn
+			}
+		}
+		if next == "" {
+			break
+		}
+		chains = slices.DeleteFunc(chains, func(frames []gotrace.Frame) bool { return len(frames) <= len(by) || frames[len(by)].Func != next })
+		by = append(by, shortName(next))
+	}
+	return strings.Join(by, ", ")
+}
+
 // HottestBelow returns the place, called by a function, below which the tail requests burn most CPU time,
 // nil without samples there.
 func (c *Case) HottestBelow(function string) *Place {

@@ -46,3 +46,24 @@ func TestATraceWithoutSamplesIsSaidToHaveNone(t *testing.T) {
 		t.Error("nothing says that there are no samples")
 	}
 }
+
+// Who computes may be a helper of many: the functions around it are told, if most samples agree on them.
+func TestWhereRequestsComputeIsToldWithItsCallers(t *testing.T) {
+	hot := scene{procs: 2, in: func(p *play, i int) {
+		if i%10 != 9 {
+			return
+		}
+		outer := "main.list"
+		if i%20 == 9 {
+			outer = "main.show"
+		}
+		p.computes(serving, 0, 40*ms, "main.sum", "main.total", outer, "main.serve")
+	}}
+	findings := cause.Judge(attributed(t, hot), cause.Settings{}).Findings
+	if len(findings) == 0 || findings[0].Cause != "expensive-request" {
+		t.Fatalf("%+v", findings)
+	}
+	if all := strings.Join(findings[0].Evidence, "\n") + "\n"; !strings.Contains(all, "CPU samples are in main.sum, called by main.total\n") {
+		t.Error(all)
+	}
+}

@@ -57,7 +57,11 @@ func judge(c *cause.Case) *cause.Judgement {
 	ev = append(ev, c.OtherEndpoint()...)
 	name := "their own code"
 	if where != nil {
-		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of their CPU samples are in %s", cause.Pct(lead), cause.PlaceName(where)), Holds: cause.Yes, Number: lead})
+		called := c.CallersOfTail(where)
+		if called != "" {
+			called = ", called by " + called
+		}
+		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of their CPU samples are in %s%s", cause.Pct(lead), cause.PlaceName(where), called), Holds: cause.Yes, Number: lead})
 		name = cause.PlaceName(where)
 	} else if library := c.LibraryOfTail(); library != "" {
 		name = library
