@@ -172,3 +172,60 @@ func TestABroadcastIsOneMessage(t *testing.T) {
 		}
 	}
 }
+
+// Messages go from one goroutine to the next: who parses them, who answers now or, each tenth, when its ticker
+// goes off, and the connection's writer.
+func TestMessagesAreHandedOnAndKept(t *testing.T) {
+	const reader, parser, answerer, writer, rounds = 1, 2, 3, 4, 200
+	b := newDeskScript(t)
+	next := b.Stack("runtime.chanrecv1", "main.parse")
+	home := b.Stack("runtime.selectgo", "main.answer")
+	out := b.Stack("runtime.chanrecv1", "main.write")
+	write := b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "main.write")
+	parsed, answers := b.Stack("runtime.chansend1", "main.parse"), b.Stack("runtime.chansend1", "main.answer")
+	b.starts(reader, "network", b.read)
+	b.starts(parser, "chan receive", next)
+	b.starts(answerer, "select", home)
+	b.starts(writer, "chan receive", out)
+	for i := range rounds {
+		b.pass(5e6)
+		b.brings(reader, parser, false)
+		b.pass(1e4)
+		b.do(b.Wakes(parser, 0, answerer, parsed))
+		b.do(b.Waits(parser, "chan receive", next))
+		b.do(b.Runs(answerer, 0, 0))
+		b.pass(1e4)
+		if i%10 == 9 {
+			b.do(b.Waits(answerer, "select", home))
+			b.pass(10e6)
+			b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, answerer, 0))
+			b.do(b.Runs(answerer, 0, 0))
+			b.pass(1e3)
+		}
+		b.do(b.Wakes(answerer, 0, writer, answers))
+		b.do(b.Waits(answerer, "select", home))
+		b.do(b.Runs(writer, 0, 0))
+		b.calls(writer, write)
+		b.do(b.Waits(writer, "chan receive", out))
+	}
+	b.Sample(gotrace.NoGoroutine, 0)
+	f := Find(b.script.read(), Options{})
+	if n := len(f.Requests); len(f.Roles) != 1 || f.Roles[0].Name != "main.read" || n < rounds*95/100 || n > rounds {
+		t.Fatalf("found %d of %d: %+v", n, rounds, f.Roles)
+	}
+	kept := 0
+	for i := range f.Requests {
+		r := &f.Requests[i]
+		if d := r.Duration(); d > 10e6 && d < 11e6 {
+			kept++
+		} else if d > 1e5 {
+			t.Errorf("%d takes %d ns", i, d)
+		}
+		if len(r.Parts) < 4 {
+			t.Errorf("%d has %d parts", i, len(r.Parts))
+		}
+	}
+	if kept < rounds/10-2 {
+		t.Errorf("%d were kept, found %d", rounds/10, kept)
+	}
+}
