@@ -77,9 +77,8 @@ func burst(addr string, n int) (took []int64, err error) {
 type queueServer struct {
 	workers int
 	writers bool
-	// own: each worker has a queue of its own; dispatched: another goroutine takes the lines first; pings: the
-	// reader answers lines that come alone itself.
-	own, dispatched, pings bool
+	// own: each worker has a queue of its own; pings: the reader answers lines that come alone itself.
+	own, pings bool
 }
 
 type queuedJob struct {
@@ -96,28 +95,12 @@ type queueConn struct {
 // queues starts the workers and returns what to hand lines to.
 func (s *queueServer) queues(peer string) (in []chan queuedJob) {
 	for i := range s.workers {
-		if i == 0 || s.own || s.dispatched {
+		if i == 0 || s.own {
 			in = append(in, make(chan queuedJob, 100))
 		}
 		go s.work(peer, in[len(in)-1])
 	}
-	if !s.dispatched {
-		return in
-	}
-	first := make(chan queuedJob, 100)
-	go s.dispatch(first, in)
-	return []chan queuedJob{first}
-}
-
-func (s *queueServer) dispatch(in <-chan queuedJob, out []chan queuedJob) {
-	i := 0
-	for j := range in {
-		out[i%len(out)] <- j
-		i++
-	}
-	for _, c := range out {
-		close(c)
-	}
+	return in
 }
 
 func (s *queueServer) serve(c *queueConn, jobs []chan queuedJob) {
@@ -198,8 +181,8 @@ func tries(t *testing.T, check func(t *testing.T) error) {
 func TestMessagesWaitInAQueueForWorkers(t *testing.T) {
 	for name, s := range map[string]*queueServer{
 		"one": {workers: 1}, "three": {workers: 3}, "one, through writers": {workers: 1, writers: true}, "three, through writers": {workers: 3, writers: true},
-		"three with a queue each": {workers: 3, own: true}, "three, by way of another": {workers: 3, dispatched: true},
-		"three, but for pings": {workers: 3, pings: true},
+		"three with a queue each": {workers: 3, own: true},
+		"three, but for pings":    {workers: 3, pings: true},
 	} {
 		t.Run(name, func(t *testing.T) { tries(t, s.check) })
 	}
