@@ -85,12 +85,8 @@ func TestWhoFetchesMessagesForWorkersHasNoRequests(t *testing.T) {
 	}
 	b.Sample(gotrace.NoGoroutine, 0)
 	f := Find(b.script.read(), Options{})
-	if len(f.Roles) != 1 || len(f.Requests) < rounds-2 || len(f.Requests) > rounds {
-		t.Fatalf("found %d of %d: %+v", len(f.Requests), rounds, f.Roles)
+	if len(f.Roles) != 1 {
+		t.Errorf("roles %+v", f.Roles)
 	}
-	for i := range f.Requests {
-		if d := f.Requests[i].Duration(); d < timeline.Time(3e6) || d > timeline.Time(35e5) {
-			t.Fatalf("%d takes %d ns", i, d)
-		}
-	}
+	alike(t, f, rounds, 3e6, 35e5)
 }
