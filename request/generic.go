@@ -419,19 +419,14 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 		if w.Birth() || !d.atHome(w) {
 			return
 		}
-		whom := w.Whom()
-		if d.broadcasts(w.Stack) {
-			if !d.takes(w) { // somebody else does, or nobody who was at home
-				whom = timeline.NoG
-			}
-			if woke != nil && woke.Stack == w.Stack && d.atOnce(g, woke.Time, w.Time) && len(out) > 0 {
-				if woke = w; whom != timeline.NoG {
-					out[len(out)-1].handed, out[len(out)-1].whom = w.Time, whom
-				}
-				return
-			}
-		}
+		whom, again := d.takenBy(g, woke, w)
 		woke = w
+		if again && len(out) > 0 {
+			if whom != timeline.NoG {
+				out[len(out)-1].handed, out[len(out)-1].whom = w.Time, whom
+			}
+			return
+		}
 		if m.start < 0 {
 			if last < 0 {
 				return
@@ -446,6 +441,18 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 		last, m.start = w.Time, -1
 	}, flush)
 	return out
+}
+
+// takenBy returns who takes the message for which g wakes whom w says, NoG if nobody who was at home does, and whether
+// it is that of the wake-up before, of the same broadcast; woke is nil if there is none.
+func (d *finder) takenBy(g timeline.GID, woke, w *timeline.Wake) (whom timeline.GID, again bool) {
+	if !d.broadcasts(w.Stack) {
+		return w.Whom(), false
+	}
+	if whom = w.Whom(); !d.takes(w) {
+		whom = timeline.NoG
+	}
+	return whom, woke != nil && woke.Stack == w.Stack && d.atOnce(g, woke.Time, w.Time)
 }
 
 // broadcasts reports whether who wakes somebody there wakes all who wait for a condition.

@@ -355,6 +355,7 @@ func (d *finder) streamHands(g timeline.GID) (out []hand) {
 	gr := &d.t.Gs[g]
 	ws, k := gr.Wakes(), 0
 	woken, self := 0, 0
+	var last *timeline.Wake   // of those from home
 	from := timeline.Time(-1) // before the first one nothing is known
 	for _, s := range gr.Waits() {
 		if d.c.of(s.Stack).key != keyMessage {
@@ -371,7 +372,14 @@ func (d *finder) streamHands(g timeline.GID) (out []hand) {
 				_, writes := d.firstWrite(w.Whom(), w.Time)
 				answered = answered || writes
 			} else if d.atHome(w) {
-				out = append(out, hand{message: message{start: start, handed: w.Time, whom: w.Whom()}, reader: g, ran: d.ran(g, start, w.Time)})
+				whom, again := d.takenBy(g, last, w)
+				if last = w; again && whoms > 0 {
+					if n := len(out) - 1; whom != timeline.NoG {
+						out[n].handed, out[n].whom = w.Time, whom
+					}
+					continue
+				}
+				out = append(out, hand{message: message{start: start, handed: w.Time, whom: whom}, reader: g, ran: d.ran(g, start, w.Time)})
 				start = w.Time
 				whoms++
 			}
