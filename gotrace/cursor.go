@@ -3,6 +3,7 @@ package gotrace
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -77,6 +78,15 @@ type frontier []*cursor
 func (h *frontier) push(c *cursor) {
 	*h = append(*h, c)
 	h.up(len(*h) - 1)
+}
+
+// second is the time of the earliest event but for the first, and the latest one if there is none.
+func (h frontier) second() Time {
+	t := Time(math.MaxInt64)
+	for i := 1; i < len(h) && i <= 2; i++ {
+		t = min(t, h[i].time)
+	}
+	return t
 }
 
 // moved puts the cursor at i where its new event belongs.

@@ -44,6 +44,7 @@ type Reader struct {
 
 	cursors []cursor
 	front   frontier
+	second  Time     // of what is behind the first in front
 	samples []sample // to come, of this generation
 	// moved is 1 + the place in front of the cursor whose event was returned last, 0 for none.
 	moved int
@@ -147,14 +148,18 @@ func (r *Reader) step(ev *Event) (bool, error) {
 	}
 	if i := r.moved - 1; i >= 0 {
 		r.moved = 0
-		ok, err := r.front[i].next(r.gen.frequency)
+		c := r.front[i]
+		ok, err := c.next(r.gen.frequency)
 		switch {
 		case err != nil:
 			return false, err
+		case ok && i == 0 && c.time <= r.second: // most often a thread goes on
 		case ok:
 			r.front.moved(i)
+			r.second = r.front.second()
 		default:
 			r.front.remove(i)
+			r.second = r.front.second()
 		}
 	}
 	if len(r.samples) > 0 && (len(r.front) == 0 || r.samples[0].time < r.front[0].time) {
@@ -205,6 +210,7 @@ func (r *Reader) pick() (int, error) {
 		return 0, r.front[0].corrupt("too often an event has to wait for those of %d threads: here is one of kind %d", len(r.front), r.front[0].kind)
 	}
 	r.front.sort()
+	r.second = r.front.second()
 	for i := 1; i < len(r.front); i++ {
 		if ok, err = r.order.accept(r.front[i]); err != nil {
 			return 0, r.front[i].corrupt("%w", err)
@@ -271,6 +277,7 @@ func (r *Reader) begin(ev *Event) error {
 			r.front.push(c)
 		}
 	}
+	r.second = r.front.second()
 	*ev = Event{Kind: KindSync, Time: r.tick(g.nanos(g.least)), G: NoGoroutine, P: NoProc, M: NoThread, Go: NoGoroutine, Proc: NoProc}
 	ev.Value = uint64(g.begin)
 	if g.snapped {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -317,4 +318,22 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("%d bytes allocated for %d", after.TotalAlloc-before.TotalAlloc, len(data))
 		}
 	})
+}
+
+func TestClearLeavesNothing(t *testing.T) {
+	var ev Event
+	for f := range reflect.ValueOf(&ev).Elem().NumField() {
+		switch f := reflect.ValueOf(&ev).Elem().Field(f); f.Kind() {
+		case reflect.String:
+			f.SetString("of the event before")
+		case reflect.Int64:
+			f.SetInt(7)
+		default:
+			f.SetUint(7)
+		}
+	}
+	ev.clear(place{1, 2, 3})
+	if want := (Event{G: 1, P: 2, M: 3, Go: NoGoroutine, Proc: NoProc, Time: 7}); ev != want { // the time is set for each
+		t.Errorf("left: %+v, want %+v", ev, want)
+	}
 }

@@ -733,12 +733,37 @@ func (b *builder) count(c *goState, d int, at Time) {
 	}
 }
 
+// reasonOf knows the runtime's words (source: runtime.traceBlockReasonStrings and traceGoStopReasonStrings).
 func reasonOf(s string) Reason {
-	if s == "" {
+	switch s { // not a map: to hash the text takes longer than all else that an event costs here
+	case "":
 		return ReasonNone
-	}
-	if r, ok := reasons[s]; ok {
-		return r
+	case "network":
+		return ReasonNetwork
+	case "sync":
+		return ReasonSync
+	case "chan send":
+		return ReasonChanSend
+	case "chan receive":
+		return ReasonChanReceive
+	case "select":
+		return ReasonSelect
+	case "sync.(*Cond).Wait":
+		return ReasonCond
+	case "sleep":
+		return ReasonSleep
+	case "forever":
+		return ReasonForever
+	case "GC mark assist wait for work":
+		return ReasonGCAssist
+	case "wait until GC ends", "GC weak to strong wait":
+		return ReasonGC
+	case "GC background sweeper wait", "system goroutine wait":
+		return ReasonSystem
+	case "preempted":
+		return ReasonPreempted
+	case "runtime.Gosched":
+		return ReasonYield
 	}
 	return ReasonOther
 }

@@ -69,15 +69,6 @@ var reasonNames = [...]string{"", "network", "sync", "chan send", "chan receive"
 
 func (r Reason) String() string { return reasonNames[r] }
 
-var reasons = map[string]Reason{
-	"": ReasonNone, "network": ReasonNetwork, "sync": ReasonSync, "chan send": ReasonChanSend,
-	"chan receive": ReasonChanReceive, "select": ReasonSelect, "sync.(*Cond).Wait": ReasonCond,
-	"sleep": ReasonSleep, "forever": ReasonForever, "GC mark assist wait for work": ReasonGCAssist,
-	"wait until GC ends": ReasonGC, "GC weak to strong wait": ReasonGC,
-	"GC background sweeper wait": ReasonSystem, "system goroutine wait": ReasonSystem,
-	"preempted": ReasonPreempted, "runtime.Gosched": ReasonYield,
-}
-
 // Segment is a stretch of time in which one goroutine did one thing. The
 // segments of a goroutine are contiguous from its birth to its death.
 //
