@@ -12,44 +12,44 @@ func (r *Reader) convert(ev *Event, c *cursor) (bool, error) {
 	ev.clear(o.at)
 	switch c.kind {
 	case evGoStart:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, GoID(a[1]), o.from, o.to
+		ev.of(GoID(a[1]), o.slot, o.from, o.to)
 	case evGoStop, evGoBlock:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, o.at.g, o.from, o.to
+		ev.of(o.at.g, o.at.slot, o.from, o.to)
 		ev.Reason, ev.Stack = r.text(a[1]), r.stack(a[2])
 		ev.GoStack = ev.Stack
 	case evGoUnblock:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, GoID(a[1]), o.from, o.to
+		ev.of(GoID(a[1]), o.slot, o.from, o.to)
 		ev.Stack = r.stack(a[3])
 	case evGoSyscallBegin:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, o.at.g, o.from, o.to
+		ev.of(o.at.g, o.at.slot, o.from, o.to)
 		ev.Stack = r.stack(a[2])
 		ev.GoStack = ev.Stack
 	case evGoSyscallEnd, evGoSyscallEndBlocked, evGoDestroy:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, o.at.g, o.from, o.to
+		ev.of(o.at.g, o.at.slot, o.from, o.to)
 	case evGoDestroySyscall:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, o.at.g, o.from, o.to
+		ev.of(o.at.g, o.at.slot, o.from, o.to)
 		if o.lost != NoProc {
 			r.more = append(r.more, *ev)
-			ev.Kind, ev.Go, ev.Proc, ev.From, ev.To = KindProc, NoGoroutine, o.lost, Running, Idle
+			ev.Kind, ev.Go, ev.Slot, ev.Proc, ev.From, ev.To = KindProc, NoGoroutine, 0, o.lost, Running, Idle
 		}
 	case evGoCreate, evGoCreateBlocked:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, GoID(a[1]), o.from, o.to
+		ev.of(GoID(a[1]), o.slot, o.from, o.to)
 		ev.Stack, ev.GoStack = r.stack(a[3]), r.stack(a[2])
 	case evGoCreateSyscall, evGoStatus:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, GoID(a[1]), o.from, o.to
+		ev.of(GoID(a[1]), o.slot, o.from, o.to)
 	case evGoStatusStack:
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, GoID(a[1]), o.from, o.to
+		ev.of(GoID(a[1]), o.slot, o.from, o.to)
 		ev.Stack = r.stack(a[4])
 		ev.GoStack = ev.Stack
 	case evGoSwitch, evGoSwitchDestroy:
 		// The other goroutine is woken, this one stops, the other one starts.
-		ev.Kind, ev.Go, ev.From, ev.To = KindGo, GoID(a[1]), Waiting, Runnable
+		ev.of(GoID(a[1]), o.slot, Waiting, Runnable)
 		stop, start := *ev, *ev
-		stop.Go, stop.From, stop.To = o.at.g, Running, Waiting
+		stop.of(o.at.g, o.at.slot, Running, Waiting)
 		if c.kind == evGoSwitchDestroy {
 			stop.To = NotExist
 		}
-		start.G, start.From, start.To = NoGoroutine, Runnable, Running
+		start.G, start.GSlot, start.From, start.To = NoGoroutine, 0, Runnable, Running
 		r.more = append(r.more, stop, start)
 	case evProcStart, evProcSteal, evProcStatus:
 		ev.Kind, ev.Proc, ev.From, ev.To = KindProc, ProcID(a[1]), o.from, o.to
@@ -109,8 +109,14 @@ func (ev *Event) clear(at place) {
 	ev.Kind, ev.From, ev.To, ev.Scope = KindNone, Undetermined, Undetermined, ScopeGlobal
 	ev.Stack, ev.GoStack = 0, 0
 	ev.G, ev.P, ev.M, ev.Go, ev.Proc = at.g, at.p, at.m, NoGoroutine, NoProc
+	ev.Slot, ev.GSlot = 0, at.slot
 	ev.Reason, ev.Name = "", ""
 	ev.Task, ev.Value, ev.Wall = 0, 0, 0
+}
+
+// of makes ev a change of a goroutine's state.
+func (ev *Event) of(g GoID, slot int32, from, to State) {
+	ev.Kind, ev.Go, ev.Slot, ev.From, ev.To = KindGo, g, slot, from, to
 }
 
 // The names of ranges, those of the Go team's reader.

@@ -113,6 +113,10 @@ type Event struct {
 	// Go or Proc is the subject of the event; it may differ from G and P.
 	Go   GoID
 	Proc ProcID
+	// Slot and GSlot are small numbers from 1 on that Go, at a KindGo, and G have while they exist,
+	// or 0 if the source does not give any. Goroutines that exist at the same time have different
+	// ones, so that slices can have what else needs a map; when one is dead another may get its own.
+	Slot, GSlot int32
 	// Reason is why the subject changed state, in the runtime's words
 	// ("sync", "chan receive", "preempted", ...), possibly empty.
 	Reason string

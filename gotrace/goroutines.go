@@ -13,6 +13,7 @@ type goroutine struct {
 	seq    uint64
 	gen    uint32
 	status uint8
+	slot   int32 // of Event.Slot
 	// assist and stops say that it is in a mark assist and has stopped the world.
 	assist, stops bool
 	// on is the thread it is bound to: it runs there, or is in a system call.
@@ -27,6 +28,7 @@ type goroutines struct {
 	shift uint
 	by    uint64
 	free  []*goroutine
+	made  int32 // those that exist, and those that are free
 }
 
 type slot struct {
@@ -71,12 +73,14 @@ func (t *goroutines) add(id GoID) *goroutine {
 	if len(t.free) == 0 {
 		some := make([]goroutine, min(max(t.n, 8), 1024))
 		for i := range some {
+			t.made++
+			some[i].slot = t.made
 			t.free = append(t.free, &some[i])
 		}
 	}
 	g := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
-	*g = goroutine{id: id}
+	*g = goroutine{id: id, slot: g.slot}
 	t.put(slot{id, g})
 	t.n++
 	return g

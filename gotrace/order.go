@@ -25,15 +25,17 @@ type order struct {
 	// of the event that was accepted last:
 	at       place // where it happened
 	from, to State // of its subject, if it is a change of state
+	slot     int32 // of its subject, if that is a goroutine which it names
 	name     string
 	lost     ProcID // a P that its thread left behind
 }
 
 // place is where an event happened.
 type place struct {
-	g GoID
-	p ProcID
-	m ThreadID
+	g    GoID
+	p    ProcID
+	m    ThreadID
+	slot int32 // of g
 }
 
 type thread struct {
@@ -43,9 +45,9 @@ type thread struct {
 }
 
 func (t *thread) place() place {
-	at := place{NoGoroutine, NoProc, t.id}
+	at := place{g: NoGoroutine, p: NoProc, m: t.id}
 	if t.g != nil {
-		at.g = t.g.id
+		at.g, at.slot = t.g.id, t.g.slot
 	}
 	if t.p != nil {
 		at.p = t.p.id
@@ -193,7 +195,7 @@ func (o *order) accept(c *cursor) (bool, error) {
 		}
 		g.status, g.seq = goRunning, a[2]
 		t.bind(g)
-		o.from, o.to = Runnable, Running
+		o.from, o.to, o.slot = Runnable, Running, g.slot
 	case evGoStop:
 		t.g.status = goRunnable
 		t.unbind()
@@ -208,7 +210,7 @@ func (o *order) accept(c *cursor) (bool, error) {
 			return false, nil
 		}
 		g.status, g.seq = goRunnable, a[2]
-		o.from, o.to = Waiting, Runnable
+		o.from, o.to, o.slot = Waiting, Runnable, g.slot
 	case evGoSyscallBegin:
 		if t.p.gen != o.gen || a[1] != t.p.seq+1 {
 			return false, fmt.Errorf("a system call of number %d on a P that is at %d", a[1], t.p.seq)
@@ -288,7 +290,7 @@ func (o *order) rare(c *cursor, at *place) (bool, error) {
 		if c.kind == evGoCreateBlocked {
 			g.status, o.to = goWaiting, Waiting
 		}
-		o.from = NotExist
+		o.from, o.slot = NotExist, g.slot
 	case evGoCreateSyscall:
 		g, err := o.born(a[1])
 		if err != nil {
@@ -296,7 +298,7 @@ func (o *order) rare(c *cursor, at *place) (bool, error) {
 		}
 		g.status = goSyscall
 		t.bind(g)
-		o.from, o.to = NotExist, Syscall
+		o.from, o.to, o.slot = NotExist, Syscall, g.slot
 	case evGoDestroy:
 		o.die(t)
 		o.from, o.to = Running, NotExist
@@ -326,7 +328,7 @@ func (o *order) rare(c *cursor, at *place) (bool, error) {
 		}
 		g.status, g.seq = goRunning, a[2]
 		t.bind(g)
-		o.from, o.to = Waiting, Runnable
+		o.from, o.to, o.slot = Waiting, Runnable, g.slot
 	case evSTWBegin:
 		if t.g.stops {
 			return false, fmt.Errorf("g%d stops the world twice", t.g.id)
@@ -505,7 +507,7 @@ func (o *order) goStatus(c *cursor, at *place) (bool, error) {
 		g = o.gs.add(id)
 		g.status = status
 	}
-	g.gen, g.seq = o.gen, 0
+	g.gen, g.seq, o.slot = o.gen, 0, g.slot
 	switch {
 	case status == goRunning:
 		if t.id != NoThread {
@@ -526,7 +528,7 @@ func (o *order) goStatus(c *cursor, at *place) (bool, error) {
 		} else if other.g != g {
 			return false, fmt.Errorf("g%d is in a system call of thread %d, which has it not", id, on)
 		} else {
-			at.g = id
+			at.g, at.slot = id, g.slot
 		}
 		at.m = on
 	}

@@ -106,6 +106,7 @@ func TestChangesBeginWhereTheLastOneEnded(t *testing.T) {
 			}
 			gs, ps := map[GoID]State{}, map[ProcID]State{}
 			on, where := map[ProcID]GoID{}, map[GoID]ProcID{}
+			slots, owners := map[GoID]int32{}, map[int32]GoID{}
 			var last Time
 			var ev Event
 			for err = r.Next(&ev); err == nil; err = r.Next(&ev) {
@@ -116,8 +117,19 @@ func TestChangesBeginWhereTheLastOneEnded(t *testing.T) {
 					t.Fatalf("time goes back from %d: %+v", last, ev)
 				}
 				last = ev.Time
+				if slot := slots[ev.G]; ev.G != NoGoroutine && slot != 0 && slot != ev.GSlot || ev.G == NoGoroutine && ev.GSlot != 0 {
+					t.Fatalf("g%d has slot %d: %+v", ev.G, slot, ev)
+				}
 				switch ev.Kind {
 				case KindGo:
+					if g, taken := owners[ev.Slot]; ev.Slot <= 0 || taken && g != ev.Go {
+						t.Fatalf("the slot is that of g%d: %+v", g, ev)
+					}
+					slots[ev.Go], owners[ev.Slot] = ev.Slot, ev.Go
+					if ev.To == NotExist {
+						delete(slots, ev.Go)
+						delete(owners, ev.Slot)
+					}
 					was, known := gs[ev.Go]
 					switch {
 					case known && was != ev.From, !known && ev.From != Undetermined && ev.From != NotExist:
@@ -326,14 +338,14 @@ func TestClearLeavesNothing(t *testing.T) {
 		switch f := reflect.ValueOf(&ev).Elem().Field(f); f.Kind() {
 		case reflect.String:
 			f.SetString("of the event before")
-		case reflect.Int64:
+		case reflect.Int64, reflect.Int32:
 			f.SetInt(7)
 		default:
 			f.SetUint(7)
 		}
 	}
-	ev.clear(place{1, 2, 3})
-	if want := (Event{G: 1, P: 2, M: 3, Go: NoGoroutine, Proc: NoProc, Time: 7}); ev != want { // the time is set for each
+	ev.clear(place{1, 2, 3, 4})
+	if want := (Event{G: 1, P: 2, M: 3, GSlot: 4, Go: NoGoroutine, Proc: NoProc, Time: 7}); ev != want { // the time is set for each
 		t.Errorf("left: %+v, want %+v", ev, want)
 	}
 }

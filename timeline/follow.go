@@ -71,7 +71,7 @@ func (b *builder) followGoroutines(f *builder, at Time) []GID {
 			continue
 		}
 		c := b.states[me.state]
-		now[g] = f.g(me.ID)
+		now[g] = f.find(me.ID)
 		it := f.at(now[g])
 		it.root, it.System, it.Observer = me.root, me.System, me.Observer
 		d := f.state(now[g])

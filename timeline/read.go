@@ -291,7 +291,7 @@ type builder struct {
 	gs    [][]Goroutine
 	n     int // goroutines
 	id    func(GID) gotrace.GoID
-	seen  [1 << 10]sight
+	slots []sight
 	procs []*procState // by id, nil for those not seen
 	// resizes are the values of GOMAXPROCS, each different from the one before.
 	resizes []resize
@@ -328,11 +328,10 @@ type builder struct {
 	shared   merged
 }
 
-// sight is a goroutine that was asked for.
+// sight is the goroutine that had a slot last.
 type sight struct {
-	id    gotrace.GoID
-	g     GID
-	known bool
+	id gotrace.GoID
+	g  GID
 }
 
 // goState is the open segment of a goroutine, and what is known of it until it dies.
@@ -405,7 +404,7 @@ func (b *builder) add(ev *gotrace.Event) {
 	case gotrace.KindRangeBegin, gotrace.KindRangeActive, gotrace.KindRangeEnd:
 		b.span(ev)
 	case gotrace.KindLabel:
-		g := b.g(ev.Go)
+		g := b.g(ev.Go, ev.Slot)
 		if g == NoG {
 			return
 		}
@@ -416,22 +415,34 @@ func (b *builder) add(ev *gotrace.Event) {
 		}
 	case gotrace.KindSample:
 		if ev.G != gotrace.NoGoroutine {
-			t.Samples = append(t.Samples, Sample{Time: ev.Time, G: b.g(ev.G), Stack: ev.Stack})
+			t.Samples = append(t.Samples, Sample{Time: ev.Time, G: b.g(ev.G, ev.GSlot), Stack: ev.Stack})
 		}
 	default:
 		b.annotation(ev)
 	}
 }
 
-// g returns the dense index of a goroutine, making one on first sight.
-func (b *builder) g(id gotrace.GoID) GID {
-	if id == gotrace.NoGoroutine {
+// g returns the dense index of a goroutine, making one on first sight. Its slot is that of
+// [gotrace.Event], or 0.
+func (b *builder) g(id gotrace.GoID, slot int32) GID {
+	switch {
+	case id == gotrace.NoGoroutine:
 		return NoG
+	case slot <= 0:
+		return b.find(id)
 	}
-	seen := &b.seen[uint64(id)%uint64(len(b.seen))]
-	if seen.id == id && seen.known {
-		return seen.g
+	for int(slot) >= len(b.slots) {
+		b.slots = append(b.slots, sight{gotrace.NoGoroutine, NoG})
 	}
+	s := &b.slots[slot]
+	if s.id != id {
+		*s = sight{id, b.find(id)}
+	}
+	return s.g
+}
+
+// find is g for who knows no slot.
+func (b *builder) find(id gotrace.GoID) GID {
 	g, ok := b.t.byID.find(id, b.id)
 	if !ok {
 		g = GID(b.n)
@@ -442,7 +453,6 @@ func (b *builder) g(id gotrace.GoID) GID {
 		b.t.byID.add(id, g, b.id)
 		*b.at(g) = Goroutine{ID: id, Creator: NoG, t: b.t}
 	}
-	*seen = sight{id: id, g: g, known: true}
 	return g
 }
 
@@ -491,7 +501,7 @@ const maxSpare = 1024
 
 // goroutine handles a change of a goroutine's state.
 func (b *builder) goroutine(ev *gotrace.Event) {
-	g := b.g(ev.Go)
+	g := b.g(ev.Go, ev.Slot)
 	if g == NoG { // no runtime writes that
 		return
 	}
@@ -579,7 +589,7 @@ func (b *builder) close(g GID, c *goState, ev *gotrace.Event) {
 	if c.kind == Waiting {
 		by = int32(NoG)
 		if ev.To == gotrace.Runnable && ev.G != gotrace.NoGoroutine && ev.G != ev.Go && !b.harvest(ev, c.reason) {
-			w := b.g(ev.G)
+			w := b.g(ev.G, ev.GSlot)
 			by, x.wakerStack = int32(w), ev.Stack
 			waker := b.state(w)
 			waker.wakes = append(waker.wakes, Wake{Time: ev.Time, Stack: ev.Stack, whom: g})
@@ -665,7 +675,7 @@ func (b *builder) born(g GID, ev *gotrace.Event) {
 	if ev.G == gotrace.NoGoroutine {
 		return
 	}
-	me.Creator, me.CreatorStack = b.g(ev.G), ev.Stack
+	me.Creator, me.CreatorStack = b.g(ev.G, ev.GSlot), ev.Stack
 	c := b.state(me.Creator)
 	c.wakes = append(c.wakes, Wake{Time: ev.Time, Stack: ev.Stack, whom: ^g})
 }
@@ -838,7 +848,7 @@ func (b *builder) span(ev *gotrace.Event) {
 	key := rangeKey{name: ev.Name, scope: ev.Scope}
 	switch ev.Scope {
 	case gotrace.ScopeGo:
-		g = b.g(ev.Go)
+		g = b.g(ev.Go, ev.Slot)
 		key.id = int64(g)
 	case gotrace.ScopeProc:
 		key.id = int64(ev.Proc)
@@ -858,7 +868,7 @@ func (b *builder) span(ev *gotrace.Event) {
 			}
 			s.Start, s.heap = b.t.Start, 0
 		} else if !stw { // the process's, begun by a goroutine
-			s.G = b.g(ev.G)
+			s.G = b.g(ev.G, ev.GSlot)
 		}
 		b.open[key] = s
 		if stw {
@@ -912,7 +922,7 @@ func (b *builder) assist(g GID, ev *gotrace.Event) {
 func (b *builder) annotation(ev *gotrace.Event) {
 	switch ev.Kind {
 	case gotrace.KindTaskBegin:
-		b.tasks[ev.Task] = &Task{Name: ev.Name, G: b.g(ev.G), Start: ev.Time}
+		b.tasks[ev.Task] = &Task{Name: ev.Name, G: b.g(ev.G, ev.GSlot), Start: ev.Time}
 	case gotrace.KindTaskEnd:
 		if t := b.tasks[ev.Task]; t != nil {
 			t.End = ev.Time
@@ -920,7 +930,7 @@ func (b *builder) annotation(ev *gotrace.Event) {
 			delete(b.tasks, ev.Task)
 		}
 	case gotrace.KindRegionBegin:
-		g := b.g(ev.G)
+		g := b.g(ev.G, ev.GSlot)
 		if g == NoG {
 			return
 		}
@@ -936,7 +946,7 @@ func (b *builder) annotation(ev *gotrace.Event) {
 			s.task = Task{Name: ev.Name, G: g, Start: ev.Time}
 		}
 	case gotrace.KindRegionEnd:
-		s := b.regions[b.g(ev.G)]
+		s := b.regions[b.g(ev.G, ev.GSlot)]
 		if s == nil || s.depth == 0 {
 			return // begun before the trace
 		}

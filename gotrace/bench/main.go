@@ -157,28 +157,28 @@ func each(in io.Reader, do func(*gotrace.Event)) error {
 // states sums up how long goroutines were in each state, and counts who woke whom.
 func states(in io.Reader) error {
 	type life struct {
+		of    gotrace.GoID
 		state gotrace.State
 		since gotrace.Time
 		stack gotrace.StackID
 	}
 	var total [gotrace.Idle + 1]gotrace.Time
-	alive := map[gotrace.GoID]life{}
+	var alive []life // by slot
 	edges := map[[2]gotrace.StackID]int{}
 	err := each(in, func(ev *gotrace.Event) {
 		if ev.Kind != gotrace.KindGo {
 			return
 		}
-		if l, ok := alive[ev.Go]; ok {
+		for int(ev.Slot) >= len(alive) {
+			alive = append(alive, life{of: gotrace.NoGoroutine})
+		}
+		if l := &alive[ev.Slot]; l.of == ev.Go {
 			total[l.state] += ev.Time - l.since
 			if l.state == gotrace.Waiting && ev.To == gotrace.Runnable {
 				edges[[2]gotrace.StackID{ev.Stack, l.stack}]++
 			}
 		}
-		if ev.To == gotrace.NotExist {
-			delete(alive, ev.Go)
-			return
-		}
-		alive[ev.Go] = life{ev.To, ev.Time, ev.GoStack}
+		alive[ev.Slot] = life{ev.Go, ev.To, ev.Time, ev.GoStack}
 	})
 	if err == nil && (total[gotrace.Running] == 0 || len(edges) == 0) {
 		err = errors.New("nothing ran, or nobody woke anybody")
