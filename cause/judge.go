@@ -54,6 +54,9 @@ const (
 	// 2.7 and an excess of up to 2.4 ms on a calm machine, from timers alone
 	// (incidents/hosts/caddy and dnsproxy, steady).
 	HealthyTriple, HealthyRatio = 3.0, 1.3
+	// HealthyHalf is HealthyRatio for an excess below HealthyMany: where each request asks three times a
+	// peer that takes 3 ms, two CPUs that client and peer share make a ratio of 1.35.
+	HealthyHalf = 1.5
 	// HealthyMany is the excess below which a tail is healthy although it is felt, if it
 	// consists of many things none of which surely takes NamedExcess: controls on two CPUs
 	// that clients and peers share have 2.5 to 4.9 ms of it, a part of each wait and each
@@ -484,8 +487,12 @@ func isHealthy(p *blame.Population, s Settings, hanging int, own blame.Share) bo
 // nanoseconds, that without an SLO somebody minds.
 func felt(tail, typical float64) bool {
 	excess := tail - typical
+	ratio := HealthyRatio
+	if excess < HealthyMany {
+		ratio = HealthyHalf
+	}
 	return excess >= HealthyExcess && tail >= HealthyMean &&
-		(excess >= HealthyShort || tail >= HealthyTriple*typical) && tail >= HealthyRatio*typical
+		(excess >= HealthyShort || tail >= HealthyTriple*typical) && tail >= ratio*typical
 }
 
 // faint reports whether a tail is felt, but by many small things: none has a name.
