@@ -20,7 +20,15 @@ type Lent struct {
 	// OwnCalls is the part of the requests that queue, but for those that gave up, which ask
 	// a peer by the same client themselves; 1 if all gave up, 0 if the holders ask none.
 	OwnCalls float64
+	// Always is what the holders' waits for the peer take at least, but for a quarter, in nanoseconds, if
+	// that is no less than half of what they take at most, but for a quarter: it is nothing that
+	// became slow. Else it is 0.
+	Always int64
 }
+
+// theirAlone is the part of the time in the queue from which on a peer that became slow would have to be slow for
+// who carries no request alone.
+const theirAlone = 0.9
 
 // Lent looks at who had the items of a pool while requests waited there. Its Part is 0 if
 // these are not known to give back what they took.
@@ -62,6 +70,10 @@ func (c *Case) Lent(l *Locks) (lent Lent) {
 	lent.Holder = c.PlaceOf(h.WakerSite)
 	if len(clients) > 0 {
 		lent.OwnCalls = c.ownCalls(l.Keys, clients)
+		at, _ := TopBy(c, theirs, func(k blame.Key) blame.SiteID { return k.Site })
+		if w := c.A.Waits(at); w.Timers >= Pattern && w.Low >= w.High/2 {
+			lent.Always = w.Low
+		}
 	}
 	return lent
 }
@@ -132,9 +144,14 @@ func (l Lent) Does() string {
 
 // Evidence says whether the pool's items are lent to who needs them for something else.
 func (l Lent) Evidence() Evidence {
-	return Evidence{
+	e := Evidence{
 		Text: fmt.Sprintf("%s of that time %s had it, which carries no request, and mostly %s meanwhile; %s of the requests that queue there ask a peer in the same way themselves",
 			Pct(l.Part), PlaceName(l.Holder), l.Does(), Pct(l.OwnCalls)),
 		Holds: Of(l.Part >= 0.5 && l.OwnCalls < 0.5), Decides: true, Number: l.Part,
 	}
+	if e.Holds != Yes && l.Part >= theirAlone && l.Always > 0 {
+		e.Holds = Yes
+		e.Text += fmt.Sprintf(", but its own calls always take so long: three quarters of them %s or more", Ms(float64(l.Always)))
+	}
+	return e
 }

@@ -706,6 +706,15 @@ var (
 	settlesNap  = settlesBy("sleep", "time.Sleep")
 )
 
+// settlesLong has the job ask for long whenever it asks: for a moment it sleeps.
+func settlesLong(p *play, takes int64) {
+	if takes < ms {
+		settlesNap(p, takes)
+	} else {
+		settlesCall(p, takes)
+	}
+}
+
 func settlesSum(p *play, takes int64) { p.computes(helper, 1, takes, "main.settle", "main.job") }
 
 // lent lets the job have what a request waits for: for a moment or, for every tenth request, for
@@ -778,6 +787,7 @@ var lendingScenes = []told{
 		p.waits(helper, "", job...)
 	}, in: lendsTheOnly}, finding: "lock-held-across-wait", where: "main.ask"},
 	{name: "requests may ask the same peer", scene: lends(settlesCall, asksBy("net/http.(*persistConn).Read")), finding: "slow-dependency"},
+	{name: "requests may ask the same peer, which always takes as long for the job", scene: lends(settlesLong, asksBy("net/http.(*persistConn).Read")), finding: "pool-exhausted", where: "main.settle"},
 }
 
 func TestWhoHoldsAPoolForNoRequestIsToldFromWhatRequestsUseItFor(t *testing.T) {
