@@ -81,6 +81,9 @@ const (
 	// MinOtherRole is the part of the largest role's requests that another role
 	// needs to be diagnosed too.
 	MinOtherRole = 0.1
+	// FaceRatio is the part of the largest role's requests from which on those of a known server come
+	// before it: each of them may be several messages on connections within the process.
+	FaceRatio = 0.25
 )
 
 // Settings are what the user knows about the service.
@@ -215,7 +218,8 @@ type LevelVerdict struct {
 
 // Judge tests the catalogue against the requests of every role that is large
 // enough and returns the verdict of the one that matters most: the largest with a
-// cause, else the largest without an answer, else the largest. What a role whose
+// cause, else the largest without an answer, else the largest, and of these a known server before
+// others. What a role whose
 // requests are but calls from requests of another one is late by, and what for, is
 // part of the other's time: it is judged only where the other has no answer of its
 // own, and gives one only to what the other is late by.
@@ -229,10 +233,18 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 			caller[i] = -1
 		}
 	}
+	most := 0
+	for _, r := range roles {
+		most = max(most, r.Count)
+	}
+	face := func(r request.Role) bool { return r.Known() && float64(r.Count) >= FaceRatio*float64(most) }
 	sort.SliceStable(order, func(i, j int) bool {
 		x, y := order[i], order[j]
 		if inner := caller[x] >= 0; inner != (caller[y] >= 0) {
 			return !inner
+		}
+		if is := face(roles[x]); is != face(roles[y]) {
+			return is
 		}
 		return roles[x].Count > roles[y].Count
 	})
@@ -248,8 +260,9 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 			over[r] = outer
 			continue
 		}
-		// A generic role beside a known one may be a client's goroutines.
-		if first != nil && (p.N < MinRequests || p.N < MinOtherRole*first.Role.N || roles[order[0]].Known() && !roles[r].Known()) {
+		// A generic role beside a known one may be a client's goroutines, unless it is larger.
+		clients := roles[order[0]].Known() && !roles[r].Known() && roles[r].Count <= roles[order[0]].Count
+		if first != nil && (p.N < MinRequests || p.N < MinOtherRole*first.Role.N || clients) {
 			continue
 		}
 		v := judgeRole(a, p, s)

@@ -793,3 +793,49 @@ var lendingScenes = []told{
 func TestWhoHoldsAPoolForNoRequestIsToldFromWhatRequestsUseItFor(t *testing.T) {
 	tell(t, lendingScenes)
 }
+
+// queuesFor is a service in which requests ask a peer for 2 ms. Every fiftieth waits for the connection of
+// another request, which asks for 40 ms at from, and then for those of some that ask for 2 ms, as all do.
+func queuesFor(from string) scene {
+	const others = 12
+	asks := func(p *play, g gotrace.GoID, proc gotrace.ProcID, by string) {
+		p.leaves(g, proc, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "example.com/driver.(*Conn).read", by, "main.serve")
+	}
+	uses := func(p *play, g gotrace.GoID, takes int64, by string) {
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.do(p.b.Task(g, "request"))
+		asks(p, g, 1, by)
+		p.leaves(serving, 0, "select", connection...)
+		p.pass(takes)
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.wakes(g, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "main.serve")
+		p.do(p.b.Done(g))
+		p.leaves(g, 1, "network", home...)
+		p.runs(serving, 0)
+	}
+	return scene{procs: 2, cast: func(p *play) {
+		for g := range gotrace.GoID(others) {
+			p.waits(other+g, "", home...)
+		}
+	}, in: func(p *play, i int) {
+		if i%50 == 49 {
+			uses(p, other, 40*ms, from)
+			for g := range gotrace.GoID(others - 1) {
+				uses(p, other+1+g, 2*ms, "main.query")
+			}
+		}
+		asks(p, serving, 0, "main.query")
+		p.pass(2 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}}
+}
+
+func TestAPeerThatMadeTheQueueForAPoolIsToldFromThePool(t *testing.T) {
+	tell(t, []told{
+		{name: "what is asked for in 2 ms else takes 40 ms", scene: queuesFor("main.query"), finding: "slow-dependency"},
+		{name: "something else is asked for, which always takes 40 ms", scene: queuesFor("main.report"), finding: "pool-exhausted", second: "slow-dependency"},
+	})
+}

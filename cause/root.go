@@ -69,6 +69,39 @@ func (c *Case) Grown(keys []blame.KeyID, mean, usual float64) bool {
 	return mean > limit*usual
 }
 
+// Slower are the waits for a peer by those who had a pool's items meanwhile, that took so much longer than most
+// of the same kind that the peer is to blame. A queue that it made is longer than they are: most of who is
+// waited for then asks when the peer is fast again, so that the mean of the holds says little, the less as nobody queues
+// for those that are usual.
+type Slower struct {
+	Part  float64 // of the time of such waits while slow requests were open
+	N     int
+	Usual int64 // what most of them take at most, in nanoseconds
+}
+
+// slowTimes is how many times as long as most a wait for a peer takes that is slow, slowPart the part of such
+// waits' time that slow ones take where the peer is to blame: of what varies by itself they take a tenth.
+const slowTimes, slowPart = 4, 0.3
+
+// Holds reports whether the peer is to blame.
+func (s Slower) Holds() bool { return s.N >= Pattern && s.Part >= slowPart }
+
+// Slower looks at the peer that holders mostly waited for; it is empty if that is not most of what they did.
+func (c *Case) Slower(keys []blame.KeyID) Slower {
+	var asks []blame.KeyID
+	for _, id := range keys {
+		if c.asks(c.Key(id)) {
+			asks = append(asks, id)
+		}
+	}
+	if c.Sum(asks) < 0.5*c.Sum(keys) {
+		return Slower{}
+	}
+	at, _ := TopBy(c, asks, func(k blame.Key) blame.SiteID { return k.Site })
+	part, n, usual := c.A.Slower(at, c.tailSpans(), slowTimes)
+	return Slower{part, n, usual}
+}
+
 // needed reports whether work that requests queue for in front of a site belongs
 // to them rather than to the queue.
 func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is func(k blame.Key) bool) bool {
@@ -87,7 +120,7 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 		return c.onDevice(keys) >= 0.5 || c.Key(keys[0]).Flags&blame.Switched != 0 || c.LongestHold(keys) >= QueueingRatio
 	case Pool:
 		usual := float64(c.A.Holds(site).Mean)
-		return usual > 0 && c.Grown(keys, c.MeanHold(keys), usual)
+		return usual > 0 && (c.Grown(keys, c.MeanHold(keys), usual) || c.Slower(keys).Holds())
 	case Send:
 		return false
 	}

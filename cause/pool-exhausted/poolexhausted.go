@@ -210,5 +210,9 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 	if usual > 0 {
 		e.Holds = cause.Of(!c.Grown(l.Keys, tail, usual))
 	}
+	if s := c.Slower(l.Keys); e.Holds == cause.Yes && s.Holds() {
+		e.Holds = cause.No
+		e.Text += fmt.Sprintf("; but %s of the time in which holders waited for the peer are %d waits of more than four times what three quarters of them take (%s)", cause.Pct(s.Part), s.N, cause.Ms(float64(s.Usual)))
+	}
 	return e
 }
