@@ -155,25 +155,18 @@ func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64
 	return len(lengths), low, high, true
 }
 
-// Slower describes the waits at a site that no goroutine ended and that lie in spans, which are in order, at
-// least in part: for which part of their time they take more than times as long as most there, how many
-// these are, and how long most take at most, in nanoseconds.
-func (a *Attribution) Slower(site SiteID, spans []timeline.Span, times int64) (part float64, n int, usual int64) {
-	_, usual = a.quartiles(site)
-	var all, long timeline.Time
+// EndedByNone returns the waits at a site that no goroutine ended, in order of their beginning, and the upper
+// quartile of their lengths, in nanoseconds.
+func (a *Attribution) EndedByNone(site SiteID) (waits []timeline.Span, usual int64) {
 	for g := range a.t.Gs {
 		for _, s := range a.t.Gs[g].Waits() {
-			if s.Waker != timeline.NoG || s.End >= a.t.End || a.siteOf(s.Stack) != site || timeline.Overlap(spans, s.Start, s.End) == 0 {
-				continue
-			}
-			all += s.End - s.Start
-			if int64(s.End-s.Start) > times*usual {
-				long += s.End - s.Start
-				n++
+			if s.Waker == timeline.NoG && s.End < a.t.End && a.siteOf(s.Stack) == site {
+				waits = append(waits, timeline.Span{Start: s.Start, End: s.End, G: timeline.GID(g)})
 			}
 		}
 	}
-	return float64(long) / max(1, float64(all)), n, usual
+	_, usual = a.quartiles(site)
+	return inOrder(waits, func(s *timeline.Span) timeline.Time { return s.Start }), usual
 }
 
 // longer is from which length on a timer takes longer than one that usually takes so long.

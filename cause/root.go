@@ -1,7 +1,10 @@
 package cause
 
 import (
+	"sort"
+
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/timeline"
 )
 
 // Root is work that is a cause by its own kind, however requests come to wait for
@@ -69,25 +72,25 @@ func (c *Case) Grown(keys []blame.KeyID, mean, usual float64) bool {
 	return mean > limit*usual
 }
 
-// Slower are the waits for a peer by those who had a pool's items meanwhile, that took so much longer than most
-// of the same kind that the peer is to blame. A queue that it made is longer than they are: most of who is
-// waited for then asks when the peer is fast again, so that the mean of the holds says little, the less as nobody queues
-// for those that are usual.
+// Slower says whether a peer that those who had a pool's items waited for was slow meanwhile. A queue that it
+// made is longer than it is slow: most of who is waited for then asks when the peer is fast again, so that the mean of
+// the holds says little, the less as nobody queues for those that are usual.
 type Slower struct {
-	Part  float64 // of the time of such waits while slow requests were open
-	N     int
+	// Part is the part of the slow requests during which slow waits for the peer, of whomever, took a good part of
+	// the time of all such waits.
+	Part  float64
 	Usual int64 // what most of them take at most, in nanoseconds
 }
 
 // slowTimes is how many times as long as most a wait for a peer takes that is slow, slowPart the part of such
-// waits' time that slow ones take where the peer is to blame: of what varies by itself they take a tenth.
+// waits' time that slow ones take where the peer is slow: of what varies by itself they take a tenth.
 const slowTimes, slowPart = 4, 0.3
 
 // Holds reports whether the peer is to blame.
-func (s Slower) Holds() bool { return s.N >= Pattern && s.Part >= slowPart }
+func (s Slower) Holds() bool { return s.Part >= 0.5 }
 
 // Slower looks at the peer that holders mostly waited for; it is empty if that is not most of what they did.
-func (c *Case) Slower(keys []blame.KeyID) Slower {
+func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 	var asks []blame.KeyID
 	for _, id := range keys {
 		if c.asks(c.Key(id)) {
@@ -95,11 +98,33 @@ func (c *Case) Slower(keys []blame.KeyID) Slower {
 		}
 	}
 	if c.Sum(asks) < 0.5*c.Sum(keys) {
-		return Slower{}
+		return s
 	}
 	at, _ := TopBy(c, asks, func(k blame.Key) blame.SiteID { return k.Site })
-	part, n, usual := c.A.Slower(at, c.tailSpans(), slowTimes)
-	return Slower{part, n, usual}
+	waits, usual := c.A.EndedByNone(at)
+	longest := timeline.Time(0)
+	for _, w := range waits {
+		longest = max(longest, w.End-w.Start)
+	}
+	s.Usual = usual
+	for _, i := range c.Tail {
+		r := &c.A.Found().Requests[c.A.Requests[i].Request]
+		var all, slow timeline.Time
+		from := sort.Search(len(waits), func(i int) bool { return waits[i].Start >= r.Start()-longest })
+		for _, w := range waits[from:] {
+			if w.Start >= r.End() {
+				break
+			}
+			in := max(0, min(w.End, r.End())-max(w.Start, r.Start()))
+			if all += in; w.End-w.Start > slowTimes*timeline.Time(usual) {
+				slow += in
+			}
+		}
+		if slow > 0 && float64(slow) >= slowPart*float64(all) {
+			s.Part += 1 / float64(len(c.Tail))
+		}
+	}
+	return s
 }
 
 // needed reports whether work that requests queue for in front of a site belongs

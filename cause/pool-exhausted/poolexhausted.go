@@ -212,7 +212,7 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 	}
 	if s := c.Slower(l.Keys); e.Holds == cause.Yes && s.Holds() {
 		e.Holds = cause.No
-		e.Text += fmt.Sprintf("; but %s of the time in which holders waited for the peer are %d waits of more than four times what three quarters of them take (%s)", cause.Pct(s.Part), s.N, cause.Ms(float64(s.Usual)))
+		e.Text += fmt.Sprintf("; but waits for the peer meanwhile took more than four times what three quarters of them take (%s), in %s of the slow requests", cause.Ms(float64(s.Usual)), cause.Pct(s.Part))
 	}
 	return e
 }
