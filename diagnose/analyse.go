@@ -45,7 +45,7 @@ type AnalyseOptions struct {
 	NoHost bool
 	// NoKernel ignores the kernel's events.
 	NoKernel bool
-	// Window is about how many bytes of trace are analysed at a time; 0 means 8 MiB of one that is
+	// Window is about how many bytes of trace are analysed at a time; 0 means 7 MiB of one that is
 	// longer than 32 MiB, else all. What is known of them in memory is about ten times as long, with
 	// all that a diagnosis needs 15 times, for each of Jobs.
 	Window int64
@@ -88,7 +88,7 @@ func Analyse(in *evidence.Incident, o AnalyseOptions) (*report.Diagnosis, error)
 // service with 2,000 requests a second writes as much in half a minute. Of a longer one windowBytes
 // are at a time, which bounds the memory: what is known of it takes ten times that, and a diagnosis
 // half as much again.
-const wholeBytes, windowBytes = 32 << 20, 8 << 20
+const wholeBytes, windowBytes = 32 << 20, 7 << 20
 
 // examine is the way from an incident with a trace to a diagnosis. A trace that is longer than a
 // window, or has damage within, is diagnosed part by part.

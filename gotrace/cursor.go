@@ -31,8 +31,9 @@ func (c *cursor) next(f frequency) (bool, error) {
 		}
 		b := &c.left[0]
 		c.data, c.at, c.off, c.time = b.data, b.at, 0, f.nanos(b.time)
+		b.data = nil // that of a generation that is half read is not kept
 		c.left = c.left[1:]
-		c.rest -= int64(len(b.data))
+		c.rest -= int64(len(c.data))
 	}
 	d, i := c.data, c.off
 	c.start = i

@@ -1,6 +1,7 @@
 package gotrace
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -26,7 +27,6 @@ type generation struct {
 	texts   texts
 	stacks  stackTable
 	samples []sample
-	store   chunks
 	// tables: of events only the tables are kept to which they refer.
 	tables bool
 }
@@ -34,7 +34,7 @@ type generation struct {
 // stream is what one thread wrote, in order of time.
 type stream struct {
 	thread  ThreadID
-	batches []span
+	batches []span // whose data is gone when it has been read
 }
 
 // span is the events of a batch.
@@ -67,40 +67,6 @@ func (f frequency) nanos(ticks uint64) Time {
 	return Time(float64(ticks) * f.tick)
 }
 
-// chunks is memory for the data of a generation.
-type chunks struct {
-	all  [][]byte
-	used int
-}
-
-const chunkSize = 16 * maxBatch
-
-func (c *chunks) reset() {
-	for i := range c.all {
-		c.all[i] = c.all[i][:0]
-	}
-	c.used = 0
-}
-
-// keep copies data, of at most maxBatch bytes.
-func (c *chunks) keep(data []byte) []byte {
-	if c.used < len(c.all) && cap(c.all[c.used])-len(c.all[c.used]) < len(data) {
-		c.used++
-	}
-	if c.used == len(c.all) {
-		// The first one grows, so that little input takes little memory.
-		size := chunkSize
-		if c.used == 0 {
-			size = maxBatch
-		}
-		c.all = append(c.all, make([]byte, 0, size))
-	}
-	b := &c.all[c.used]
-	n := len(*b)
-	*b = append(*b, data...)
-	return (*b)[n:len(*b):len(*b)]
-}
-
 func (g *generation) reset() {
 	g.number, g.begin, g.end = 0, 0, 0
 	g.frequency = frequency{}
@@ -117,7 +83,6 @@ func (g *generation) reset() {
 	g.texts.reset()
 	g.stacks.reset()
 	g.samples = g.samples[:0]
-	g.store.reset()
 }
 
 // errNoEnd: a trace of Go 1.26 or newer ends without saying so.
@@ -259,9 +224,9 @@ func (g *generation) add(b *batch, minor int) error {
 	}
 	switch first := b.data[0]; {
 	case first == evStrings:
-		return g.texts.add(g.store.keep(b.data))
+		return g.texts.add(bytes.Clone(b.data))
 	case first == evStacks:
-		return g.stacks.add(g.store.keep(b.data))
+		return g.stacks.add(bytes.Clone(b.data))
 	case first == evCPUSamples:
 		return g.addSamples(b.data[1:])
 	case first == evSync && minor >= 25:
@@ -290,7 +255,7 @@ func (g *generation) add(b *batch, minor int) error {
 		return nil
 	}
 	s := &g.streams[i]
-	s.batches = append(s.batches, span{data: g.store.keep(b.data), at: b.at, time: b.time})
+	s.batches = append(s.batches, span{data: bytes.Clone(b.data), at: b.at, time: b.time})
 	return nil
 }
 

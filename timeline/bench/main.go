@@ -27,7 +27,7 @@ func main() {
 }
 
 // window is that of a diagnosis.
-const window = 8 << 20
+const window = 7 << 20
 
 func timelines(in io.Reader) error {
 	s, err := gotrace.Split(in, window)
