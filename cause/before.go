@@ -25,18 +25,62 @@ func (v *Verdict) before(c *Case, s Settings) {
 		v.queued(c, s)
 		return
 	}
-	if v.suspended(c, s); v.Verdict == "healthy" {
-		v.unpolled(c, s)
+	c.onHost(s.Host)
+	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.unpolled, v.starved, v.queued} {
+		if look(c, s); v.Verdict != "healthy" {
+			return
+		}
 	}
-	if v.Verdict != "healthy" {
+}
+
+// throttled looks for times in which a quota stopped the process. Whatever arrives in one waits until its end.
+func (v *Verdict) throttled(c *Case, s Settings) {
+	t := c.Throttling()
+	if t == nil || t.Throttled < Pattern {
 		return
 	}
-	c.onHost(s.Host)
-	if c.Host != nil {
-		v.starved(c, s)
+	var stops []events.Suspension
+	var longest float64
+	for _, x := range t.Stops {
+		stops = append(stops, events.Suspension{FromNS: x.From, ToNS: x.To})
+		longest = max(longest, float64(x.To-x.From))
 	}
-	if v.Verdict == "healthy" {
-		v.queued(c, s)
+	late := v.lateBefore(c, s, stops)
+	if late == 0 {
+		return
+	}
+	tail, spans := c.Host.Tail, c.Host.tail // there is no slow request to look at
+	defer func() { c.Host.Tail, c.Host.tail = tail, spans }()
+	c.Host.Tail, c.Host.tail = c.Host.Over(t.Stops), t.Stops
+	c.Contrast = BeforeContrast
+	summary := fmt.Sprintf("Requests are late before the process sees them, by %s in the slowest: ", Ms(late))
+	sentence := fmt.Sprintf("The service's own p99 is %s, but %.0f times, for up to %s, a CPU quota stopped it: clients wait before the process sees their requests.",
+		Ms(float64(v.Role.Quantile(0.99))), t.Throttled, Ms(longest))
+	for _, id := range []string{"gomaxprocs-over-quota", "quota-too-low"} {
+		e := Lookup(id)
+		j := e.Judge(c)
+		if j == nil || j == Untested || j.holds() == No {
+			continue
+		}
+		var texts []string
+		for _, x := range j.Evidence {
+			texts = append(texts, x.Text)
+		}
+		summary += j.Subject + "."
+		if j.holds() == Unknown {
+			alike, record := j.alike()
+			v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", sentence
+			v.Consistent = append(v.Consistent, Consistent{
+				Causes: append([]string{id}, alike...), Share: 1, Record: record, Contrast: BeforeContrast, Summary: summary, Evidence: texts,
+			})
+			return
+		}
+		v.Verdict, v.Sentence = "cause", sentence
+		v.Findings = append(v.Findings, Finding{
+			Cause: id, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium", ExcessNS: int64(late),
+			Fix: append(j.Fix, e.Fix...), Verify: e.Verify, Summary: summary, Evidence: texts,
+		})
+		return
 	}
 }
 
@@ -82,6 +126,9 @@ func (v *Verdict) queued(c *Case, s Settings) {
 
 // starved looks for threads that wait for a CPU.
 func (v *Verdict) starved(c *Case, s Settings) {
+	if c.Host == nil {
+		return
+	}
 	whole := c.Host.Whole
 	var requests float64
 	for _, r := range c.A.Found().Roles {

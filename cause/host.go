@@ -216,6 +216,8 @@ func (h *HostView) CPUs() int {
 // Throttling is what a CPU quota did to the process.
 type Throttling struct {
 	Group host.Group
+	// Stops is when it was stopped.
+	Stops []host.Span
 	// Quota is in CPUs, Use the mean CPU use of the group, as a part of it, in the
 	// seconds around its stops; without any over the recording. If it is not Accounted for
 	// groups, Use is that of the process alone.
@@ -244,7 +246,7 @@ func (c *Case) Throttling() (worst *Throttling) {
 		}
 		whole := c.Host.Whole.Groups[i]
 		t := &Throttling{
-			Group: g, Quota: float64(g.QuotaUS) / float64(g.PeriodUS),
+			Group: g, Stops: c.Host.stops(i, g), Quota: float64(g.QuotaUS) / float64(g.PeriodUS),
 			Periods: whole.Periods, Throttled: whole.Throttled,
 			Tail: stopped(&c.Host.Tail, i, g, c.Host.CPUs()), Rest: stopped(&c.Host.Rest, i, g, c.Host.CPUs()),
 			Accounted: whole.UsageNS > 0,
@@ -273,11 +275,36 @@ func (c *Case) Stopped() bool {
 }
 
 // stopped returns the part of the time in which a group was stopped. The kernel
-// counts it for every CPU; each throttled period is at most one stop, which begins when
-// the quota is used up, by all CPUs at best.
+// counts it for every CPU; each throttled period is at most one stop.
 func stopped(u *host.Usage, i int, g host.Group, cpus int) float64 {
-	longest := u.Groups[i].Throttled * max(0, float64(g.PeriodUS)-float64(g.QuotaUS)/float64(max(1, cpus))) * 1e3
+	longest := u.Groups[i].Throttled * longestStop(g, cpus)
 	return min(1, min(u.Groups[i].ThrottledNS, longest)/max(1, u.WallNS))
+}
+
+// stops returns when group i was stopped, in order: each for as long as the kernel says, which it does when the stop
+// is over, and as the sample tells that found it counted.
+func (h *HostView) stops(i int, g host.Group) (spans []host.Span) {
+	for k := 1; k < len(h.Samples); k++ {
+		a, b := &h.Samples[k-1], &h.Samples[k]
+		if i >= len(a.Groups) || i >= len(b.Groups) {
+			continue
+		}
+		ns := float64(b.Groups[i].ThrottledNS - a.Groups[i].ThrottledNS)
+		if long := int64(min(ns, longestStop(g, h.CPUs())*float64(max(1, b.Groups[i].Throttled-a.Groups[i].Throttled)))); long > 0 {
+			from := b.MonoNS - long
+			if n := len(spans); n > 0 {
+				from = max(from, spans[n-1].To)
+			}
+			spans = append(spans, host.Span{From: from, To: b.MonoNS})
+		}
+	}
+	return spans
+}
+
+// longestStop is for how long a group may be stopped in a period, in nanoseconds, which begins when the quota is used
+// up, by all CPUs at best.
+func longestStop(g host.Group, cpus int) float64 {
+	return max(0, float64(g.PeriodUS)-float64(g.QuotaUS)/float64(max(1, cpus))) * 1e3
 }
 
 // nearStops returns the usage in the seconds around the stops of group i.

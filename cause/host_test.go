@@ -411,3 +411,39 @@ func TestCallsIntoCAreCounted(t *testing.T) {
 		t.Errorf("%s: %+v", v.Sentence, v.Findings)
 	}
 }
+
+// Whatever arrives while a quota stops the process waits before the runtime sees it.
+func TestAQuotaThatStopsAFastServiceIsSeen(t *testing.T) {
+	const stop = 60 * ms
+	for _, c := range []struct {
+		name    string
+		procs   int
+		quota   float64
+		every   int // samples
+		finding string
+	}{
+		{"five times a second", 2, 0.5, 40, "quota-too-low"},
+		{"five times a second, on more Ps than it needs", 8, 0.5, 40, "gomaxprocs-over-quota"},
+		{"once", 2, 0.5, 1 << 30, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: c.procs, in: func(p *play, _ int) { p.pass(3 * ms) }})
+			r := observe(a, machine{quota: c.quota, use: 0.3, own: 0.3, cpus: 2})
+			for i := range r.Samples {
+				n := int64(1 + i/c.every)
+				if i == 0 {
+					n = 0
+				}
+				r.Samples[i].Groups[0].Throttled, r.Samples[i].Groups[0].ThrottledNS = n, n*stop
+			}
+			v := cause.Judge(a, cause.Settings{Host: r})
+			got := ""
+			if len(v.Findings) > 0 {
+				got = v.Findings[0].Cause
+			}
+			if got != c.finding || got != "" && (v.Findings[0].Contrast != cause.BeforeContrast || v.Findings[0].ExcessNS < int64(stop)/4) {
+				t.Errorf("found %+v, want %q: %s", v.Findings, c.finding, v.Sentence)
+			}
+		})
+	}
+}
