@@ -2,6 +2,7 @@ package blame
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -50,6 +51,7 @@ type Population struct {
 	block  timeline.Time
 	// byEndpoint holds the row numbers of each endpoint that is large enough.
 	byEndpoint map[int][]int
+	doubted    []int // see Doubted
 	// Whole makes contrasts split the tail's whole time instead of its excess
 	// over the typical band, for services in which every request is slow.
 	Whole bool
@@ -184,13 +186,20 @@ func (p *Population) dropConditional() {
 		if guess[e] || unseen <= seen[e] {
 			continue
 		}
-		most := 0.0
+		most, computes := 0.0, 0.0
 		for s, n := range by[e] {
-			if all[s] < unseen/2 {
+			switch {
+			case s.kind == CPU:
+				computes = n
+			case all[s] < unseen/2:
 				most = max(most, n)
 			}
 		}
-		if most < alwaysShown*seen[e] {
+		switch {
+		case most >= alwaysShown*seen[e]:
+		case computes >= alwaysShown*seen[e]:
+			p.doubted = append(p.doubted, e)
+		default:
 			delete(p.byEndpoint, e)
 		}
 	}
@@ -217,6 +226,18 @@ func (p *Population) dropYoung() {
 		}
 	}
 	p.rows = kept
+}
+
+// Doubted reports whether of an endpoint only requests are known that computed for long, which shows any
+// handler, while more requests showed nothing of theirs: these may be its, too.
+func (p *Population) Doubted(endpoint int) bool { return slices.Contains(p.doubted, endpoint) }
+
+// Unlike returns the same requests, but that nothing is known of what is usual for an endpoint.
+func (p *Population) Unlike(endpoint int) *Population {
+	q := *p
+	q.byEndpoint = maps.Clone(p.byEndpoint)
+	delete(q.byEndpoint, endpoint)
+	return &q
 }
 
 // Len returns the number of attributed requests in the population.

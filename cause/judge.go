@@ -395,16 +395,19 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	p.Whole = !healthy && p50 >= LevelWait && float64(p99) < WholeRatio*float64(p50)
 	v.Whole = p.Whole
 	v.contrast(newCase(a, p, TailContrast), s)
-	if v.Mix >= MixShare && s.SLO > 0 && p99 > s.SLO {
-		// The slow requests are another endpoint, and too slow: what takes their
-		// time is asked for, not why they take longer than other endpoints.
-		*v = Verdict{Role: p, Verdict: "inconclusive", Mix: v.Mix, MixEndpoint: v.MixEndpoint, Only: -1, Whole: true}
-		p.Whole = true
-		mix, endpoint := v.Mix, v.MixEndpoint
-		v.contrast(newCase(a, p, TailContrast), s)
-		v.Mix, v.MixEndpoint, v.OtherEndpoint = 0, endpoint, mix
+	if late := s.SLO > 0 && p99 > s.SLO; v.Mix >= MixShare && (late || s.SLO == 0 && hanging == 0) {
+		// The slow requests are another endpoint. If they are too slow, or for nothing that anybody wants, what takes
+		// their time is asked for, not why they take longer than other endpoints.
+		if w := v.whole(a, p, s); late || w.unwanted() {
+			v = w
+		}
 	}
 	p.Whole = false
+	if v.Mix >= MixShare && s.SLO == 0 && hanging == 0 && !healthy && p.Doubted(v.MixEndpoint) {
+		if w := v.doubted(a, p, s); w != nil {
+			return w
+		}
+	}
 	if !healthy && isHealthy(p, s, hanging, v.ownAtLeast) {
 		healthy, v.onlyOwn = true, true
 	}
@@ -425,6 +428,44 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	v.mixed = mixed && !healthy
 	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
 	return v
+}
+
+// recordRoutes is how to learn which requests are of which endpoint.
+const recordRoutes = "runtime/trace tasks that are called after the route"
+
+// doubted judges slow requests that may be another endpoint, or some of those of which nothing was seen in their
+// handlers because they are fast. It returns nil unless there is a cause for which they would take longer than these.
+func (v *Verdict) doubted(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
+	w := judgeAll(a, p.Unlike(v.MixEndpoint), s)
+	if w.Verdict != "cause" || w.Whole || w.leading().Contrast != TailContrast {
+		return nil
+	}
+	f := w.Findings[0]
+	w.Verdict, w.Reason, w.Findings = "inconclusive", "look-alikes", w.Findings[1:]
+	w.Consistent = slices.Insert(w.Consistent, 0, Consistent{
+		Causes: []string{f.Cause}, Share: f.Share, Record: recordRoutes, Contrast: f.Contrast, Where: f.Where, Evidence: f.Evidence, keys: f.keys,
+		Summary: fmt.Sprintf("%s Or %s always takes as long: nothing was seen of the handlers of most requests, which are fast, and may be of that endpoint or not.", f.Summary, v.endpoint(a)),
+	})
+	w.Sentence = fmt.Sprintf("p99 is %s: %s It may be %s, or nothing; to be sure, record %s.", Ms(float64(p.Quantile(0.99))), lowerFirst(w.Consistent[0].Summary), f.Cause, recordRoutes)
+	return w
+}
+
+// whole judges what takes the whole time of slow requests that are another endpoint.
+func (v *Verdict) whole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
+	w := &Verdict{Role: p, Verdict: "inconclusive", Mix: v.Mix, MixEndpoint: v.MixEndpoint, Only: -1, Whole: true}
+	p.Whole = true
+	w.contrast(newCase(a, p, TailContrast), s)
+	w.Mix, w.MixEndpoint, w.OtherEndpoint = 0, v.MixEndpoint, v.Mix
+	return w
+}
+
+// unwanted reports whether most of the time of slow requests goes to something that no endpoint is made for.
+func (v *Verdict) unwanted() bool {
+	if len(v.Findings) == 0 {
+		return false
+	}
+	f := &v.Findings[0]
+	return !Lookup(f.Cause).Chosen && f.Share >= LevelShare && f.ExcessNS >= LevelWait
 }
 
 // withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits

@@ -74,6 +74,36 @@ func TestSlowerEndpointsHideNobodyElse(t *testing.T) {
 	}
 }
 
+// An endpoint may be slow on purpose, but not for a file that is synced or a client that sends slowly.
+func TestWhatNoEndpointIsMadeForIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		waits func(p *play)
+		found string
+	}{
+		{"it asks a peer", func(p *play) { peerWaits(p, 40*ms, reply...) }, ""},
+		{"its client sends slowly", func(p *play) {
+			peerWaits(p, 40*ms, "internal/poll.runtime_pollWait", "net.(*conn).Read", "net/http.(*connReader).Read", "net/http.(*body).Read", "main.upload", "net/http.(*conn).serve")
+		}, "slow-client"},
+		{"its client sends slowly, for a moment", func(p *play) {
+			peerWaits(p, 8*ms, "internal/poll.runtime_pollWait", "net.(*conn).Read", "net/http.(*connReader).Read", "net/http.(*body).Read", "main.upload", "net/http.(*conn).serve")
+		}, ""},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 1000, in: func(p *play, i int) {
+			if i%20 == 3 {
+				c.waits(p)
+			}
+		}, task: func(i int) string { return map[bool]string{true: "upload", false: "item"}[i%20 == 3] }}), cause.Settings{})
+		got := ""
+		if len(v.Findings) > 0 {
+			got = v.Findings[0].Cause
+		}
+		if got != c.found || (got == "") != (v.Verdict == "healthy") {
+			t.Errorf("%s: %s, found %q, want %q: %s", c.name, v.Verdict, got, c.found, v.Sentence)
+		}
+	}
+}
+
 // A cause is less sure where part of the time is not known.
 func TestConfidenceFallsWithWhatIsUnresolved(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
@@ -120,6 +150,32 @@ func TestABaselineIsThatOfAllEndpoints(t *testing.T) {
 		v := cause.Judge(attributed(t, service(more)), cause.Settings{Baseline: base, BaselineName: "base"})
 		if v.Verdict != verdict || len(v.Slower) > 0 {
 			t.Errorf("%d ms more: %s: %s", more/ms, v.Verdict, v.Sentence)
+		}
+	}
+}
+
+// Whoever computes for long is seen. Fast requests of the same endpoint may be among those of which nothing was
+// seen in their handlers, if there are enough of these.
+func TestAnEndpointOfWhichOnlyThoseThatComputeAreSeenMayBeFast(t *testing.T) {
+	for _, unseen := range []bool{false, true} {
+		a := attributed(t, scene{procs: 2, requests: 1000, in: func(p *play, i int) {
+			if i%20 == 3 {
+				p.computes(serving, 0, 30*ms, "main.search", "main.serve")
+			}
+		}, task: func(i int) string { return map[bool]string{true: "search", false: "item"}[i%20 == 3] }})
+		for i := range a.Found().Requests {
+			r := &a.Found().Requests[i]
+			r.Unseen = unseen && int64(r.Duration()) < 10*ms
+		}
+		v := cause.Judge(a, cause.Settings{})
+		switch {
+		case !unseen && (v.Verdict != "healthy" || v.Mix < cause.MixShare):
+			t.Errorf("all are seen: %s: %s", v.Verdict, v.Sentence)
+		case unseen && (v.Verdict != "inconclusive" || len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes, []string{"expensive-request"})):
+			t.Errorf("others are not: %s: %s", v.Verdict, v.Sentence)
+		}
+		if x := sum(v); x < 1-1e-6 || x > 1+1e-6 {
+			t.Errorf("shares add up to %v", x)
 		}
 	}
 }

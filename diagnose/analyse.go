@@ -554,7 +554,7 @@ func requests(a *blame.Attribution, v *cause.Verdict) report.Requests {
 			if out.FoundBy = r.Name; f.Consumer != "" {
 				out.FoundBy += " " + f.Consumer
 			}
-			c.P99NS = v.Role.Quantile(0.99)
+			c.P99NS = everyone(a, v).Quantile(0.99)
 		}
 		out.Classes = append(out.Classes, c)
 	}
@@ -568,14 +568,23 @@ func requests(a *blame.Attribution, v *cause.Verdict) report.Requests {
 	if p == nil || p.Len() == 0 {
 		return out
 	}
-	out.InFlight, out.OldestNS = p.InFlight()
-	out.Count = int(p.N) - out.InFlight
-	out.P50NS, out.P90NS, out.P99NS, out.P999NS, out.MaxNS = p.Quantile(0.5), p.Quantile(0.9), p.Quantile(0.99), p.Quantile(0.999), p.Quantile(1)
+	all := everyone(a, v)
+	out.InFlight, out.OldestNS = all.InFlight()
+	out.Count = int(all.N) - out.InFlight
+	out.P50NS, out.P90NS, out.P99NS, out.P999NS, out.MaxNS = all.Quantile(0.5), all.Quantile(0.9), all.Quantile(0.99), all.Quantile(0.999), all.Quantile(1)
 	tail, mid := p.Tail(), p.Typical()
 	out.Tail = report.Band{Count: int(tail.Count), Episodes: v.Tail.Episodes, MeanNS: int64(tail.Mean)}
 	out.Typical = report.Band{Count: int(mid.Count), MeanNS: int64(mid.Mean)}
 	out.ArrivalNS = int64(a.Arrival(p.Requests(tail)))
 	return out
+}
+
+// everyone is all requests of the role that was judged, whichever endpoints of it were.
+func everyone(a *blame.Attribution, v *cause.Verdict) *blame.Population {
+	if v.Only < 0 && len(v.Slower) == 0 {
+		return v.Role
+	}
+	return a.Population(v.Role.Role)
 }
 
 // notes adds what a reader must know to trust the numbers.
@@ -595,11 +604,11 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	}
 	switch {
 	case v.Only >= 0 && slices.Contains(v.Slower, v.Only):
-		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone, to which the slowest requests belong.", f.Endpoints[v.Only]))
+		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares are those of %s alone, to which the slowest requests belong.", f.Endpoints[v.Only]))
 	case v.Only >= 0:
-		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Only], strings.Join(slower, ", ")))
+		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Only], strings.Join(slower, ", ")))
 	case len(slower) > 0:
-		d.Notes = append(d.Notes, fmt.Sprintf("Percentiles and shares leave out %s, which the slowest requests are: if they are not slow on purpose, say what is too slow: --slo 50ms.", strings.Join(slower, ", ")))
+		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares leave out %s, which the slowest requests are: if they are not slow on purpose, say what is too slow: --slo 50ms.", strings.Join(slower, ", ")))
 	}
 	switch {
 	case v.OtherEndpoint > 0:

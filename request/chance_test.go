@@ -50,6 +50,35 @@ func TestWhatWasNotSeenIsOfTheEndpointOfThoseThatAreAlike(t *testing.T) {
 	}
 }
 
+// Requests of which nothing was seen are fast ones that neither wait nor call: of the fast ones those count that a sample
+// or a preemption showed, be they few, and not those that show themselves always.
+func TestWhatShowsItselfAlwaysIsNotWhatWasNotSeen(t *testing.T) {
+	const query, suggest = 1, 2
+	const ms = timeline.Time(1e6)
+	d := &finder{
+		c:    &classifier{tree: []node{{}, {0, 1, "main.query"}, {0, 1, "main.suggest"}}},
+		role: []Role{{Name: "net/http"}},
+	}
+	add := func(n int, node int32, shows bool, took timeline.Time) {
+		for range n {
+			at := timeline.Time(len(d.list)) * 100 * ms
+			d.list = append(d.list, candidate{Request: Request{Parts: []Part{{0, at, at + took}}}, node: node, shows: shows, chance: node != 0 && !shows})
+		}
+	}
+	add(100, query, true, ms/10)
+	add(20, suggest, false, 25*ms)
+	add(1, suggest, false, ms/10)
+	unseen := len(d.list)
+	add(60, 0, false, ms/10)
+	f := &Found{}
+	d.endpoints(f)
+	for i := unseen; i < len(d.list); i++ {
+		if name := f.Endpoints[d.list[i].Endpoint]; name != "main.suggest" {
+			t.Fatalf("one that nobody saw is taken for %s", name)
+		}
+	}
+}
+
 // All requests of a long recording may have taken as long, most with samples: to ask all of them
 // for each of which nothing was seen would take for ever.
 func TestManyThatAreAlikeAreNotAllAsked(t *testing.T) {

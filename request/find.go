@@ -63,6 +63,7 @@ type candidate struct {
 	node     int32  // in the dispatch tree; 0 if nothing was seen of its handler
 	endpoint string // if not by node
 	chance   bool   // its handler was seen by CPU samples alone
+	shows    bool   // its handler was seen to wait, to call the system or to wake somebody
 	alike    int32  // if nothing was seen of its handler: see unseen
 	poll     bool   // most of it was one long wait that nobody ended
 	cut      bool   // its handler was not done at the end of the trace
@@ -167,7 +168,7 @@ func (d *finder) add(role int, r Request, e evidence) {
 	if n := len(d.list); n == cap(d.list) { // append grows a long one by a quarter only
 		d.list = slices.Grow(d.list, n+64)
 	}
-	d.list = append(d.list, candidate{Request: r, node: e.node, chance: e.chance, poll: e.poll, cut: e.cut || r.InFlight})
+	d.list = append(d.list, candidate{Request: r, node: e.node, chance: e.chance, shows: e.shows, poll: e.poll, cut: e.cut || r.InFlight})
 }
 
 // beyond reports whether what begins at an instant is the next part's.
@@ -187,6 +188,7 @@ type evidence struct {
 	flags   flags
 	node    int32
 	chance  bool // CPU samples alone told node
+	shows   bool // see candidate
 	poll    bool
 	cut     bool // see candidate
 	foreign bool // its handler read a socket past net/http's server and every known client
@@ -220,6 +222,7 @@ func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evide
 		}
 		in := d.c.of(s.Stack)
 		d.event(&e, in)
+		e.shows = e.shows || in.node != 0 && s.Kind != timeline.Runnable
 		e.foreign = e.foreign || in.foreign() && byNetwork(s)
 		if s.Kind == timeline.Waiting && s.Waker == timeline.NoG && s.End-s.Start >= LongPoll &&
 			(s.Reason == timeline.ReasonSelect || s.Reason == timeline.ReasonChanReceive || s.Reason == timeline.ReasonCond) {
@@ -228,7 +231,9 @@ func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evide
 	}
 	ws := gr.Wakes()
 	for k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= from }); k < len(ws) && ws[k].Time <= to; k++ {
-		d.event(&e, d.c.of(ws[k].Stack))
+		in := d.c.of(ws[k].Stack)
+		d.event(&e, in)
+		e.shows = e.shows || in.node != 0
 	}
 	e.chance = len(d.nodes) == 0
 	if ss := d.samples[g]; len(ss) > 0 {
@@ -452,8 +457,8 @@ func (d *finder) endpoints(f *Found) {
 // unseen decides which endpoint the requests belong to that showed nothing of
 // their handler, because it neither blocked nor called the system. They are
 // fast, so their kind is found among the fast requests that did show something,
-// by chance: a preemption, a CPU sample. Endpoints that always show something
-// are no candidates, however common they are among the requests that do. If no
+// by chance: a preemption, a CPU sample. Requests that wait, call the system or wake somebody show
+// something always, so they only count where there are no others. If no
 // fast request showed anything, the most common endpoint is a guess, and they are
 // marked so. Before that, a request is of the endpoint of those that took as long as it
 // and were seen by their CPU samples alone: they are alike but for that.
@@ -476,16 +481,21 @@ func (d *finder) unseen(below []map[int32]int32, chances []seenByChance) {
 		}
 	}
 	votes := make([]map[int32]int, len(d.role))
-	for i := range d.list {
-		r := &d.list[i]
-		if r.node == 0 || r.dropped || r.InFlight || r.Duration() > limit[r.Role] {
-			continue
+	vote := func(counts func(*candidate) bool) {
+		for i := range d.list {
+			r := &d.list[i]
+			if r.node == 0 || r.dropped || r.InFlight || r.Duration() > limit[r.Role] || !counts(r) {
+				continue
+			}
+			if votes[r.Role] == nil {
+				votes[r.Role] = map[int32]int{}
+			}
+			votes[r.Role][below[r.Role][r.node]]++
 		}
-		if votes[r.Role] == nil {
-			votes[r.Role] = map[int32]int{}
-		}
-		votes[r.Role][below[r.Role][r.node]]++
 	}
+	vote(func(r *candidate) bool { return !r.shows })
+	seen := slices.Clone(votes)
+	vote(func(r *candidate) bool { return seen[r.Role] == nil })
 	for i := range d.list {
 		r := &d.list[i]
 		switch {
