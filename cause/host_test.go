@@ -377,7 +377,7 @@ func TestAStarvedServiceThatLooksFastIsNotHealthy(t *testing.T) {
 		{"on a CPU", func(m *machine) { m.delayed = 0.1 }, ""},
 		{"starved by itself", func(m *machine) { m.own = 0.95 }, ""},
 		{"CPUs are idle", func(m *machine) { m.idle = 0.6 }, ""},
-		{"throttled", func(m *machine) { m.quota, m.use, m.stopped = 0.5, 1, 0.5 }, "quota-too-low"},
+		{"throttled for too short", func(m *machine) { m.quota, m.use, m.stopped = 0.5, 1, 0.5 }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := starved

@@ -43,20 +43,18 @@ const (
 	// MinRequests is how many finished requests a diagnosis needs.
 	MinRequests = 50
 	// Without an SLO the tail is healthy when its excess is below HealthyExcess,
-	// its mean below HealthyMean, its excess below HealthyShort with a ratio to
-	// the typical band below HealthyTriple, or the ratio below HealthyRatio.
+	// its mean below HealthyMean, its excess below HealthyMany with a ratio to
+	// the typical band below HealthyTimes, or the ratio below HealthyRatio.
 	// Means of bands, never p99: rare long stops lie beyond p99.
-	HealthyExcess, HealthyMean, HealthyShort = 1e6, 2e6, 3e6
+	HealthyExcess, HealthyMean = 1e6, 2e6
 	// HangMin is the age from which on a request that is open at the end hangs, if all others are so
 	// much faster: whatever the last instants of a recording hold up is younger.
 	HangMin = 100e6
 	// A proxy in front of a peer that takes a millisecond has a ratio of 1.8 to
 	// 2.7 and an excess of up to 2.4 ms on a calm machine, from timers alone
-	// (incidents/hosts/caddy and dnsproxy, steady).
-	HealthyTriple, HealthyRatio = 3.0, 1.3
-	// HealthyHalf is HealthyRatio for an excess below HealthyMany: where each request asks three times a
-	// peer that takes 3 ms, two CPUs that client and peer share make a ratio of 1.35.
-	HealthyHalf = 1.5
+	// (incidents/hosts/caddy and dnsproxy, steady). Services that compute for 2 ms on two
+	// CPUs, or share a connection, have up to 3.2 and 4.7 ms, from requests that come together.
+	HealthyTimes, HealthyRatio = 4.0, 1.3
 	// HealthyMany is the excess below which a tail is healthy although it is felt, if it
 	// consists of many things none of which surely takes NamedExcess: controls on two CPUs
 	// that clients and peers share have 2.5 to 4.9 ms of it, a part of each wait and each
@@ -541,12 +539,8 @@ func isHealthy(p *blame.Population, s Settings, hanging int, own blame.Share) bo
 // nanoseconds, that without an SLO somebody minds.
 func felt(tail, typical float64) bool {
 	excess := tail - typical
-	ratio := HealthyRatio
-	if excess < HealthyMany {
-		ratio = HealthyHalf
-	}
 	return excess >= HealthyExcess && tail >= HealthyMean &&
-		(excess >= HealthyShort || tail >= HealthyTriple*typical) && tail >= ratio*typical
+		(excess >= HealthyMany || tail >= HealthyTimes*typical) && tail >= HealthyRatio*typical
 }
 
 // faint reports whether a tail is felt, but by many small things: none has a name.

@@ -101,6 +101,9 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 		return s
 	}
 	at, _ := TopBy(c, asks, func(k blame.Key) blame.SiteID { return k.Site })
+	if !c.A.Sites[at].App { // who reads a connection stands there for whatever anybody asks
+		return s
+	}
 	waits, usual := c.A.EndedByNone(at)
 	longest := timeline.Time(0)
 	for _, w := range waits {
