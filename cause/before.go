@@ -1,7 +1,10 @@
 package cause
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -26,7 +29,7 @@ func (v *Verdict) before(c *Case, s Settings) {
 		return
 	}
 	c.onHost(s.Host)
-	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.unpolled, v.starved, v.queued} {
+	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.stopped, v.unpolled, v.starved, v.queued} {
 		if look(c, s); v.Verdict != "healthy" {
 			return
 		}
@@ -122,6 +125,42 @@ func (v *Verdict) queued(c *Case, s Settings) {
 		f.Pattern, f.Confidence = oneIncident, "low"
 	}
 	v.Verdict, v.Reason, v.Sentence, v.Findings, v.Consistent = "cause", "", sentence, []Finding{f}, nil
+}
+
+// stopped looks for times in which somebody had the world stopped, and it did stop. What arrives in one waits until its
+// end.
+func (v *Verdict) stopped(c *Case, s Settings) {
+	var stops []events.Suspension
+	var longest, all, stopping float64
+	took := map[string]float64{}
+	for _, x := range c.A.Timeline().STW {
+		d := float64(x.End - x.Start)
+		if !Foreign(x.Name) || d < HealthyExcess { // less nobody feels
+			continue
+		}
+		stops = append(stops, events.Suspension{FromNS: int64(x.Start), ToNS: int64(x.End)})
+		longest, all, stopping = max(longest, d), all+d, stopping+float64(x.Stopped-x.Start)
+		took[x.Name] += d
+	}
+	late := v.lateBefore(c, s, stops)
+	if late == 0 || len(stops) < Pattern || stopping > stoppingLow*all {
+		return
+	}
+	reason := slices.MaxFunc(slices.Sorted(maps.Keys(took)), func(a, b string) int { return cmp.Compare(took[a], took[b]) })
+	e := Lookup("stop-the-world")
+	n, total, where := c.StopsFor(reason)
+	subject := fmt.Sprintf("the world was stopped (%s) by %s", reason, PlaceName(where))
+	v.Verdict, v.Findings = "cause", append(v.Findings, Finding{
+		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
+		ExcessNS: int64(late), Where: where, Fix: e.Fix, Verify: e.Verify,
+		Summary: fmt.Sprintf("Requests are late before the process sees them, by %s in the slowest: %s.", Ms(late), subject),
+		Evidence: []string{
+			fmt.Sprintf("%d stops for %q, %s each on average, called from %s", n, reason, Ms(float64(total)/float64(n)), PlaceName(where)),
+			"what arrives meanwhile waits, which the requests' own times do not contain",
+		},
+	})
+	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %d times, for up to %s, %s: clients wait before the process sees their requests.",
+		Ms(float64(v.Role.Quantile(0.99))), len(stops), Ms(longest), subject)
 }
 
 // starved looks for threads that wait for a CPU.

@@ -361,3 +361,35 @@ func TestTheRecordingsOwnCostInAFewStretchesIsNotNamed(t *testing.T) {
 		t.Errorf("%s, %+v: %s", v.Verdict, v.Findings, v.Sentence)
 	}
 }
+
+// What arrives in a stop begins, by the service's own clock, when the world runs again.
+func TestStopsBetweenRequestsAreFelt(t *testing.T) {
+	for _, c := range []struct {
+		reason  string
+		every   int
+		rest    int64
+		finding string
+	}{
+		{"stop-the-world (all goroutines stack trace)", 40, 25 * ms, "stop-the-world"},
+		{"stop-the-world (all goroutines stack trace)", 40, ms / 2, ""},
+		{"stop-the-world (all goroutines stack trace)", 300, 25 * ms, ""},
+		{"stop-the-world (GC sweep termination)", 40, 25 * ms, ""},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 3, plain: true, cast: stopper, in: func(p *play, i int) {
+			if i%c.every == c.every-1 {
+				stop(p, c.reason, []string{"runtime.Stack", "main.watch"}, ms/10, c.rest)
+			}
+			p.do(p.b.Task(serving, "request"))
+			p.pass(ms / 10)
+			p.do(p.b.Done(serving))
+			p.leaves(serving, 0, "network", home...)
+		}}), cause.Settings{})
+		got := ""
+		if len(v.Findings) > 0 {
+			got = v.Findings[0].Cause
+		}
+		if got != c.finding || got != "" && (v.Findings[0].Contrast != cause.BeforeContrast || v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.watch") {
+			t.Errorf("%s, one in %d for %d ms: %s, %+v", c.reason, c.every, c.rest/ms, v.Sentence, v.Findings)
+		}
+	}
+}

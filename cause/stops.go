@@ -3,6 +3,7 @@ package cause
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -314,4 +315,28 @@ func (u *Unstopped) Evidence(c *Case) []Evidence {
 		},
 		c.onCPUThrough(u),
 	}
+}
+
+// Foreign reports whether the reason of a stop-the-world is neither the garbage collector's nor the
+// execution tracer's.
+func Foreign(reason string) bool {
+	return reason != "" && !strings.HasPrefix(reason, "GC ") && reason != "start trace" && reason != "stop trace"
+}
+
+// StopsFor counts the stops for a reason and finds who calls for them.
+func (c *Case) StopsFor(reason string) (n int, total timeline.Time, where *Place) {
+	t := c.A.Timeline()
+	for _, s := range t.STW {
+		if s.Name != reason {
+			continue
+		}
+		n++
+		total += s.End - s.Start
+		if where == nil {
+			if f, ok := request.AppFrame(t.Stacks.Frames(s.Stack)); ok {
+				where = &Place{Function: f.Func, File: f.File, Line: f.Line}
+			}
+		}
+	}
+	return n, total, where
 }

@@ -182,7 +182,7 @@ func (d *finder) unread(gr *timeline.Goroutine, wait int, at timeline.Time) (fro
 		return 0, false, false
 	}
 	begin, k, end := index(woken+1), index(at), index(d.worksUntil(gr, wait, 2*ran-woken)+1)
-	if k > end || end-begin > maxHanded {
+	if k < begin || k > end || end-begin > maxHanded {
 		return 0, false, false
 	}
 	before, all := d.handed(ws[begin:k]), d.handed(ws[begin:end])

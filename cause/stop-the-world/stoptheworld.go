@@ -3,11 +3,9 @@ package stoptheworld
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
-	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -28,19 +26,19 @@ var Entry = &cause.Entry{
 }
 
 func judge(c *cause.Case) *cause.Judgement {
-	mostly := c.StopShare(func(s *timeline.Span) bool { return foreign(s.Name) }) > 0.5 // who waits for a P after a stop waits for what stopped most
+	mostly := c.StopShare(func(s *timeline.Span) bool { return cause.Foreign(s.Name) }) > 0.5 // who waits for a P after a stop waits for what stopped most
 	keys := c.Free(func(k blame.Key) bool {
-		return k.Kind == blame.STW && foreign(c.A.Reasons[k.Reason]) || mostly && k.Kind == blame.Behind && k.Class == timeline.ClassStopped
+		return k.Kind == blame.STW && cause.Foreign(c.A.Reasons[k.Reason]) || mostly && k.Kind == blame.Behind && k.Class == timeline.ClassStopped
 	})
 	if len(keys) == 0 {
 		return nil
 	}
 	reason, _ := cause.TopBy(c, keys, func(k blame.Key) uint16 { return k.Reason })
 	if reason == 0 { // queueing after a stop is all there is: take the commonest stop
-		reason = c.A.CommonestStop(foreign)
+		reason = c.A.CommonestStop(cause.Foreign)
 	}
 	name := c.A.Reasons[reason]
-	n, total, where := stops(c.A.Timeline(), name)
+	n, total, where := c.StopsFor(name)
 	j := &cause.Judgement{
 		Keys: keys, Where: where,
 		Subject: fmt.Sprintf("the world was stopped (%s) by %s", name, cause.PlaceName(where)),
@@ -54,27 +52,4 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.Evidence = append(j.Evidence, e)
 	}
 	return j
-}
-
-// foreign reports whether a stop is neither the garbage collector's nor the
-// execution tracer's.
-func foreign(reason string) bool {
-	return reason != "" && !strings.HasPrefix(reason, "GC ") && reason != "start trace" && reason != "stop trace"
-}
-
-// stops counts the stops for a reason and finds who calls for them.
-func stops(t *timeline.Timeline, reason string) (n int, total timeline.Time, where *cause.Place) {
-	for _, s := range t.STW {
-		if s.Name != reason {
-			continue
-		}
-		n++
-		total += s.End - s.Start
-		if where == nil {
-			if f, ok := request.AppFrame(t.Stacks.Frames(s.Stack)); ok {
-				where = &cause.Place{Function: f.Func, File: f.File, Line: f.Line}
-			}
-		}
-	}
-	return n, total, where
 }
