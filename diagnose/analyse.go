@@ -407,6 +407,11 @@ func described(m *evidence.Manifest) *report.Diagnosis {
 	for _, n := range m.NotRecorded {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})
 	}
+	for _, r := range m.Recorded {
+		if r.Member == evidence.MemberTrace && !d.Started.IsZero() { // whylate began earlier, to connect and to probe
+			d.Started = d.Started.Add(time.Duration(r.StartedNS))
+		}
+	}
 	return d
 }
 

@@ -191,8 +191,11 @@ func TestTheManifestReachesTheDiagnosis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Target.URL != "http://pod:6060/debug/pprof" || d.Target.PID != 42 || d.Target.Go != "go1.99" || !d.Started.Equal(started) {
-		t.Errorf("%+v %v", d.Target, d.Started)
+	if d.Target.URL != "http://pod:6060/debug/pprof" || d.Target.PID != 42 || d.Target.Go != "go1.99" {
+		t.Errorf("%+v", d.Target)
+	}
+	if began := in.Manifest.Recorded[0].StartedNS; began <= 0 || !d.Started.Equal(started.Add(time.Duration(began))) {
+		t.Errorf("a trace that began %d ns behind %v began at %v", began, started, d.Started)
 	}
 	if len(d.NotRecorded) != 1 || d.NotRecorded[0] != (report.NotRecorded{What: "kernel", Why: "no CAP_BPF", Command: "sudo"}) {
 		t.Errorf("%+v", d.NotRecorded)

@@ -22,8 +22,9 @@ const (
 // Diagnosis is the answer to "why was this request late?". All durations are
 // nanoseconds, all shares ratios of the excess of their contrast.
 type Diagnosis struct {
-	Schema     string    `json:"schema"`
-	Tool       string    `json:"tool"`
+	Schema string `json:"schema"`
+	Tool   string `json:"tool"`
+	// Started is when the trace begins, DurationNS how long it is.
 	Started    time.Time `json:"started"`
 	DurationNS int64     `json:"duration_ns"`
 	// Verdict is cause, healthy or inconclusive; Reason says why it is
