@@ -36,6 +36,43 @@ func (v *Verdict) before(c *Case, s Settings) {
 	}
 }
 
+// unseen is evidence of stops: what arrives in one.
+const unseen = "what arrives meanwhile waits, which the requests' own times do not contain"
+
+// waits is the sentence about a service that looks fast, and why clients wait.
+func (v *Verdict) waits(why string) string {
+	return fmt.Sprintf("The service's own p99 is %s, but %s: clients wait before the process sees their requests.", Ms(float64(v.Role.Quantile(0.99))), why)
+}
+
+// lateBy is the summary of what makes the slowest requests late by so many nanoseconds.
+func lateBy(ns float64, subject string) string {
+	return fmt.Sprintf("Requests are late before the process sees them, by %s in the slowest: %s.", Ms(ns), subject)
+}
+
+// before is the finding that the entry makes requests late by so many nanoseconds before the process sees them.
+func (e *Entry) before(ns float64, summary string, evidence []string) Finding {
+	return Finding{
+		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
+		ExcessNS: int64(ns), Fix: e.Fix, Verify: e.Verify, Summary: summary, Evidence: evidence,
+	}
+}
+
+// open is the judgement of e where what decides is not known.
+func (j *Judgement) open(e *Entry, summary string) Consistent {
+	alike, record := j.alike()
+	return Consistent{
+		Causes: append([]string{e.ID}, alike...), Share: 1, Record: record, Contrast: BeforeContrast,
+		Where: j.Where, Summary: summary, Evidence: texts(j.Evidence),
+	}
+}
+
+func texts(evidence []Evidence) (out []string) {
+	for _, x := range evidence {
+		out = append(out, x.Text)
+	}
+	return out
+}
+
 // throttled looks for times in which a quota stopped the process. Whatever arrives in one waits until its end.
 func (v *Verdict) throttled(c *Case, s Settings) {
 	t := c.Throttling()
@@ -56,33 +93,23 @@ func (v *Verdict) throttled(c *Case, s Settings) {
 	defer func() { c.Host.Tail, c.Host.tail = tail, spans }()
 	c.Host.Tail, c.Host.tail = c.Host.Over(t.Stops), t.Stops
 	c.Contrast = BeforeContrast
-	summary := fmt.Sprintf("Requests are late before the process sees them, by %s in the slowest: ", Ms(late))
-	sentence := fmt.Sprintf("The service's own p99 is %s, but %.0f times, for up to %s, a CPU quota stopped it: clients wait before the process sees their requests.",
-		Ms(float64(v.Role.Quantile(0.99))), t.Throttled, Ms(longest))
+	sentence := v.waits(fmt.Sprintf("%.0f times, for up to %s, a CPU quota stopped it", t.Throttled, Ms(longest)))
 	for _, id := range []string{"gomaxprocs-over-quota", "quota-too-low"} {
 		e := Lookup(id)
 		j := e.Judge(c)
 		if j == nil || j == Untested || j.holds() == No {
 			continue
 		}
-		var texts []string
-		for _, x := range j.Evidence {
-			texts = append(texts, x.Text)
-		}
-		summary += j.Subject + "."
+		summary := lateBy(late, j.Subject)
 		if j.holds() == Unknown {
-			alike, record := j.alike()
 			v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", sentence
-			v.Consistent = append(v.Consistent, Consistent{
-				Causes: append([]string{id}, alike...), Share: 1, Record: record, Contrast: BeforeContrast, Summary: summary, Evidence: texts,
-			})
+			v.Consistent = append(v.Consistent, j.open(e, summary))
 			return
 		}
 		v.Verdict, v.Sentence = "cause", sentence
-		v.Findings = append(v.Findings, Finding{
-			Cause: id, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium", ExcessNS: int64(late),
-			Fix: append(j.Fix, e.Fix...), Verify: e.Verify, Summary: summary, Evidence: texts,
-		})
+		f := e.before(late, summary, texts(j.Evidence))
+		f.Fix = slices.Concat(j.Fix, e.Fix)
+		v.Findings = append(v.Findings, f)
 		return
 	}
 }
@@ -99,28 +126,17 @@ func (v *Verdict) queued(c *Case, s Settings) {
 	if j == nil || j.holds() == No {
 		return
 	}
-	summary := fmt.Sprintf("Requests are late before the process sees them, by %s in the slowest: %s.", Ms(q.Tail), j.Subject)
-	var texts []string
-	for _, x := range j.Evidence {
-		texts = append(texts, x.Text)
-	}
+	summary := lateBy(q.Tail, j.Subject)
 	sentence := fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary))
 	if j.holds() == Unknown {
-		alike, record := j.alike()
 		if v.Verdict == "healthy" {
 			v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", sentence
 		}
-		v.Consistent = append(v.Consistent, Consistent{
-			Causes: append([]string{e.ID}, alike...), Share: 1, Record: record, Contrast: BeforeContrast,
-			Where: j.Where, Summary: summary, Evidence: texts,
-		})
+		v.Consistent = append(v.Consistent, j.open(e, summary))
 		return
 	}
-	f := Finding{
-		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
-		ExcessNS: int64(q.Tail), Where: j.Where, Fix: append(j.Fix, e.Fix...), Verify: e.Verify,
-		Summary: summary, Evidence: texts,
-	}
+	f := e.before(q.Tail, summary, texts(j.Evidence))
+	f.Where, f.Fix = j.Where, slices.Concat(j.Fix, e.Fix)
 	if q.Runs < Pattern {
 		f.Pattern, f.Confidence = oneIncident, "low"
 	}
@@ -150,17 +166,11 @@ func (v *Verdict) stopped(c *Case, s Settings) {
 	e := Lookup("stop-the-world")
 	n, total, where := c.StopsFor(reason)
 	subject := fmt.Sprintf("the world was stopped (%s) by %s", reason, PlaceName(where))
-	v.Verdict, v.Findings = "cause", append(v.Findings, Finding{
-		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
-		ExcessNS: int64(late), Where: where, Fix: e.Fix, Verify: e.Verify,
-		Summary: fmt.Sprintf("Requests are late before the process sees them, by %s in the slowest: %s.", Ms(late), subject),
-		Evidence: []string{
-			fmt.Sprintf("%d stops for %q, %s each on average, called from %s", n, reason, Ms(float64(total)/float64(n)), PlaceName(where)),
-			"what arrives meanwhile waits, which the requests' own times do not contain",
-		},
-	})
-	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %d times, for up to %s, %s: clients wait before the process sees their requests.",
-		Ms(float64(v.Role.Quantile(0.99))), len(stops), Ms(longest), subject)
+	f := e.before(late, lateBy(late, subject),
+		[]string{fmt.Sprintf("%d stops for %q, %s each on average, called from %s", n, reason, Ms(float64(total)/float64(n)), PlaceName(where)), unseen})
+	f.Where = where
+	v.Verdict, v.Findings = "cause", append(v.Findings, f)
+	v.Sentence = v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), subject))
 }
 
 // starved looks for threads that wait for a CPU.
@@ -188,20 +198,15 @@ func (v *Verdict) starved(c *Case, s Settings) {
 	if j == nil || j == Untested || j.holds() != Yes {
 		return
 	}
-	f := Finding{
-		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
-		ExcessNS: int64(delay), Fix: e.Fix, Verify: e.Verify,
-		Summary: fmt.Sprintf("Requests are late before the process sees them: %s.", j.Subject),
-	}
-	f.Evidence = append(f.Evidence, fmt.Sprintf("threads waited for a CPU for %s at a time, which the requests' own times do not contain", Ms(delay)))
+	f := e.before(delay, fmt.Sprintf("Requests are late before the process sees them: %s.", j.Subject),
+		[]string{fmt.Sprintf("threads waited for a CPU for %s at a time, which the requests' own times do not contain", Ms(delay))})
 	for _, x := range j.Evidence {
 		if x.Decides {
 			f.Evidence = append(f.Evidence, x.Text)
 		}
 	}
 	v.Verdict, v.Findings = "cause", append(v.Findings, f)
-	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but its threads waited for a CPU in %s of the time in which they wanted one: clients wait before the process sees their requests.",
-		Ms(float64(v.Role.Quantile(0.99))), Pct(delayed(whole)))
+	v.Sentence = v.waits(fmt.Sprintf("its threads waited for a CPU in %s of the time in which they wanted one", Pct(delayed(whole))))
 }
 
 // unpolled looks for times in which the thread that waits for the network had no CPU, because
@@ -222,14 +227,8 @@ func (v *Verdict) unpolled(c *Case, s Settings) {
 	e := Lookup("host-contention")
 	text := fmt.Sprintf("the thread that waits for the network wanted a CPU %d times for %s or more, for up to %s; others had the CPUs for %s of that",
 		len(waits), Ms(HealthyExcess), Ms(longest), Pct(others/all))
-	v.Verdict, v.Findings = "cause", append(v.Findings, Finding{
-		Cause: e.ID, Contrast: BeforeContrast, Share: 1, Pattern: repeated, Confidence: "medium",
-		ExcessNS: int64(late), Fix: e.Fix, Verify: e.Verify,
-		Summary:  fmt.Sprintf("Requests are late before the process sees them, by %s in the slowest: its threads did not get a CPU when they wanted one.", Ms(late)),
-		Evidence: []string{text + " (scheduling events)", "what arrives meanwhile waits, which the requests' own times do not contain"},
-	})
-	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %s: clients wait before the process sees their requests.",
-		Ms(float64(v.Role.Quantile(0.99))), text)
+	v.Verdict, v.Sentence = "cause", v.waits(text)
+	v.Findings = append(v.Findings, e.before(late, lateBy(late, "its threads did not get a CPU when they wanted one"), []string{text + " (scheduling events)", unseen}))
 }
 
 // lateBefore is by how much the slowest requests are late that arrive in stops and wait until their
@@ -256,8 +255,7 @@ func (v *Verdict) suspended(c *Case, s Settings) {
 		return
 	}
 	v.Verdict, v.Reason = "inconclusive", "unexplained"
-	v.Sentence = fmt.Sprintf("The service's own p99 is %s, but %d times, for up to %s, %s: clients wait before the process sees their requests.",
-		Ms(float64(v.Role.Quantile(0.99))), len(stops), Ms(longest), Suspended)
+	v.Sentence = v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), Suspended))
 }
 
 // lateness is what requests that come evenly wait on average for the end of stops, of those that
