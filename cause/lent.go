@@ -33,6 +33,9 @@ const theirAlone = 0.9
 // Lent looks at who had the items of a pool while requests waited there. Its Part is 0 if
 // these are not known to give back what they took.
 func (c *Case) Lent(l *Locks) (lent Lent) {
+	if c.A.Connections(l.Site) > 0 {
+		return c.leased(l.Site)
+	}
 	var theirs []blame.KeyID
 	type holder struct {
 		blame.Hop
@@ -74,6 +77,16 @@ func (c *Case) Lent(l *Locks) (lent Lent) {
 		if w := c.A.Waits(at); w.Timers >= Pattern && w.Low >= w.High/2 {
 			lent.Always = w.Low
 		}
+	}
+	return lent
+}
+
+// leased is Lent of connections, each of which its reader gives back. All who wait for one have something to ask.
+func (c *Case) leased(site blame.SiteID) Lent {
+	x := c.A.Leases(site)
+	lent := Lent{Holder: c.PlaceOf(x.Site), Part: x.Part, What: blame.Network, OwnCalls: 1}
+	if x.N >= Pattern && x.Low >= x.High/2 {
+		lent.Always = x.Low
 	}
 	return lent
 }
