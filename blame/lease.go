@@ -60,6 +60,9 @@ func (a *Attribution) Leases(site SiteID) (l Leases) {
 func (a *Attribution) answeredBefore(r release) (user timeline.GID, from timeline.Time, at SiteID) {
 	ws := a.t.Gs[r.waker].Wakes()
 	k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= r.at })
+	for k+1 < len(ws) && ws[k+1].Time == r.at && ws[k].Whom() != r.g {
+		k++
+	}
 	try := func(w *timeline.Wake) bool {
 		me := &a.t.Gs[w.Whom()]
 		i := me.SegmentAt(w.Time)

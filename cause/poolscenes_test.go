@@ -839,3 +839,82 @@ func TestAPeerThatMadeTheQueueForAPoolIsToldFromThePool(t *testing.T) {
 		{name: "something else is asked for, which always takes 40 ms", scene: queuesFor("main.report"), finding: "pool-exhausted", second: "slow-dependency"},
 	})
 }
+
+// leases is a service whose calls go over one connection, which its reader gives back. Of ten requests two wait for it while
+// somebody asks over it, for a millisecond or for 20: another request, or a job.
+func leases(short, long gotrace.GoID) scene {
+	const reader = other + 1
+	reads := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop"}
+	asks := []string{"runtime.selectgo", "net/http.(*persistConn).roundTrip", "net/http.(*Client).do", "main.ask"}
+	answered := func(p *play, g gotrace.GoID, proc gotrace.ProcID, next gotrace.GoID) {
+		p.wakes(0, reader)
+		p.runs(reader, 1)
+		p.wakes(reader, g, "runtime.selectgo", "net/http.(*persistConn).readLoop")
+		if next != 0 {
+			p.wakes(reader, next, "runtime.closechan", "net/http.(*Transport).tryPutIdleConn", "net/http.(*persistConn).readLoop")
+		}
+		p.leaves(reader, 1, "network", reads...)
+		p.runs(g, proc)
+	}
+	uses := func(p *play, who gotrace.GoID, takes int64) {
+		p.wakes(0, reader) // whoever asked before is done
+		p.runs(reader, 1)
+		p.leaves(reader, 1, "network", reads...)
+		p.wakes(0, who)
+		p.runs(who, 1)
+		if who == other {
+			p.do(p.b.Task(who, "request"))
+		}
+		p.leaves(who, 1, "select", append(asks, map[bool]string{true: "main.serve", false: "main.report"}[who == other])...)
+		p.leaves(serving, 0, "select", "runtime.selectgo", "net/http.(*Transport).getConn", "net/http.(*Transport).roundTrip", "main.ask", "main.serve")
+		p.pass(takes)
+		answered(p, who, 1, serving)
+		if who == other {
+			ends(p)
+		} else {
+			p.leaves(who, 1, "sleep", job...)
+		}
+		p.runs(serving, 0)
+	}
+	return scene{procs: 2, cast: func(p *play) {
+		p.waits(reader, "", reads...)
+		p.waits(helper, "", job...)
+		p.waits(other, "", home...)
+	}, in: func(p *play, i int) {
+		switch i % 10 {
+		case 4:
+			uses(p, short, ms)
+		case 9:
+			uses(p, long, 20*ms)
+		}
+		p.leaves(serving, 0, "select", append(asks, "main.serve")...)
+		p.pass(ms)
+		answered(p, serving, 0, 0)
+	}}
+}
+
+func TestAConnectionThatIsUsedForNoRequestIsLent(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		short, long gotrace.GoID
+		lent        bool
+	}{
+		{"a job asks for long, requests shortly", other, helper, true},
+		{"a job asks, and is sometimes answered late", helper, helper, false},
+		{"requests ask, and are sometimes answered late", other, other, false},
+	} {
+		v := cause.Judge(attributed(t, leases(c.short, c.long)), cause.Settings{})
+		lent := len(v.Findings) > 0 && v.Findings[0].Cause == "pool-exhausted" && strings.Contains(v.Sentence, "while main.ask holds it")
+		if lent != c.lent {
+			t.Errorf("%s: lent %t: %s", c.name, lent, v.Sentence)
+			for _, f := range v.Findings {
+				t.Logf("%s: %q", f.Cause, f.Evidence)
+			}
+			for _, r := range v.RuledOut {
+				if r.Cause == "pool-exhausted" || r.Cause == "slow-dependency" {
+					t.Logf("not %s: %s", r.Cause, r.Because)
+				}
+			}
+		}
+	}
+}
