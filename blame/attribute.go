@@ -47,6 +47,7 @@ type Attribution struct {
 	// timers are the lengths of the waits at a site that no goroutine ended.
 	timers       map[SiteID][]int64
 	timersSorted map[SiteID]bool
+	endedByNone  map[SiteID][]timeline.Span
 	stitched     *stitching
 	callers      []int // of the roles, nil before they are asked for
 	networkHome  map[ClassID]bool

@@ -228,11 +228,12 @@ func (p *Population) dropYoung() {
 	p.rows = kept
 }
 
-// Doubted reports whether of an endpoint only requests are known that computed for long, which shows any
-// handler, while more requests showed nothing of theirs: these may be its, too.
+// Doubted reports whether it is not known if an endpoint's requests usually are as slow: those that are known to be its
+// computed for long, which shows in any handler, while more requests of the role showed nothing of their handlers,
+// and may be of the same endpoint.
 func (p *Population) Doubted(endpoint int) bool { return slices.Contains(p.doubted, endpoint) }
 
-// Unlike returns the same requests, but that nothing is known of what is usual for an endpoint.
+// Unlike returns the same requests, which it shares with p, as if nothing were known of what is usual for an endpoint.
 func (p *Population) Unlike(endpoint int) *Population {
 	q := *p
 	q.byEndpoint = maps.Clone(p.byEndpoint)

@@ -155,9 +155,14 @@ func (a *Attribution) Overlong(site SiteID, least int64) (n int, low, high int64
 	return len(lengths), low, high, true
 }
 
-// EndedByNone returns the waits at a site that no goroutine ended, in order of their beginning, and the upper
-// quartile of their lengths, in nanoseconds.
+// EndedByNone returns the waits at a site that no goroutine ended, in order of their beginning and without those that were
+// open at the end, and the upper quartile of their lengths, in nanoseconds. Of the spans only the times and G are
+// set; they belong to the Attribution.
 func (a *Attribution) EndedByNone(site SiteID) (waits []timeline.Span, usual int64) {
+	_, usual = a.quartiles(site)
+	if waits, known := a.endedByNone[site]; known {
+		return waits, usual
+	}
 	for g := range a.t.Gs {
 		for _, s := range a.t.Gs[g].Waits() {
 			if s.Waker == timeline.NoG && s.End < a.t.End && a.siteOf(s.Stack) == site {
@@ -165,8 +170,12 @@ func (a *Attribution) EndedByNone(site SiteID) (waits []timeline.Span, usual int
 			}
 		}
 	}
-	_, usual = a.quartiles(site)
-	return inOrder(waits, func(s *timeline.Span) timeline.Time { return s.Start }), usual
+	waits = inOrder(waits, func(s *timeline.Span) timeline.Time { return s.Start })
+	if a.endedByNone == nil {
+		a.endedByNone = map[SiteID][]timeline.Span{}
+	}
+	a.endedByNone[site] = waits
+	return waits, usual
 }
 
 // longer is from which length on a timer takes longer than one that usually takes so long.

@@ -7,10 +7,10 @@ import (
 	"github.com/whylate/whylate/timeline"
 )
 
-// Leases are what the connections of a pool were used for for no request, while somebody waited for one.
+// Leases are the uses of a pool's connections that serve no request and that ended while somebody waited for a connection.
 type Leases struct {
-	// Part is which part of what is waited for are such uses: who comes at any time waits longer for long uses, and more
-	// often, so that each counts with the square of its length.
+	// Part is their part of all uses that ended so, from 0 to 1. Each counts with the square of its length: who comes at any
+	// time meets long ones more often, and waits longer for them.
 	Part float64
 	// N is how many there were, Low and High are the quartiles of their lengths, in nanoseconds, and Site is where most
 	// of them waited for their answers.
@@ -29,12 +29,18 @@ func (a *Attribution) Leases(site SiteID) (l Leases) {
 	var lengths []int64
 	var all, none float64
 	at := map[SiteID]int{}
+	last := map[timeline.GID]timeline.Time{} // a reader gave its connection back
 	for _, r := range a.releases[site] {
-		user, from, stood := a.answeredBefore(r)
-		if user == timeline.NoG {
+		before, gave := last[r.waker]
+		if !gave {
+			before = a.t.Start - 2*atOnce
+		}
+		last[r.waker] = r.at
+		user, from, stood := a.usedBy(r, before)
+		d := r.at - from
+		if user == timeline.NoG || d <= 0 {
 			continue
 		}
-		d := r.at - from
 		all += float64(d) * float64(d)
 		if a.f.RequestAt(user, from) >= 0 {
 			continue
@@ -56,8 +62,10 @@ func (a *Attribution) Leases(site SiteID) (l Leases) {
 	return l
 }
 
-// answeredBefore returns whom the waker of r gave an answer before, or just after it, since when he had waited for that, and where.
-func (a *Attribution) answeredBefore(r release) (user timeline.GID, from timeline.Time, at SiteID) {
+// usedBy returns for whom the connection was used that the waker of r gives back, since when he waited for his answer, and
+// where. The reader gives him that before, or, if the answer has no body, just after it; what it gives just after it gave the
+// connection back last is of then.
+func (a *Attribution) usedBy(r release, before timeline.Time) (user timeline.GID, from timeline.Time, at SiteID) {
 	ws := a.t.Gs[r.waker].Wakes()
 	k := sort.Search(len(ws), func(k int) bool { return ws[k].Time >= r.at })
 	for k+1 < len(ws) && ws[k+1].Time == r.at && ws[k].Whom() != r.g {
@@ -70,13 +78,13 @@ func (a *Attribution) answeredBefore(r release) (user timeline.GID, from timelin
 			return false
 		}
 		s := me.Seg(i)
-		if s.Kind != timeline.Waiting || s.Waker != r.waker || s.End != w.Time {
+		if s.Kind != timeline.Waiting || s.Waker != r.waker || s.End != w.Time || s.Start >= r.at {
 			return false
 		}
 		user, from, at = w.Whom(), s.Start, a.siteOf(s.Stack)
 		return true
 	}
-	if k > 0 && try(&ws[k-1]) || k+1 < len(ws) && ws[k+1].Time-r.at <= atOnce && try(&ws[k+1]) {
+	if k > 0 && ws[k-1].Time > before+atOnce && try(&ws[k-1]) || k+1 < len(ws) && ws[k+1].Time-r.at <= atOnce && try(&ws[k+1]) {
 		return user, from, at
 	}
 	return timeline.NoG, 0, 0

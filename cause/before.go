@@ -8,6 +8,7 @@ import (
 
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
+	"github.com/whylate/whylate/timeline"
 )
 
 // StarvedDelay is how long threads must have waited for a CPU, each time and for
@@ -29,7 +30,7 @@ func (v *Verdict) before(c *Case, s Settings) {
 		return
 	}
 	c.onHost(s.Host)
-	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.stopped, v.unpolled, v.starved, v.queued} {
+	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.unpolled, v.stopped, v.starved, v.queued} {
 		if look(c, s); v.Verdict != "healthy" {
 			return
 		}
@@ -81,7 +82,8 @@ func (v *Verdict) throttled(c *Case, s Settings) {
 	}
 	var stops []events.Suspension
 	var longest float64
-	for _, x := range t.Stops {
+	spans := c.Host.stops(t, c.GOMAXPROCS())
+	for _, x := range spans {
 		stops = append(stops, events.Suspension{FromNS: x.From, ToNS: x.To})
 		longest = max(longest, float64(x.To-x.From))
 	}
@@ -89,9 +91,9 @@ func (v *Verdict) throttled(c *Case, s Settings) {
 	if late == 0 {
 		return
 	}
-	tail, spans := c.Host.Tail, c.Host.tail // there is no slow request to look at
-	defer func() { c.Host.Tail, c.Host.tail = tail, spans }()
-	c.Host.Tail, c.Host.tail = c.Host.Over(t.Stops), t.Stops
+	was, of := c.Host.Tail, c.Host.tail
+	defer func() { c.Host.Tail, c.Host.tail = was, of }()
+	c.Host.Tail, c.Host.tail = c.Host.Over(spans), spans // there is no slow request to look at
 	c.Contrast = BeforeContrast
 	sentence := v.waits(fmt.Sprintf("%.0f times, for up to %s, a CPU quota stopped it", t.Throttled, Ms(longest)))
 	for _, id := range []string{"gomaxprocs-over-quota", "quota-too-low"} {
@@ -107,7 +109,9 @@ func (v *Verdict) throttled(c *Case, s Settings) {
 			return
 		}
 		v.Verdict, v.Sentence = "cause", sentence
-		f := e.before(late, summary, texts(j.Evidence))
+		f := e.before(late, summary, append([]string{
+			fmt.Sprintf("the quota of %.2g CPUs of cgroup %s stopped the process in %.0f of %.0f periods, for %s at least each time", t.Quota, t.Group.Path, t.Throttled, t.Periods, Ms(longest)), unseen,
+		}, texts(j.Evidence[1:])...)) // the first one is about slow requests
 		f.Fix = slices.Concat(j.Fix, e.Fix)
 		v.Findings = append(v.Findings, f)
 		return
@@ -146,28 +150,36 @@ func (v *Verdict) queued(c *Case, s Settings) {
 // stopped looks for times in which somebody had the world stopped, and it did stop. What arrives in one waits until its
 // end.
 func (v *Verdict) stopped(c *Case, s Settings) {
+	took := map[string]timeline.Time{}
+	for _, x := range c.A.Timeline().STW {
+		if Foreign(x.Name) {
+			took[x.Name] += x.End - x.Start
+		}
+	}
+	if len(took) == 0 {
+		return
+	}
+	reason := slices.MaxFunc(slices.Sorted(maps.Keys(took)), func(a, b string) int { return cmp.Compare(took[a], took[b]) })
 	var stops []events.Suspension
 	var longest, all, stopping float64
-	took := map[string]float64{}
 	for _, x := range c.A.Timeline().STW {
 		d := float64(x.End - x.Start)
-		if !Foreign(x.Name) || d < HealthyExcess { // less nobody feels
+		if x.Name != reason || d < HealthyExcess { // less nobody feels
 			continue
 		}
 		stops = append(stops, events.Suspension{FromNS: int64(x.Start), ToNS: int64(x.End)})
 		longest, all, stopping = max(longest, d), all+d, stopping+float64(x.Stopped-x.Start)
-		took[x.Name] += d
 	}
 	late := v.lateBefore(c, s, stops)
-	if late == 0 || len(stops) < Pattern || stopping > stoppingLow*all {
+	n, _, where := c.StopsFor(reason)
+	// Where most are short something else made the others long.
+	if late == 0 || len(stops) < Pattern || 2*len(stops) < n || stopping > stoppingLow*all {
 		return
 	}
-	reason := slices.MaxFunc(slices.Sorted(maps.Keys(took)), func(a, b string) int { return cmp.Compare(took[a], took[b]) })
 	e := Lookup("stop-the-world")
-	n, total, where := c.StopsFor(reason)
 	subject := fmt.Sprintf("the world was stopped (%s) by %s", reason, PlaceName(where))
 	f := e.before(late, lateBy(late, subject),
-		[]string{fmt.Sprintf("%d stops for %q, %s each on average, called from %s", n, reason, Ms(float64(total)/float64(n)), PlaceName(where)), unseen})
+		[]string{fmt.Sprintf("%d of %d stops for %q take %s or more, %s on average, called from %s", len(stops), n, reason, Ms(HealthyExcess), Ms(all/float64(len(stops))), PlaceName(where)), unseen})
 	f.Where = where
 	v.Verdict, v.Findings = "cause", append(v.Findings, f)
 	v.Sentence = v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), subject))
@@ -278,7 +290,10 @@ func lateness(stops []events.Suspension, in float64) float64 {
 	if time, waits := sums(0); time <= in {
 		return waits / max(in, 1)
 	}
-	for high-low > 1e3 {
+	for range 64 { // enough for any float64
+		if high-low <= 1e3 {
+			break
+		}
 		if time, _ := sums((low + high) / 2); time > in {
 			low = (low + high) / 2
 		} else {

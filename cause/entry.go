@@ -143,9 +143,9 @@ type Entry struct {
 	// Ours marks what whylate itself did: it is no property of the service and not
 	// held against it.
 	Ours bool
-	// Chosen marks what an endpoint may take its time for on purpose: where slow requests are but
-	// those of one endpoint, and there is no objective, it says nothing.
-	Chosen bool
+	// Unwanted marks what no endpoint takes its time for by design: it is named also where the slow
+	// requests are just another endpoint, without an objective.
+	Unwanted bool
 	// What it is, MustHold and MustNot what has to be seen and not to be seen.
 	What, MustHold, MustNot string
 	// LookAlikes are ids that show similar symptoms.

@@ -216,8 +216,7 @@ func (h *HostView) CPUs() int {
 // Throttling is what a CPU quota did to the process.
 type Throttling struct {
 	Group host.Group
-	// Stops is when it was stopped.
-	Stops []host.Span
+	index int // of it, in the recording
 	// Quota is in CPUs, Use the mean CPU use of the group, as a part of it, in the
 	// seconds around its stops; without any over the recording. If it is not Accounted for
 	// groups, Use is that of the process alone.
@@ -246,7 +245,7 @@ func (c *Case) Throttling() (worst *Throttling) {
 		}
 		whole := c.Host.Whole.Groups[i]
 		t := &Throttling{
-			Group: g, Stops: c.Host.stops(i, g), Quota: float64(g.QuotaUS) / float64(g.PeriodUS),
+			Group: g, index: i, Quota: float64(g.QuotaUS) / float64(g.PeriodUS),
 			Periods: whole.Periods, Throttled: whole.Throttled,
 			Tail: stopped(&c.Host.Tail, i, g, c.Host.CPUs()), Rest: stopped(&c.Host.Rest, i, g, c.Host.CPUs()),
 			Accounted: whole.UsageNS > 0,
@@ -260,7 +259,7 @@ func (c *Case) Throttling() (worst *Throttling) {
 		if near := c.Host.nearStops(i); whole.UsageNS > 0 && near.WallNS > 0 {
 			t.Use = near.Groups[i].UsageNS / near.WallNS / t.Quota
 		}
-		if worst == nil || t.Tail > worst.Tail {
+		if worst == nil || t.Tail > worst.Tail || t.Tail == worst.Tail && t.Throttled > worst.Throttled {
 			worst = t
 		}
 	}
@@ -281,25 +280,29 @@ func stopped(u *host.Usage, i int, g host.Group, cpus int) float64 {
 	return min(1, min(u.Groups[i].ThrottledNS, longest)/max(1, u.WallNS))
 }
 
-// stops returns when group i was stopped, in order: each for as long as the kernel says, which it does when the stop
-// is over, and as the sample tells that found it counted.
-func (h *HostView) stops(i int, g host.Group) (spans []host.Span) {
+// stops returns when the quota stopped the process, in order, with procs Ps: for how long at least, in each period, and
+// about when. The kernel counts a stop when it is over, for each CPU on which something waits.
+func (h *HostView) stops(t *Throttling, procs int) (spans []host.Span) {
+	i, cpus := t.index, max(1, min(procs, h.CPUs()))
 	for k := 1; k < len(h.Samples); k++ {
 		a, b := &h.Samples[k-1], &h.Samples[k]
 		if i >= len(a.Groups) || i >= len(b.Groups) {
 			continue
 		}
-		ns := float64(b.Groups[i].ThrottledNS - a.Groups[i].ThrottledNS)
-		if long := int64(min(ns, longestStop(g, h.CPUs())*float64(max(1, b.Groups[i].Throttled-a.Groups[i].Throttled)))); long > 0 {
-			from := b.MonoNS - long
-			if n := len(spans); n > 0 {
-				from = max(from, spans[n-1].To)
-			}
-			spans = append(spans, host.Span{From: from, To: b.MonoNS})
+		n := max(1, min(b.Groups[i].Throttled-a.Groups[i].Throttled, maxStops))
+		ns := float64(b.Groups[i].ThrottledNS-a.Groups[i].ThrottledNS) / float64(cpus) / float64(n)
+		long := int64(min(ns, longestStop(t.Group, h.CPUs()), maxStop))
+		for j := n; j > 0 && long > 0; j-- {
+			to := b.MonoNS - (j-1)*long
+			spans = append(spans, host.Span{From: to - long, To: to})
 		}
 	}
 	return spans
 }
+
+// maxStop is the longest period that the kernel has, in nanoseconds, maxStops how many stops between two samples are looked
+// at: they lie a few hundredths of a second apart.
+const maxStop, maxStops = 1e9, 1 << 10
 
 // longestStop is for how long a group may be stopped in a period, in nanoseconds, which begins when the quota is used
 // up, by all CPUs at best.

@@ -393,7 +393,7 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	p.Whole = !healthy && p50 >= LevelWait && float64(p99) < WholeRatio*float64(p50)
 	v.Whole = p.Whole
 	v.contrast(newCase(a, p, TailContrast), s)
-	if late := s.SLO > 0 && p99 > s.SLO; v.Mix >= MixShare && (late || s.SLO == 0 && hanging == 0) {
+	if late := s.SLO > 0 && p99 > s.SLO; v.Mix >= MixShare && (late || s.SLO == 0 && hanging == 0 && !healthy) {
 		// The slow requests are another endpoint. If they are too slow, or for nothing that anybody wants, what takes
 		// their time is asked for, not why they take longer than other endpoints.
 		if w := v.whole(a, p, s); late || w.unwanted() {
@@ -435,11 +435,15 @@ const recordRoutes = "runtime/trace tasks that are called after the route"
 // handlers because they are fast. It returns nil unless there is a cause for which they would take longer than these.
 func (v *Verdict) doubted(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	w := judgeAll(a, p.Unlike(v.MixEndpoint), s)
+	if w.Verdict == "inconclusive" && len(w.Consistent) > 0 && w.Consistent[0].Record == recordRoutes {
+		return w // so may another one
+	}
 	if w.Verdict != "cause" || w.Whole || w.leading().Contrast != TailContrast {
 		return nil
 	}
-	f := w.Findings[0]
-	w.Verdict, w.Reason, w.Findings = "inconclusive", "look-alikes", w.Findings[1:]
+	i := slices.IndexFunc(w.Findings, func(f Finding) bool { return f.Contrast == TailContrast })
+	f := w.Findings[i]
+	w.Verdict, w.Reason, w.Findings = "inconclusive", "look-alikes", slices.Delete(w.Findings, i, i+1)
 	w.Consistent = slices.Insert(w.Consistent, 0, Consistent{
 		Causes: []string{f.Cause}, Share: f.Share, Record: recordRoutes, Contrast: f.Contrast, Where: f.Where, Evidence: f.Evidence, keys: f.keys,
 		Summary: fmt.Sprintf("%s Or %s always takes as long: nothing was seen of the handlers of most requests, which are fast, and may be of that endpoint or not.", f.Summary, v.endpoint(a)),
@@ -463,7 +467,7 @@ func (v *Verdict) unwanted() bool {
 		return false
 	}
 	f := &v.Findings[0]
-	return !Lookup(f.Cause).Chosen && f.Share >= LevelShare && f.ExcessNS >= LevelWait
+	return Lookup(f.Cause).Unwanted && f.Share >= LevelShare && f.ExcessNS >= LevelWait
 }
 
 // withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits

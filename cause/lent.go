@@ -20,9 +20,9 @@ type Lent struct {
 	// OwnCalls is the part of the requests that queue, but for those that gave up, which ask
 	// a peer by the same client themselves; 1 if all gave up, 0 if the holders ask none.
 	OwnCalls float64
-	// Always is what the holders' waits for the peer take at least, but for a quarter, in nanoseconds, if
-	// that is no less than half of what they take at most, but for a quarter: it is nothing that
-	// became slow. Else it is 0.
+	// Always is the lower quartile of the waits for the peer where the holders wait for it, over the whole
+	// recording, in nanoseconds, if it is no less than half of the upper one: it is nothing that became slow.
+	// Else it is 0.
 	Always int64
 }
 
@@ -155,14 +155,15 @@ func (l Lent) Does() string {
 	return "waits for a peer"
 }
 
-// Evidence says whether the pool's items are lent to who needs them for something else.
-func (l Lent) Evidence() Evidence {
+// Evidence says whether the pool's items are lent to who needs them for something else; meanHold is how long those that
+// slow requests wait for are used on average, in nanoseconds.
+func (l Lent) Evidence(meanHold float64) Evidence {
 	e := Evidence{
 		Text: fmt.Sprintf("%s of that time %s had it, which carries no request, and mostly %s meanwhile; %s of the requests that queue there ask a peer in the same way themselves",
 			Pct(l.Part), PlaceName(l.Holder), l.Does(), Pct(l.OwnCalls)),
 		Holds: Of(l.Part >= 0.5 && l.OwnCalls < 0.5), Decides: true, Number: l.Part,
 	}
-	if e.Holds != Yes && l.Part >= theirAlone && l.Always > 0 {
+	if e.Holds != Yes && l.Part >= theirAlone && float64(l.Always) >= 0.5*meanHold {
 		e.Holds = Yes
 		e.Text += fmt.Sprintf(", but its own calls always take so long: three quarters of them %s or more", Ms(float64(l.Always)))
 	}

@@ -83,8 +83,9 @@ type Slower struct {
 }
 
 // slowTimes is how many times as long as most a wait for a peer takes that is slow, slowPart the part of such
-// waits' time that slow ones take where the peer is slow: of what varies by itself they take a tenth.
-const slowTimes, slowPart = 4, 0.3
+// waits' time that slow ones take where the peer is slow, and slowMore how many times the part is that they take while no
+// slow request is open: what varies by itself does so always.
+const slowTimes, slowPart, slowMore = 4, 0.3, 2
 
 // Holds reports whether the peer is to blame.
 func (s Slower) Holds() bool { return s.Part >= 0.5 }
@@ -105,29 +106,50 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 		return s
 	}
 	waits, usual := c.A.EndedByNone(at)
-	longest := timeline.Time(0)
-	for _, w := range waits {
-		longest = max(longest, w.End-w.Start)
+	if usual <= 0 || usual > maxUsual {
+		return s
 	}
 	s.Usual = usual
-	for _, i := range c.Tail {
-		r := &c.A.Found().Requests[c.A.Requests[i].Request]
-		var all, slow timeline.Time
-		from := sort.Search(len(waits), func(i int) bool { return waits[i].Start >= r.Start()-longest })
-		for _, w := range waits[from:] {
-			if w.Start >= r.End() {
-				break
-			}
-			in := max(0, min(w.End, r.End())-max(w.Start, r.Start()))
-			if all += in; w.End-w.Start > slowTimes*timeline.Time(usual) {
-				slow += in
+	var slow, others []timeline.Span
+	var inSlow, inAll timeline.Time // while no slow request is open
+	for _, w := range waits {
+		is := w.End-w.Start > slowTimes*timeline.Time(usual)
+		if timeline.Overlap(c.tailSpans(), w.Start, w.End) == 0 {
+			inAll += w.End - w.Start
+			if is {
+				inSlow += w.End - w.Start
 			}
 		}
-		if slow > 0 && float64(slow) >= slowPart*float64(all) {
+		if is {
+			slow = append(slow, w)
+		} else {
+			others = append(others, w)
+		}
+	}
+	least := max(slowPart, slowMore*float64(inSlow)/float64(max(1, inAll)))
+	for _, i := range c.Tail {
+		r := &c.A.Found().Requests[c.A.Requests[i].Request]
+		in := within(slow, r.Start(), r.End())
+		from := sort.Search(len(others), func(i int) bool { return others[i].Start >= r.Start()-slowTimes*timeline.Time(usual) })
+		if in > 0 && float64(in) >= least*float64(in+within(others[from:], r.Start(), r.End())) {
 			s.Part += 1 / float64(len(c.Tail))
 		}
 	}
 	return s
+}
+
+// maxUsual is longer than any wait of which one can say that it is usual, in nanoseconds.
+const maxUsual = 1e12
+
+// within sums up how much of waits, which are in order of their beginning, lies in [from, to].
+func within(waits []timeline.Span, from, to timeline.Time) (sum timeline.Time) {
+	for _, w := range waits {
+		if w.Start >= to {
+			break
+		}
+		sum += max(0, min(w.End, to)-max(w.Start, from))
+	}
+	return sum
 }
 
 // needed reports whether work that requests queue for in front of a site belongs

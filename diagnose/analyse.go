@@ -47,7 +47,7 @@ type AnalyseOptions struct {
 	NoKernel bool
 	// Window is about how many bytes of trace are analysed at a time; 0 means 7 MiB of one that is
 	// longer than 32 MiB, else all. What is known of them in memory is about ten times as long, with
-	// all that a diagnosis needs 15 times, for each of Jobs.
+	// all that a diagnosis needs 15 times, for each of Jobs, beside two generations of the trace.
 	Window int64
 	// Jobs is how many windows are analysed at the same time, each in memory of its own; 0 means 1.
 	// It changes nothing in the diagnosis.
@@ -253,7 +253,7 @@ func short(in *evidence.Incident, most int64) bool {
 
 // attributed is how many requests of a trace are attributed, and leastAttributed how many of each
 // of its windows, if it has more. A trace of one window has blame's own bound, which is the same.
-const attributed, leastAttributed = 20_000, 4_000
+const attributed, leastAttributed = 20_000, 3_000
 
 // analysis is what is the same for all windows of an incident, of which several may be analysed at
 // the same time.
@@ -408,8 +408,9 @@ func described(m *evidence.Manifest) *report.Diagnosis {
 		d.NotRecorded = append(d.NotRecorded, report.NotRecorded{What: n.What, Why: n.Why, Command: n.Command})
 	}
 	for _, r := range m.Recorded {
-		if r.Member == evidence.MemberTrace && !d.Started.IsZero() { // whylate began earlier, to connect and to probe
-			d.Started = d.Started.Add(time.Duration(r.StartedNS))
+		if r.Member == evidence.MemberTrace && !d.Started.IsZero() && r.StartedNS > 0 && r.StartedNS <= m.DurationNS {
+			d.Started = d.Started.Add(time.Duration(r.StartedNS)) // whylate began earlier, to connect and to probe
+			break
 		}
 	}
 	return d

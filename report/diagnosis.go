@@ -24,7 +24,7 @@ const (
 type Diagnosis struct {
 	Schema string `json:"schema"`
 	Tool   string `json:"tool"`
-	// Started is when the trace begins, DurationNS how long it is.
+	// Started is when the trace begins, DurationNS how long it is; without a trace those of the recording.
 	Started    time.Time `json:"started"`
 	DurationNS int64     `json:"duration_ns"`
 	// Verdict is cause, healthy or inconclusive; Reason says why it is

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "back-pressure", Title: "back-pressure", Rank: 421, Layer: cause.Code, Chosen: true,
+	ID: "back-pressure", Title: "back-pressure", Rank: 421, Layer: cause.Code,
 	What:       "Requests block in sending to a full channel, because its consumer is slower than they are.",
 	MustHold:   "waits in a channel send, ended by the slow receiver",
 	MustNot:    "waits in a receive; receivers that are other requests (then it is a pool)",

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "cache-stampede", Title: "cache stampede", Rank: 415, Layer: cause.Code, Chosen: true,
+	ID: "cache-stampede", Title: "cache stampede", Rank: 415, Layer: cause.Code,
 	What:       "Something that is kept for all, most often an entry of a cache, has to be made anew. Whoever needs it meanwhile waits for the one goroutine that makes it: many at once, and all are served at once.",
 	MustHold:   "waits that end many at a time, by one result for all (a closed channel, a WaitGroup, singleflight, a sync.Once that is replaced), now and then",
 	MustNot:    "typical requests wait there or do it themselves; most slow ones do it while nobody waits; it takes much longer than usual in the tail (then it is what takes longer); one goroutine serves everybody all the time",

@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "cold-start", Title: "cold start", Rank: 303, Layer: cause.Client, Chosen: true,
+	ID: "cold-start", Title: "cold start", Rank: 303, Layer: cause.Client,
 	What:       "The first use costs: a lazy initialisation, the first connections to a peer, what is prepared for a new client connection. Later requests do not pay for it.",
 	MustHold:   "the slow requests run or await a one-time initialisation, make a connection that did not exist yet, or are the first of their own connection",
 	MustNot:    "most requests do the same; later requests of the same connections alike; the initialisation is made anew again and again, for many who wait (then it is a cache)",

@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "gomaxprocs-over-quota", Title: "GOMAXPROCS above the CPU quota", Rank: 110, Layer: cause.Host,
+	ID: "gomaxprocs-over-quota", Title: "GOMAXPROCS above the CPU quota", Rank: 110, Layer: cause.Host, Unwanted: true,
 	What:       "The process has more Ps than its CPU quota feeds: in a burst they use up the quota of a period at once, and the kernel stops every thread until the next. Or it has more Ps than CPUs, and its threads stand in each other's way.",
 	MustHold:   "the kernel's throttling counters grew while the slow requests waited, the mean use is far below the quota, and there are more Ps than max(2, quota); or, where the quota takes less than that, more Ps than CPUs and threads that wait for a CPU behind the process's own",
 	MustNot:    "demand at the quota; slow requests while nothing is throttled",

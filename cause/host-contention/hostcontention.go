@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "host-contention", Title: "host contention", Rank: 130, Layer: cause.Host,
+	ID: "host-contention", Title: "host contention", Rank: 130, Layer: cause.Host, Unwanted: true,
 	What:       "Somebody else has the CPU: a neighbour on the machine, or the hypervisor. Threads that want to run wait for it. A CPU quota looks the same in a trace.",
 	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded",
 	MustNot:    "throttling counters of the cgroup (then it is the quota)",

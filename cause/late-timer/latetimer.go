@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "late-timer", Title: "late timer", Rank: 501, Layer: cause.Scheduler,
+	ID: "late-timer", Title: "late timer", Rank: 501, Layer: cause.Scheduler, Unwanted: true,
 	What: "It looks like a wait on purpose, but the time was over: all Ps were busy, so nobody ran the timer that ends it. " +
 		"That a timer of less than a millisecond takes one in an idle process, always, is none of this.",
 	MustHold:   "waits that only a timer ends, longer than they usually are at that place, after the last instant at which a P was idle or timers were looked for; more of them than waits for a P; somebody held the Ps",

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "lock-held-across-wait", Title: "lock held across a wait", Rank: 410, Layer: cause.Code,
+	ID: "lock-held-across-wait", Title: "lock held across a wait", Rank: 410, Layer: cause.Code, Unwanted: true,
 	What:       "A goroutine holds a lock while it waits for something slow: a network call, a system call, a timer, a channel. Everybody who needs the lock waits with it.",
 	MustHold:   "a wait for a lock whose holder itself waited or blocked meanwhile",
 	MustNot:    "the holder ran; many short holders; readers of an RWMutex wait in RLock; the waiters need themselves what takes longer than usual",

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client,
+	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client, Unwanted: true,
 	What:       "All connections, workers or permits of a pool are in use; requests wait until another one gives one back.",
 	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time, whose holds are not longer than usual, or which who carries no request holds while it sleeps, computes, calls what the waiters do not, or calls for what always takes it so long",
 	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do)",
@@ -147,11 +147,11 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 func lent(c *cause.Case, l *cause.Locks, q *blame.Queue, j *cause.Judgement) {
 	used := &j.Evidence[len(j.Evidence)-1]
 	kind := c.A.Sites[l.Site].Kind
-	if used.Holds != cause.No || kind != blame.SitePool && kind != blame.SitePermit && q.Peers <= cause.PeerRatio {
+	if used.Holds != cause.No || c.Slower(l.Keys).Holds() || kind != blame.SitePool && kind != blame.SitePermit && q.Peers <= cause.PeerRatio {
 		return
 	}
 	x := c.Lent(l)
-	e := x.Evidence()
+	e := x.Evidence(c.MeanHold(l.Keys))
 	if e.Holds != cause.Yes {
 		return
 	}
@@ -210,7 +210,10 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 	if usual > 0 {
 		e.Holds = cause.Of(!c.Grown(l.Keys, tail, usual))
 	}
-	if s := c.Slower(l.Keys); e.Holds == cause.Yes && s.Holds() {
+	if e.Holds != cause.Yes {
+		return e
+	}
+	if s := c.Slower(l.Keys); s.Holds() {
 		e.Holds = cause.No
 		e.Text += fmt.Sprintf("; but waits for the peer meanwhile took more than four times what three quarters of them take (%s), in %s of the slow requests", cause.Ms(float64(s.Usual)), cause.Pct(s.Part))
 	}

@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "quota-too-low", Title: "CPU quota too low", Rank: 120, Layer: cause.Host,
+	ID: "quota-too-low", Title: "CPU quota too low", Rank: 120, Layer: cause.Host, Unwanted: true,
 	What:       "The process needs more CPU than the quota of its cgroup grants: when it is used up, the kernel stops every thread until the next period.",
 	MustHold:   "the kernel's throttling counters grew while the slow requests waited; the process uses the quota up, or could not use less at a time with fewer Ps",
 	MustNot:    "more Ps than the quota needs, and a mean use far below it (then the bursts are the Ps' doing)",

@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "retry-storm", Title: "retry storm", Rank: 590, Layer: cause.Load,
+	ID: "retry-storm", Title: "retry storm", Rank: 590, Layer: cause.Load, Unwanted: true,
 	What:       "The request makes the same call again and again: each attempt runs into its time-out, perhaps after a pause, and each is more load for a peer that is late already.",
 	MustHold:   "several calls at one place in one request that time out, where requests without a time-out make fewer calls; they and the pauses between take a good part of the request's time",
 	MustNot:    "a single time-out; as many calls in requests without one; a wait that only looks up now and then without asking again",

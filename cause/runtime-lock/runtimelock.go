@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "runtime-lock", Title: "lock of the runtime", Rank: 613, Layer: cause.Scheduler, Chosen: true,
+	ID: "runtime-lock", Title: "lock of the runtime", Rank: 613, Layer: cause.Scheduler,
 	What:       "Threads wait for each other at a lock inside the runtime, which no goroutine sees: that of one channel in the select of every worker, of one timer that everybody resets, of the scheduler or of the heap. They spin, or sleep in the kernel with their P, and all of it looks like running code. A thread that wakes up from that waits for a CPU like one that others keep from it: on a machine with two CPUs the answer is mostly a set with host-contention in it.",
 	MustHold:   "most of the time that slow requests run is in locks of the runtime, by their CPU samples and by what their threads sleep without wanting a CPU; in a good part of it somebody waits for a lock",
 	MustNot:    "locks that nobody waits for; mutexes and conditions of the program, whose slow path takes such a lock too; threads kept from the CPU by others",

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "rwmutex-writer", Title: "readers behind a writer", Rank: 405, Layer: cause.Code,
+	ID: "rwmutex-writer", Title: "readers behind a writer", Rank: 405, Layer: cause.Code, Unwanted: true,
 	What:       "A writer stops all readers of an RWMutex, who else do not stop each other: from when it asks for the lock, so also while it waits itself for a reader that holds it for long, until it gives the lock back.",
 	MustHold:   "waits in RLock; whoever held the lock meanwhile, the writer or the readers before it, held it for long",
 	MustNot:    "many short holders; waits in Lock; the waiters do themselves what the writer does",

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code, Chosen: true,
+	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes; also one after the other, under a lock.",
 	MustHold:   "waits of many requests ended by one goroutine, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait",
 	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of most who wait, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",

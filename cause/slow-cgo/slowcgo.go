@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "slow-cgo", Title: "slow call into C", Rank: 307, Layer: cause.Code, Chosen: true,
+	ID: "slow-cgo", Title: "slow call into C", Rank: 307, Layer: cause.Code,
 	What:       "C code holds the call, computing or blocked; or the call itself costs, because Go checks all pointers of a large argument.",
 	MustHold:   "time in calls into C, or CPU samples in the pointer checks in front of them",
 	MustNot:    "name lookups; the thread kept from the CPU",

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "slow-clock", Title: "slow clock", Rank: 305, Layer: cause.Host, Chosen: true,
+	ID: "slow-clock", Title: "slow clock", Rank: 305, Layer: cause.Host,
 	What:       "time.Now is a system call here, because the kernel's clock source cannot be read from user space or the vDSO is hidden: about a microsecond instead of 50 nanoseconds, and two of them for each call. Code that reads the clock very often becomes slow.",
 	MustHold:   "a fifth of the slow requests' CPU samples or more is in time.Now and what it calls, and the kernel counts system calls that read the clock, or else the process spends at least half of that part of its CPU time in the kernel",
 	MustNot:    "no such call where they were counted; else another stack full of system calls, that would explain the time in the kernel",

@@ -12,7 +12,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "slow-disk", Title: "slow disk", Rank: 306, Layer: cause.Host,
+	ID: "slow-disk", Title: "slow disk", Rank: 306, Layer: cause.Host, Unwanted: true,
 	What:       "Requests read, write, open or sync files in system calls that wait for the device, or for a file system over the network or in user space.",
 	MustHold:   "system calls on files; an fsync, an open or another that only file systems answer, or threads in uninterruptible sleep meanwhile where the host was recorded",
 	MustNot:    "no thread waits for a device in calls that may be on a pipe or socket; the thread kept from the CPU",

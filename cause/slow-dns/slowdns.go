@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "slow-dns", Title: "slow name resolution", Rank: 301, Layer: cause.Network, Chosen: true,
+	ID: "slow-dns", Title: "slow name resolution", Rank: 301, Layer: cause.Network,
 	What:       "Requests wait until a name is resolved: a slow or lossy name server, several search domains asked in turn, a lookup for every connection.",
 	MustHold:   "waits for a lookup of package net, or for the resolver of C",
 	MustNot:    "another phase of connecting; replies that were in but nobody polled; the thread kept from the CPU",

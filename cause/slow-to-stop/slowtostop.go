@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "slow-to-stop", Title: "slow to stop", Rank: 201, Layer: cause.Scheduler,
+	ID: "slow-to-stop", Title: "slow to stop", Rank: 201, Layer: cause.Scheduler, Unwanted: true,
 	What:       "Whoever stops the world, the garbage collector most of all, waits until every goroutine that runs has stopped, and all others wait with it. One goes on for long in code that cannot be interrupted: a copy of much memory in one piece, a long loop in assembly, or any loop without calls where asynchronous preemption is off.",
 	MustHold:   "stops lie in the slow requests; most of their time passed before the last P had stopped; a goroutine ran on through it, on a CPU",
 	MustNot:    "all Ps stop soon; the thread that ran on was kept from a CPU, or waited for a page",

@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "stop-the-world", Title: "stop-the-world", Rank: 200, Layer: cause.Scheduler,
+	ID: "stop-the-world", Title: "stop-the-world", Rank: 200, Layer: cause.Scheduler, Unwanted: true,
 	What:       "Something other than the garbage collector stops every goroutine: runtime.ReadMemStats, a dump of all stacks, a goroutine profile, a change of GOMAXPROCS.",
 	MustHold:   "a stop-the-world range with such a reason lies in the slow requests",
 	MustNot:    "the reason is the garbage collector's, or our own recording's; a long stopping part: then somebody delays every stop; a few of these stops are much longer than all others: then their threads were kept from a CPU",

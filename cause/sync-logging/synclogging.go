@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "sync-logging", Title: "synchronous logging", Rank: 300, Layer: cause.Code,
+	ID: "sync-logging", Title: "synchronous logging", Rank: 300, Layer: cause.Code, Unwanted: true,
 	What:       "Requests write their own log lines and wait until whoever reads them has room: a pipe to a slow collector, a terminal, a busy disk. All of them share one lock of the logger or the file.",
 	MustHold:   "writes below a logging package, or to standard output or error, by the request or by those it queues behind in the logger",
 	MustNot:    "a goroutine of its own writes for all (then it is its queue); a device that the threads wait for, where the write is no logger's",

@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "tcp-loss", Title: "TCP loss", Rank: 304, Layer: cause.Network,
+	ID: "tcp-loss", Title: "TCP loss", Rank: 304, Layer: cause.Network, Unwanted: true,
 	What:       "TCP itself waits: what was sent to a peer got lost on the way and is sent again after 200 ms or more, or after a second while a connection is opened; or a small segment is held back until the peer acknowledges the one before, which it delays by 40 ms.",
 	MustHold:   "waits for a peer that take 200 ms, or a second while connecting, or small multiples longer than usual, and segments that were sent again meanwhile, in numbers that fit; or waits that take 40 ms longer after two writes, on connections with TCP_NODELAY off",
 	MustNot:    "waits of all lengths; no segments sent again, or TCP_NODELAY on (then the peer itself takes that long)",

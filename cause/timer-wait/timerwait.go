@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "timer-wait", Title: "timer wait", Rank: 610, Layer: cause.Code, Chosen: true,
+	ID: "timer-wait", Title: "timer wait", Rank: 610, Layer: cause.Code,
 	What:       "The request waits on purpose: a back-off between retries, a rate limiter, a poll interval, a sleep.",
 	MustHold:   "a wait that only a timer ends, at a place in the program, by the request itself or work that it started",
 	MustNot:    "a deadline on something else that is awaited (then it is what was awaited); news that a goroutine tells whoever is there (a long poll)",
