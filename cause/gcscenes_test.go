@@ -325,7 +325,7 @@ func TestTheRecordingsOwnCostIsNotTheServices(t *testing.T) {
 	costs := func(at []string) scene {
 		return scene{procs: 1, cast: worker, in: every(10, func(p *play) {
 			cycle(p, 900*ms/1000, heapSizes{}, at)
-			slow(2300*ms/1000).in(p, 0)
+			slow(1900*ms/1000).in(p, 0)
 		})}
 	}
 	for _, c := range []struct {
@@ -336,9 +336,9 @@ func TestTheRecordingsOwnCostIsNotTheServices(t *testing.T) {
 	}{
 		{"the recording's", byTracer, 0, "healthy"},
 		{"the heap's", byHeap, 0, "cause"},
-		{"the recording's, and an objective that holds without it", byTracer, 4 * ms, "healthy"},
-		{"the recording's, and an objective that does not", byTracer, 3 * ms, "cause"},
-		{"the heap's, and the same objective", byHeap, 4 * ms, "cause"},
+		{"the recording's, and an objective that holds without it", byTracer, 3 * ms, "healthy"},
+		{"the recording's, and an objective that does not", byTracer, 2 * ms, "cause"},
+		{"the heap's, and the same objective", byHeap, 3 * ms, "cause"},
 	} {
 		v := cause.Judge(attributed(t, costs(c.at)), cause.Settings{SLO: c.slo})
 		if v.Verdict != c.verdict || strings.Contains(v.Sentence, "The recording itself") != (v.Verdict == "healthy") {
@@ -354,7 +354,7 @@ func TestTheRecordingsOwnCostInAFewStretchesIsNotNamed(t *testing.T) {
 			cycle(p, 8*ms, heapSizes{}, byTracer)
 		}
 		if i%20 == 19 {
-			slow(2300*ms/1000).in(p, 0)
+			slow(1900*ms/1000).in(p, 0)
 		}
 	}}), cause.Settings{})
 	if v.Verdict != "healthy" || len(v.Findings) > 0 || !strings.Contains(v.Sentence, "The recording itself cost slow requests 1.2") {

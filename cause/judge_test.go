@@ -1141,8 +1141,8 @@ func TestHealthyTails(t *testing.T) {
 	}{
 		{"excess below a millisecond", varied(0, 990*us), 0, 0, true},
 		{"excess below 2 ms, tail 2.5 times typical", varied(0, 1500*us), 0, 0, true},
-		{"excess above 2 ms, tail 3.9 times typical", varied(0, 2900*us), 0, 0, true},
-		{"excess above 3 ms, tail 4.1 times typical", varied(0, 3100*us), 0, 0, false},
+		{"excess above 2 ms, tail 3.2 times typical", varied(0, 2200*us), 0, 0, true},
+		{"excess above 2 ms, tail 3.4 times typical", varied(0, 2400*us), 0, 0, false},
 		{"excess below 5 ms, tail 2.5 times typical", varied(2*ms, 4900*us), 0, 0, true},
 		{"excess above 5 ms, tail 2.7 times typical", varied(2*ms, 5100*us), 0, 0, false},
 		{"excess above 5 ms, tail 1.34 times typical", varied(14*ms, 5100*us), 0, 0, false},
