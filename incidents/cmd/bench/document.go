@@ -65,6 +65,7 @@ a cause, and outside its interval: without the cause other requests are the slow
 | program | built from | |
 |---|---|---|
 %[6]s
+
 `
 
 // introduce writes what stands above the tables.
