@@ -287,6 +287,7 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		if f, _ := a.Found().Perhaps(); f != "" {
 			v.Sentence += fmt.Sprintf(" %s may be one: it is entered again and again.", shortName(f))
 		}
+		v.Sentence += still(a)
 		return v
 	}
 	if first.Verdict == "healthy" {
@@ -311,6 +312,24 @@ func tooFew(a *blame.Attribution, role int) (text string) {
 			r.Name, r.Count, Ms(float64(a.Population(i).Quantile(0.5))))
 	}
 	return text
+}
+
+// still tells of goroutines that stood in handlers all the time, where too few requests ended for a diagnosis: they may be
+// what hangs. It is "" if there are none.
+func still(a *blame.Attribution) string {
+	all, stacks := a.Found().Still, a.Timeline().Stacks
+	if len(all) == 0 {
+		return ""
+	}
+	n := 0
+	for _, s := range all {
+		n += s.N
+	}
+	text := fmt.Sprintf(" %d goroutines stood in handlers all the time", n)
+	if f, ok := request.AppFrame(stacks.Frames(all[0].Stack)); ok {
+		text += fmt.Sprintf(", %d of them in %s", all[0].N, shortName(f.Func))
+	}
+	return text + ": requests that hang, or who waits for news."
 }
 
 // settled reports whether a verdict speaks for the calls of its requests too: it
@@ -383,9 +402,10 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		v.Reason = "few-requests"
 		v.Sentence = fmt.Sprintf("Only %.0f requests were found; %d are needed. Record longer.", p.N, MinRequests)
 		if hanging > 0 {
-			v.Sentence = fmt.Sprintf("%d requests hang, the oldest for %s, and only %.0f ended: record longer, or look at their goroutines.", hanging, Ms(float64(oldest)), p.N-float64(hanging))
+			v.Sentence = fmt.Sprintf("%d requests hang, the oldest for %s, and only %.0f others ended.", hanging, Ms(float64(oldest)), p.N-float64(hanging))
 		}
 		if p.Len() == 0 || hanging == 0 {
+			v.Sentence += still(a)
 			return v
 		}
 	}
@@ -1285,8 +1305,16 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	}
 	enough := ExplainedShare * (1 - max(0, v.Mix)) // what endpoints differ in is no cause's
 	switch {
-	case p.N < MinRequests:
-		return // the sentence stands
+	case p.N < MinRequests: // the sentence stands
+		switch {
+		case hanging == 0:
+		case len(v.Findings) > 0:
+			v.Sentence += " " + v.Findings[0].Summary
+		case len(v.Consistent) > 0:
+			v.Sentence += fmt.Sprintf(" %s It may be %s.", v.Consistent[0].Summary, strings.Join(v.Consistent[0].Causes, " or "))
+		default:
+			v.Sentence += " Record longer, or look at their goroutines."
+		}
 	case len(tailFindings) > 0 && explained+suspects >= enough && (explained >= enough || explained >= max(suspects-backed, backed/2)):
 		f := tailFindings[0]
 		v.Verdict, v.Findings = "cause", slices.Concat(tailFindings, levelFindings) // the first is the answer

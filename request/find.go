@@ -21,7 +21,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{}, broadcast: map[gotrace.StackID]bool{},
+		excluded: map[string]int{}, still: map[gotrace.StackID]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{}, broadcast: map[gotrace.StackID]bool{},
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -101,6 +101,7 @@ type finder struct {
 	role      []Role
 	roleHome  []int32
 	excluded  map[string]int
+	still     map[gotrace.StackID]int // see Found.Still
 	streamed  map[int32]int           // streams, by node
 	pushing   []Part                  // streams
 	waits     map[timeline.GID]waited // of readers, that were found last
@@ -311,7 +312,7 @@ func (d *finder) result() *Found {
 	if total > 0 {
 		f.LargestShare = float64(largest) / float64(total)
 	}
-	f.Outgoing, f.Excluded = d.h.outgoing(), classes(d.excluded)
+	f.Outgoing, f.Excluded, f.Still = d.h.outgoing(), classes(d.excluded), stills(d.still)
 	f.index()
 	return f
 }

@@ -18,10 +18,13 @@ func (d *finder) known() {
 		}
 		switch {
 		case r.name == rootHTTP:
+			d.stands(g, "net/http", Connection)
 			d.http1(g)
 		case handlesHTTP2(r.name):
+			d.stands(g, roleHTTP2, PerRequest)
 			d.http2(g)
 		case strings.HasPrefix(r.name, grpcStreams):
+			d.stands(g, roleUnary, PerRequest)
 			d.grpc(g)
 		case r.name == grpcWorker:
 			d.grpcWorker(g)
@@ -31,6 +34,11 @@ func (d *finder) known() {
 	}
 	d.handedStreams()
 }
+
+const (
+	roleHTTP2 = "net/http (HTTP/2)"
+	roleUnary = "grpc-go unary"
+)
 
 const (
 	grpcStreams = "google.golang.org/grpc.(*Server).serveStreams.func"
@@ -105,7 +113,7 @@ func (d *finder) http2(g timeline.GID) {
 		d.streamedBefore(g)
 		return
 	}
-	role := d.roleOf("net/http (HTTP/2)", PerRequest, d.h.of[g].name, keyNone)
+	role := d.roleOf(roleHTTP2, PerRequest, d.h.of[g].name, keyNone)
 	end := gr.End()
 	if gr.Died {
 		for _, s := range gr.Waits() {
@@ -294,7 +302,7 @@ func (d *finder) grpc(g timeline.GID) {
 
 func (d *finder) unary(g timeline.GID, seg int, from, to timeline.Time, open bool, before []Part, byNet bool) {
 	e := d.examine(g, seg, from, to)
-	role := d.roleOf("grpc-go unary", PerRequest, d.h.of[g].name, keyNone)
+	role := d.roleOf(roleUnary, PerRequest, d.h.of[g].name, keyNone)
 	d.add(role, Request{Parts: d.answered(before, g, from, to, open), InFlight: open, ByNetwork: byNet}, e)
 }
 

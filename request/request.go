@@ -128,6 +128,9 @@ type Found struct {
 	// requests, streams, long polls, and hijacked connections where there are requests of
 	// another kind.
 	Excluded []Class
+	// Still is where goroutines that are no requests stood all the time in handlers of known servers: those of a service
+	// that stands still, or of subscribers. Most goroutines come first.
+	Still []Still
 	// Consumer is the function whose calls are the requests because nothing else is one: goroutines
 	// take work for it from others again and again. "" if that is not so.
 	Consumer string

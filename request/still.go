@@ -1,0 +1,63 @@
+package request
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
+)
+
+// Still are goroutines of known servers' handlers that waited at one place for all of a trace.
+type Still struct {
+	Stack gotrace.StackID
+	N     int
+}
+
+// acquires are functions that wait for what others have and are to give back soon: nobody waits in them
+// on purpose, as for news.
+var acquires = []string{
+	"sync.(*Mutex).Lock",
+	"sync.(*RWMutex).Lock",
+	"sync.(*RWMutex).RLock",
+	"database/sql.(*DB).conn",
+	"github.com/jackc/puddle/",
+	"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).waitTurn",
+	"golang.org/x/sync/semaphore.(*Weighted).Acquire",
+}
+
+// stands looks at a goroutine that a known server's handlers run on and of which a trace holds nothing but that it
+// waited in one of them. What it waits for in acquires makes that a request, which hangs; others may wait on purpose.
+func (d *finder) stands(g timeline.GID, name string, shape Shape) {
+	gr := &d.t.Gs[g]
+	if gr.Len() != 1 || gr.Start() > d.t.Start || gr.End() < d.t.End {
+		return
+	}
+	s := gr.Seg(0)
+	in := d.c.of(s.Stack)
+	if s.Kind != timeline.Waiting || in.flags&inHandler == 0 || in.flags&(observer|streaming|httpBody) != 0 || in.foreign() {
+		return
+	}
+	if acquiring(d.t.Stacks.Frames(s.Stack)) {
+		d.add(d.roleOf(name, shape, d.h.of[g].name, keyNone),
+			Request{Parts: d.parts(Part{g, gr.Start(), gr.End()}), InFlight: true}, evidence{node: in.node, shows: true})
+		return
+	}
+	d.still[s.Stack]++
+}
+
+func acquiring(frames []gotrace.Frame) bool {
+	return slices.ContainsFunc(frames, func(f gotrace.Frame) bool {
+		return slices.ContainsFunc(acquires, func(a string) bool { return strings.HasPrefix(f.Func, a) })
+	})
+}
+
+// stills are in order of how many wait.
+func stills(n map[gotrace.StackID]int) (all []Still) {
+	for s, n := range n {
+		all = append(all, Still{s, n})
+	}
+	slices.SortFunc(all, func(a, b Still) int { return cmp.Or(b.N-a.N, int(a.Stack)-int(b.Stack)) })
+	return all
+}
