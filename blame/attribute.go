@@ -86,6 +86,7 @@ type Attribution struct {
 	usesAt      map[SiteID][]job
 	takesWork   map[timeline.GID]bool
 	announced   map[SiteID]bool
+	hands       map[SiteID]bool // see HandsOver
 	// replied is the cache of repliesAt.
 	replied map[SiteID]bool
 	// collectsAt is by site.

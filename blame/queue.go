@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
@@ -64,7 +65,7 @@ func (a *Attribution) Answers(g timeline.GID) bool {
 					if x.Start >= p.End {
 						break
 					}
-					if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect) {
+					if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect && !a.HandsOver(a.siteOf(x.Stack))) {
 						a.answered[x.Waker]++
 					}
 				}
@@ -149,6 +150,80 @@ func (a *Attribution) Announced(site SiteID) bool {
 	q := a.Queue(site)
 	a.announced[site] = q.Busiest > OneWorker && !a.TakesWork(q.Worker) && !a.inTurn(site, q.Worker)
 	return a.announced[site]
+}
+
+// HandsOver reports whether who waits at a site in a select sends there: a trace does not say which of a select's cases
+// it is. Who ends such a wait receives. If that is in a select, too, then where whoever ends most of them waits for work
+// itself: there it is woken by who stands at the site, or by nobody, as for a time. (Where it would wait to answer, only
+// who asked can take the answer.)
+func (a *Attribution) HandsOver(site SiteID) bool {
+	if is, ok := a.hands[site]; ok {
+		return is
+	}
+	sends, receives := 0, 0
+	for _, r := range a.releases[site] {
+		s := a.t.Gs[r.g].Seg(int(r.seg))
+		if s.Reason != timeline.ReasonSelect {
+			continue
+		}
+		switch a.channelOp(s.WakerStack) {
+		case timeline.ReasonChanReceive:
+			sends++
+		case timeline.ReasonChanSend:
+			receives++
+		}
+	}
+	if q := a.Queue(site); q.Waits > 0 && sends+receives == 0 {
+		wait, end := map[gotrace.Frame]int{}, map[gotrace.Frame]int{} // where they wait, and where it ends their waits
+		for _, r := range a.releases[site] {
+			if s := a.t.Gs[r.g].Seg(int(r.seg)); r.waker == q.Worker {
+				wait[a.line(s.Stack)]++
+				end[a.line(s.WakerStack)]++
+			}
+		}
+		for _, s := range a.t.Gs[q.Worker].Waits() {
+			from := s.Waker != timeline.NoG && wait[a.line(s.WakerStack)] > 0
+			switch {
+			case s.Reason != timeline.ReasonSelect || a.cancelled(s):
+			case from && a.f.Home(q.Worker, s), s.Waker == timeline.NoG && end[a.line(s.Stack)] > 0:
+				sends++
+			case from:
+				receives++
+			}
+		}
+	}
+	if a.hands == nil {
+		a.hands = map[SiteID]bool{}
+	}
+	a.hands[site] = sends > receives
+	return a.hands[site]
+}
+
+// line is the innermost frame of a stack outside the runtime.
+func (a *Attribution) line(s gotrace.StackID) gotrace.Frame {
+	for _, f := range a.t.Stacks.Frames(s) {
+		if !runtimeFrame(f.Func) {
+			f.PC = 0 // a line is enough, and stacks of waits and wake-ups need not agree on it
+			return f
+		}
+	}
+	return gotrace.Frame{}
+}
+
+// channelOp returns what whoever stood on a stack did with a channel, or ReasonNone if it was a select, or nothing.
+func (a *Attribution) channelOp(s gotrace.StackID) timeline.Reason {
+	for _, f := range a.t.Stacks.Frames(s) {
+		switch f.Func {
+		case "runtime.chanrecv1", "runtime.chanrecv2", "runtime.selectnbrecv":
+			return timeline.ReasonChanReceive
+		case "runtime.chansend1", "runtime.selectnbsend", "runtime.closechan":
+			return timeline.ReasonChanSend
+		}
+		if !strings.HasPrefix(f.Func, "runtime.") {
+			break
+		}
+	}
+	return timeline.ReasonNone
 }
 
 // TakesNoWork reports whether a class has goroutines, and none of them carries requests or

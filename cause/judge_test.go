@@ -30,6 +30,20 @@ var (
 // waitingHelper waits for work all the time.
 func waitingHelper(p *play) { p.waits(helper, "", idle...) }
 
+// bothSelect lets the request wake the helper from one select, and then wait in another one, or the same, until the helper,
+// which sleeps meanwhile, ends that in a select.
+func bothSelect(asks, answers []string) func(p *play) {
+	return func(p *play) {
+		p.wakes(serving, helper, asks...)
+		p.runs(helper, 1)
+		p.leaves(serving, 0, "select", choose...)
+		naps(20*ms, "main.consume", "main.loop")(p)
+		p.wakes(helper, serving, answers...)
+		p.leaves(helper, 1, "select", idle...)
+		p.runs(serving, 0)
+	}
+}
+
 // behindHelper lets the helper do something on P 1 while the request waits, and
 // then wakes it.
 func behindHelper(reason string, at, release []string, meanwhile func(p *play)) func(p *play) {
@@ -191,6 +205,22 @@ var scenes = []struct {
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("chan send", send, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, naps(20*ms, "main.consume", "main.loop")))},
 		verdict: "cause", finding: "back-pressure", where: "main.consume",
+	},
+	{
+		name: "a full channel in front of a slow consumer, sent to in a select",
+		scene: scene{procs: 2, cast: waitingHelper,
+			in: every(10, behindHelper("select", choose, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, naps(20*ms, "main.consume", "main.loop")))},
+		verdict: "cause", finding: "back-pressure", where: "main.consume",
+	},
+	{
+		name:    "a full channel, sent to and received from in selects",
+		scene:   scene{procs: 2, cast: waitingHelper, in: every(10, bothSelect(choose, idle))},
+		verdict: "cause", finding: "back-pressure", where: "main.consume",
+	},
+	{
+		name:    "a question and its answer, both in selects",
+		scene:   scene{procs: 2, cast: waitingHelper, in: every(10, bothSelect([]string{"runtime.selectgo", "main.start", "main.serve"}, []string{"runtime.selectgo", "main.answer", "main.loop"}))},
+		verdict: "cause", finding: "single-worker", where: "main.consume",
 	},
 	{
 		name: "a full channel in front of a consumer that asks a peer by a client library",

@@ -56,6 +56,7 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Reader // not a release but a new connection ended the wait
 	}
 	q := c.A.Queue(h.Site)
+	sends := h.Reason == timeline.ReasonChanSend || h.Reason == timeline.ReasonSelect && c.A.HandsOver(h.Site)
 	switch c.A.Sites[h.Site].Kind {
 	case blame.SitePool:
 		if q.Children > ChildRatio && q.Peers < fewPeers { // connections that it makes for whoever asks
@@ -92,11 +93,11 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Worker // who carries them one after the other
 	case q.Peers > PeerRatio:
 		return Pool
-	case h.Reason == timeline.ReasonChanSend && q.Busiest > OneWorker && c.A.Answers(q.Worker):
+	case sends && q.Busiest > OneWorker && c.A.Answers(q.Worker):
 		return Worker // it answers: handing over and waiting are one queue
-	case h.Reason == timeline.ReasonChanSend && 2*q.Wakers > q.Waits:
+	case sends && 2*q.Wakers > q.Waits:
 		return Pool // no consumer stays: everybody gives back once
-	case h.Reason == timeline.ReasonChanSend:
+	case sends:
 		return Send
 	case q.Busiest > OneWorker && !c.A.ReturnsToNetwork(q.Worker):
 		return Worker

@@ -45,9 +45,13 @@ func judge(c *cause.Case) *cause.Judgement {
 	if l.Waits < 0.5 { // the consumer computes
 		ev = append(ev, c.RunnerCPU(c.A.ClassAt(q.Worker, c.A.Timeline().End)))
 	}
+	consumer := "its consumer spends its time in " + cause.PlaceName(where) + called
+	if at := c.PlaceOf(l.Site); where != nil && at != nil && where.Function == at.Function { // the consumer's own code is a library's
+		consumer = "its consumer is " + c.ClassName(c.A.ClassAt(q.Worker, c.A.Timeline().End))
+	}
 	return &cause.Judgement{
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 		Keys: l.Keys, Where: where, Evidence: ev,
-		Subject: fmt.Sprintf("they block in %s sending to a full channel; its consumer spends its time in %s%s", c.SiteName(l.Site), cause.PlaceName(where), called),
+		Subject: fmt.Sprintf("they block in %s sending to a full channel; %s", c.SiteName(l.Site), consumer),
 	}
 }
