@@ -241,7 +241,7 @@ func (w *walker) segment(at *where, g timeline.GID, i int, from, to timeline.Tim
 			case Cgo:
 				rest = w.off(at, k, rest, &parts, events.Slept)
 			case Syscall:
-				rest = w.off(at, k, rest, &parts, events.OnCPU)
+				rest = w.off(at, k, rest, &parts, events.OnCPU, events.Slept)
 			}
 		}
 		w.add(at, k, rest)

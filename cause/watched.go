@@ -139,6 +139,12 @@ func (c *Case) blockedIn(keys []blame.KeyID) Evidence {
 	return e
 }
 
+// Slept is the part of the time under keys for which threads are known to have slept, and not for a device: as who writes
+// to a pipe, or a terminal, waits for whoever reads. It is 0 without the kernel's scheduling events.
+func (c *Case) Slept(keys []blame.KeyID) float64 {
+	return c.Sum(keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == events.Slept })) / max(1, c.Sum(keys))
+}
+
 // CallsInto says how often a function of C was called, and how long that took, where probes
 // counted it: by slow requests and by all others. ok is false where they did not.
 func (c *Case) CallsInto(name string) (e Evidence, ok bool) {

@@ -101,6 +101,7 @@ func TestTheKernelDecides(t *testing.T) {
 		p.do(p.b.Range(gotrace.KindRangeEnd, serving, "stop-the-world (read mem stats)", 0))
 	})
 	syncs := every(10, calls(serving, 20*ms, "syscall.Fsync", "os.(*File).Sync", "main.commit", "main.serve"))
+	writes := every(10, calls(serving, 20*ms, append(filewrite[:3:3], "main.note", "main.serve")...))
 	reads := every(10, calls(serving, 20*ms, "syscall.read", "main.load", "main.serve"))
 	for _, c := range []struct {
 		name    string
@@ -127,6 +128,8 @@ func TestTheKernelDecides(t *testing.T) {
 		{"it sleeps in a raw system call", 2, computes, calm, events.Slept, 0.8, 0, ""},
 		{"it seems to compute, and waits for pages", 2, computes, calm, events.Faulted, 0.8, 0, "page-faults"},
 		{"the kernel computes in a sync", 2, syncs, calm, events.OnCPU, 0, 0, "slow-disk"},
+		{"a write sleeps as for a reader", 2, writes, calm, events.Slept, 0.8, 0, "sync-logging"},
+		{"a write waits for a device", 2, writes, calm, events.Blocked, 0.8, 0, "slow-disk"},
 		{"the kernel computes in another call", 2, reads, calm, events.OnCPU, 0, 0, "expensive-request"},
 		{"C computes, while other threads wait for a CPU", 2, inC, crowd, events.OnCPU, 0, 0, "slow-cgo"},
 		{"C waits, while other threads wait for a CPU", 2, inC, crowd, events.Slept, 0.8, 0, "slow-cgo"},

@@ -98,7 +98,13 @@ func written(c *cause.Case, r *cause.Root) []cause.Evidence {
 	if out := c.Outputs(); out != "" {
 		e.Text += "; " + out
 	}
+	slept := c.Slept(r.Keys)
+	if slept > 0 {
+		e.Text += fmt.Sprintf("; for %s of it they slept for no device, as who waits for a reader does", cause.Pct(slept))
+	}
 	switch {
+	case e.Holds == cause.No && slept >= 0.5: // the kernel never lets who writes to a disk wait like that
+		e.Holds = cause.Yes
 	case c.Host == nil:
 	case e.Holds == cause.Yes && !toFile(c): // standard output and error are no files: a disk
 		e.Holds = cause.No
