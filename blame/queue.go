@@ -210,6 +210,53 @@ func (a *Attribution) line(s gotrace.StackID) gotrace.Frame {
 	return gotrace.Frame{}
 }
 
+// Keyed returns for how much of the time in which who waits at a site is behind others of whoever then serves him, another
+// goroutine that ends waits there had nothing to do, from 0 to 1; ahead is that time in nanoseconds. Who serves from one queue
+// with others is never free while somebody is in it; who has a queue of its own, as one for each key, may be.
+func (a *Attribution) Keyed(site SiteID) (free float64, ahead int64) {
+	if k, ok := a.keyed[site]; ok {
+		return k.free, k.ahead
+	}
+	var k keyed
+	last := map[timeline.GID]timeline.Time{} // it ended a wait there
+	var servers []timeline.GID
+	idle := timeline.Time(0)
+	for _, r := range a.releases[site] {
+		before, ok := last[r.waker]
+		if last[r.waker] = r.at; !ok {
+			servers = append(servers, r.waker)
+			continue
+		}
+		from := a.t.Gs[r.g].Seg(int(r.seg)).Start
+		if before <= from || before >= r.at {
+			continue
+		}
+		k.ahead += int64(before - from)
+		at := from + (before-from)/2
+		for _, g := range servers[max(0, len(servers)-maxAsked):] {
+			me := &a.t.Gs[g]
+			if i := me.SegmentAt(at); g != r.waker && i < me.Len() && me.Seg(i).Kind == timeline.Waiting && a.f.Home(g, me.Seg(i)) {
+				idle += before - from
+				break
+			}
+		}
+	}
+	k.free = float64(idle) / float64(max(1, k.ahead))
+	if a.keyed == nil {
+		a.keyed = map[SiteID]keyed{}
+	}
+	a.keyed[site] = k
+	return k.free, k.ahead
+}
+
+type keyed struct {
+	free  float64
+	ahead int64
+}
+
+// maxAsked bounds how many goroutines are asked whether they have nothing to do.
+const maxAsked = 16
+
 // channelOp returns what whoever stood on a stack did with a channel, or ReasonNone if it was a select, or nothing.
 func (a *Attribution) channelOp(s gotrace.StackID) timeline.Reason {
 	for _, f := range a.t.Stacks.Frames(s) {

@@ -201,6 +201,16 @@ var scenes = []struct {
 		verdict: "cause", finding: "slow-dependency", where: "main.clerk",
 	},
 	{
+		name:    "two goroutines, each with a queue of its own",
+		scene:   actors(),
+		verdict: "cause", finding: "single-worker", where: "main.apply",
+	},
+	{
+		name:    "the only reader of answers decodes for long",
+		scene:   delivers(),
+		verdict: "cause", finding: "single-worker", where: "main.decode",
+	},
+	{
 		name: "a full channel in front of a slow consumer",
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("chan send", send, []string{"runtime.chanrecv1", "main.consume", "main.loop"}, naps(20*ms, "main.consume", "main.loop")))},
@@ -670,6 +680,77 @@ func attributed(tb testing.TB, s scene) *blame.Attribution {
 	}
 	s.period = 20 * ms
 	return s.attribute(tb)
+}
+
+// actors are two goroutines, each with a queue of its own: the helper's has three questions of others before the request's
+// one of ten times, the other one has nothing to do but for some requests.
+func actors() scene {
+	const actor, n = gotrace.GoID(300), 3
+	answer := []string{"runtime.chansend1", "main.loop"}
+	asks := func(p *play, g gotrace.GoID, proc gotrace.ProcID, whom gotrace.GoID) {
+		p.wakes(g, whom, "runtime.chansend1", "main.ask", "main.serve")
+		p.leaves(g, proc, "chan receive", receive...)
+	}
+	return scene{procs: 2, cast: func(p *play) {
+		crowdOf(n)(p)
+		p.waits(actor, "", idle...)
+	}, in: func(p *play, i int) {
+		switch {
+		case i%10 == 9:
+			for g := crowd0; g < crowd0+n; g++ {
+				p.wakes(0, g)
+				p.runs(g, 1)
+				p.do(p.b.Task(g, "request"))
+				if g == crowd0 {
+					asks(p, g, 1, helper)
+				} else {
+					p.leaves(g, 1, "chan receive", receive...)
+				}
+			}
+			p.leaves(serving, 0, "chan receive", receive...)
+			p.runs(helper, 1)
+			for g := crowd0; g < crowd0+n; g++ {
+				p.leaves(helper, 1, "sleep", "time.Sleep", "main.apply", "main.loop")
+				p.pass(8 * ms)
+				p.wakes(0, helper)
+				p.runs(helper, 1)
+				p.wakes(helper, g, answer...)
+				p.runs(g, 0)
+				p.do(p.b.Done(g))
+				p.leaves(g, 0, "network", home...)
+			}
+			p.pass(ms / 10)
+			p.wakes(helper, serving, answer...)
+			p.leaves(helper, 1, "chan receive", idle...)
+			p.runs(serving, 0)
+		default:
+			whom := []gotrace.GoID{helper, actor}[i%2]
+			asks(p, serving, 0, whom)
+			p.runs(whom, 1)
+			p.pass(ms / 10)
+			p.wakes(whom, serving, answer...)
+			p.leaves(whom, 1, "chan receive", idle...)
+			p.runs(serving, 0)
+		}
+	}}
+}
+
+// delivers is a service whose requests ask over one connection, which one goroutine reads. What it reads for others takes it
+// long to decode, one of ten times.
+func delivers() scene {
+	reads := []string{"internal/poll.runtime_pollWait", "net.(*conn).Read", "main.deliver"}
+	return scene{procs: 2, cast: func(p *play) { p.waits(replies, "", reads...) }, in: func(p *play, i int) {
+		p.leaves(serving, 0, "select", choose...)
+		p.pass(ms)
+		p.wakes(0, replies)
+		p.runs(replies, 1)
+		if i%10 == 9 {
+			p.computes(replies, 1, 20*ms, "main.decode", "main.deliver")
+		}
+		p.wakes(replies, serving, "runtime.chansend1", "main.deliver")
+		p.leaves(replies, 1, "network", reads...)
+		p.runs(serving, 0)
+	}}
 }
 
 // crowdOf has n goroutines at home where requests come in, and the helper at its own.

@@ -103,10 +103,20 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Worker
 	case c.readsReplies(h.Waker), q.Busiest > OneWorker:
 		return Reader
-	case q.Wakers > 1:
+	case q.Wakers > 1 && !c.Keyed(h.Site):
 		return Pool
 	}
 	return Worker
+}
+
+// ownQueue is the part of the time behind others from which on goroutines have a queue each: in half of it another one has
+// nothing to do.
+const ownQueue = 0.5
+
+// Keyed reports whether those who end waits at a site each have a queue of their own.
+func (c *Case) Keyed(site blame.SiteID) bool {
+	free, ahead := c.A.Keyed(site)
+	return ahead > 0 && free >= ownQueue
 }
 
 // leastRenewals is how often what is initialised once must have been so in a recording, for many who waited,
@@ -175,6 +185,9 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 		if last != NoQueue && last != Child && last != Shared && last != Reader && !(handsOn && last == Lock) {
 			return last, k.Last
 		}
+	}
+	if q := c.A.Queue(h.Site); kind == Reader && k.Kind == blame.CPU && q.Busiest > OneWorker && k.Class == c.A.ClassAt(q.Worker, c.A.Timeline().End) {
+		return Worker, h // it computes, for one after the other
 	}
 	if kind == Lock && k.Last != h && c.HopKind(k.Last) == Worker && c.inTurn(h.Site, k.Last.Site) {
 		return Worker, k.Last

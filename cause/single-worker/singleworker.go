@@ -12,8 +12,8 @@ import (
 var Entry = &cause.Entry{
 	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes; also one after the other, under a lock.",
-	MustHold:   "waits of many requests ended by one goroutine, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait",
-	MustNot:    "several goroutines end the waits; the worker waits for a peer on behalf of most who wait, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",
+	MustHold:   "waits of many requests ended by one goroutine, or by the one that has their queue while others have nothing to do, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait",
+	MustNot:    "several goroutines that serve from one queue end the waits; the worker waits for a peer on behalf of most who wait, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",
 	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency", "slow-client"},
 	Fix: []string{
 		"take the slow part (flush, fsync, sleep) out of the worker's loop: double buffering, an own goroutine",
@@ -78,18 +78,32 @@ func judge(c *cause.Case) *cause.Judgement {
 	if worker != "" && worker != cause.PlaceName(where) {
 		does += ", run by " + worker
 	}
+	who, one := "one goroutine that serves everybody", cause.Evidence{
+		Text:    fmt.Sprintf("one goroutine ended %s of %d waits in %s", cause.Pct(q.Busiest), q.Waits, c.SiteName(w.Site)),
+		Holds:   cause.Of(q.Busiest > cause.OneWorker),
+		Decides: true, Number: q.Busiest,
+	}
+	if n := c.A.PerActivation(w.Site); 2*n < float64(q.Waits) { // else it is seen to work on one piece only
+		one.Text += fmt.Sprintf(", %.1f for each piece of its work", n)
+	}
+	var fix []string
+	if one.Holds != cause.Yes && c.Keyed(w.Site) {
+		free, ahead := c.A.Keyed(w.Site)
+		who = "one of several goroutines, each with a queue of its own"
+		one.Text = fmt.Sprintf("%d goroutines end waits in %s; of the time in which who waits there is behind others of the same one (%s in all), in %s another one had nothing to do",
+			q.Wakers, c.SiteName(w.Site), cause.Ms(float64(ahead)), cause.Pct(free))
+		one.Holds, one.Number = cause.Yes, free
+		fix = []string{
+			"take the slow part out of the goroutine's loop, or do what is queued for a key in one go",
+			"bound what one caller may queue for a key, or let the rest pass it",
+			"divide the key that everybody asks for, if its order does not matter",
+		}
+	}
 	return &cause.Judgement{
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 		Keys: w.Keys, Where: where,
-		Subject: fmt.Sprintf("they wait in %s for one goroutine that serves everybody (%s)", c.SiteName(w.Site), does),
-		Evidence: []cause.Evidence{
-			{
-				Text:    fmt.Sprintf("one goroutine ended %s of %d waits in %s, %.1f for each piece of its work", cause.Pct(q.Busiest), q.Waits, c.SiteName(w.Site), c.A.PerActivation(w.Site)),
-				Holds:   cause.Of(q.Busiest > cause.OneWorker),
-				Decides: true, Number: q.Busiest,
-			},
-			cpu,
-		},
+		Subject:  fmt.Sprintf("they wait in %s for %s (%s)", c.SiteName(w.Site), who, does),
+		Evidence: []cause.Evidence{one, cpu}, Fix: fix,
 	}
 }
 
