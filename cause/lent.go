@@ -81,6 +81,33 @@ func (c *Case) Lent(l *Locks) (lent Lent) {
 	return lent
 }
 
+// Long is the part of the time in a pool's queue in which holders, whether they carry requests or not, waited for a peer where
+// they always wait so long: the lower quartile of the waits there is half of the upper one or more, and half of
+// meanHold, in nanoseconds. Least is the least of those quartiles. Such holds are longer in the tail because others happen to be there,
+// not because anything became slow. It is 0 where one holds at a time, as a lock.
+func (c *Case) Long(l *Locks, meanHold float64) (part float64, least int64) {
+	if c.single(l.Site) {
+		return 0, 0
+	}
+	var long float64
+	for _, id := range l.Keys {
+		k := c.Key(id)
+		if !c.asks(k) {
+			continue
+		}
+		if w := c.A.Waits(k.Site); w.Timers >= Pattern && w.Low >= w.High/2 && float64(w.Low) >= 0.5*meanHold {
+			long += c.NS[id]
+			if least == 0 || w.Low < least {
+				least = w.Low
+			}
+		}
+	}
+	return long / max(1, c.Sum(l.Keys)), least
+}
+
+// TheirAlone is theirAlone for the catalogue's entries.
+const TheirAlone = theirAlone
+
 // leased is Lent of connections, each of which its reader gives back. All who wait for one have something to ask.
 func (c *Case) leased(site blame.SiteID) Lent {
 	x := c.A.Leases(site)

@@ -795,8 +795,9 @@ func TestWhoHoldsAPoolForNoRequestIsToldFromWhatRequestsUseItFor(t *testing.T) {
 }
 
 // queuesFor is a service in which requests ask a peer for 2 ms. Every fiftieth waits for the connection of
-// another request, which asks for 40 ms at from, and then for those of some that ask for 2 ms, as all do.
-func queuesFor(from string) scene {
+// another request, which asks for 40 ms at from, and then for those of some that ask for 2 ms, as all do: of eleven, or of
+// none, if one of ten others waits for such a one.
+func queuesFor(from string, alone bool) scene {
 	const others = 12
 	asks := func(p *play, g gotrace.GoID, proc gotrace.ProcID, by string) {
 		p.leaves(g, proc, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "example.com/driver.(*Conn).read", by, "main.serve")
@@ -823,8 +824,12 @@ func queuesFor(from string) scene {
 		if i%50 == 49 {
 			uses(p, other, 40*ms, from)
 			for g := range gotrace.GoID(others - 1) {
-				uses(p, other+1+g, 2*ms, "main.query")
+				if !alone {
+					uses(p, other+1+g, 2*ms, "main.query")
+				}
 			}
+		} else if alone && i%10 == 4 {
+			uses(p, other+1+gotrace.GoID(i/10%5), 2*ms, "main.query")
 		}
 		asks(p, serving, 0, "main.query")
 		p.pass(2 * ms)
@@ -835,8 +840,10 @@ func queuesFor(from string) scene {
 
 func TestAPeerThatMadeTheQueueForAPoolIsToldFromThePool(t *testing.T) {
 	tell(t, []told{
-		{name: "what is asked for in 2 ms else takes 40 ms", scene: queuesFor("main.query"), finding: "slow-dependency"},
-		{name: "something else is asked for, which always takes 40 ms", scene: queuesFor("main.report"), finding: "pool-exhausted", second: "slow-dependency"},
+		{name: "what is asked for in 2 ms else takes 40 ms", scene: queuesFor("main.query", false), finding: "slow-dependency"},
+		{name: "something else is asked for, which always takes 40 ms", scene: queuesFor("main.report", false), finding: "pool-exhausted", second: "slow-dependency"},
+		{name: "what is asked for in 2 ms else takes 40 ms, of one alone", scene: queuesFor("main.query", true), finding: "slow-dependency"},
+		{name: "something else is asked for, of one alone", scene: queuesFor("main.report", true), finding: "pool-exhausted", second: "slow-dependency"},
 	})
 }
 

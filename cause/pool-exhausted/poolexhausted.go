@@ -153,12 +153,23 @@ func lent(c *cause.Case, l *cause.Locks, q *blame.Queue, j *cause.Judgement) {
 	x := c.Lent(l)
 	e := x.Evidence(c.MeanHold(l.Keys))
 	if e.Holds != cause.Yes {
+		long(c, l, used)
 		return
 	}
 	used.Holds = cause.Yes
 	j.Evidence, j.Where = append(j.Evidence, e), x.Holder
 	j.Subject = fmt.Sprintf("they wait in %s for a pool of which everything is in use while %s holds it and %s", c.SiteName(l.Site), cause.PlaceName(x.Holder), x.Does())
 	j.Fix = []string{"do the slow part before taking anything from the pool, or after giving it back", "give who does so a pool of its own, or let it have only a part of this one"}
+}
+
+// long looks for calls of the holders that always take so long: of them there happen to be more where requests queue.
+func long(c *cause.Case, l *cause.Locks, used *cause.Evidence) {
+	part, least := c.Long(l, c.MeanHold(l.Keys))
+	if part < cause.TheirAlone {
+		return
+	}
+	used.Holds = cause.Yes
+	used.Text += fmt.Sprintf("; but for %s of that time holders wait for a peer where they always take so long: three quarters of the waits there %s or more", cause.Pct(part), cause.Ms(float64(least)))
 }
 
 // leastTurns is the part of the waits that must say who holds, for those who wait there to
