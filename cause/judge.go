@@ -201,6 +201,8 @@ type Verdict struct {
 	// Case.missed; onlyMissed is set if without it there is nothing to explain.
 	missed     float64
 	onlyMissed bool
+	// onlyMixed is set if slow requests are not felt to take longer than is usual for their endpoints.
+	onlyMixed bool
 	// place says where most of the excess went of which no cause speaks, and to what.
 	place string
 }
@@ -433,6 +435,9 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if !healthy && v.faint(s, hanging) {
 		healthy, v.many = true, true
 	}
+	if !healthy && v.usual(p, s, hanging) {
+		healthy, v.onlyMixed = true, true
+	}
 	if missed := (blame.Share{NS: v.missed + max(0, v.ownAtLeast.NS)}); !healthy && v.missed > 0 && s.SLO == 0 && isHealthy(p, s, hanging, missed) {
 		healthy, v.onlyMissed = true, true
 	}
@@ -555,9 +560,19 @@ func isHealthy(p *blame.Population, s Settings, hanging int, own blame.Share) bo
 	if s.SLO > 0 {
 		return p.Quantile(0.99) <= s.SLO || own.NS > 0 && own.P99Without <= s.SLO
 	}
-	// One request, however slow, is no tail.
-	tail, typical := min(p.Tail().Mean, p.MeanButSlowest(p.Tail()))-max(0, own.NS), p.Typical().Mean
-	return !felt(tail, typical)
+	return !felt(means(p, own))
+}
+
+// means returns how long slow and typical requests take, in nanoseconds. One request, however slow, is no tail.
+func means(p *blame.Population, own blame.Share) (tail, typical float64) {
+	return min(p.Tail().Mean, p.MeanButSlowest(p.Tail())) - max(0, own.NS), p.Typical().Mean
+}
+
+// usual reports whether slow requests are not felt to take longer than is usual for their endpoints, in which
+// they differ from typical ones.
+func (v *Verdict) usual(p *blame.Population, s Settings, hanging int) bool {
+	tail, typical := means(p, v.ownAtLeast)
+	return s.SLO == 0 && hanging == 0 && v.Mix > 0 && v.Mix < MixShare && !felt(tail, typical+v.Mix*v.Tail.Excess)
 }
 
 // felt reports whether slow requests take so much longer than typical ones, in
@@ -1347,6 +1362,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		}
 		if a.Found().Roles[p.Role].Pushed() {
 			v.Sentence += " They are what streams send, from when the stream's goroutine was woken: whether the news was late is not known."
+		}
+		if v.onlyMixed {
+			v.Sentence += fmt.Sprintf(" Slow requests are more often of endpoints that take longer, and %s longer than is usual for these.", Ms((1-v.Mix)*v.Tail.Excess))
 		}
 		if v.onlyMissed {
 			v.Sentence += fmt.Sprintf(" Slow requests take %s longer because they came just after one goroutine had begun to work for those before them: it takes as long as always.", Ms(v.missed))

@@ -104,6 +104,28 @@ func TestWhatNoEndpointIsMadeForIsNamed(t *testing.T) {
 	}
 }
 
+// Of a slower endpoint the slow requests are compared with what is usual for it, where that is not all there is to them, too.
+func TestWhatIsUsualForASlowerEndpointIsNotFelt(t *testing.T) {
+	for more, found := range map[int64]string{2600 * us: "", 8 * ms: "slow-dependency"} {
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 1000, in: func(p *play, i int) {
+			if i%5 == 3 {
+				d := 2 * ms
+				if i%50 == 33 {
+					d += more
+				}
+				peerWaits(p, d, reply...)
+			}
+		}, task: func(i int) string { return map[bool]string{true: "search", false: "item"}[i%5 == 3] }}), cause.Settings{})
+		got := ""
+		if len(v.Findings) > 0 {
+			got = v.Findings[0].Cause
+		}
+		if got != found || (got == "") != (v.Verdict == "healthy") || v.Mix >= cause.MixShare {
+			t.Errorf("%s longer: %s, found %q, want %q, mix %.2f: %s", cause.Ms(float64(more)), v.Verdict, got, found, v.Mix, v.Sentence)
+		}
+	}
+}
+
 // A cause is less sure where part of the time is not known.
 func TestConfidenceFallsWithWhatIsUnresolved(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
