@@ -46,6 +46,9 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 		switch {
 		case home == keyFast && in.flags&serving == 0 && !d.cut(gr, s):
 			finish(s.Start) // the connection is closed, the worker waits for another one
+		case i == 0 && d.held(gr):
+			begin(gr.Start(), 0, false)
+			seen = true
 		case i == 0 && d.waitedBefore(gr, home):
 			begin(s.End, 1, true)
 		case in.key == home && s.Kind == timeline.Waiting:

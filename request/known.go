@@ -106,7 +106,7 @@ func (d *finder) strangers(g timeline.GID) {
 // frame is written.
 func (d *finder) http2(g timeline.GID) {
 	gr := &d.t.Gs[g]
-	if !gr.Born || gr.Len() == 0 {
+	if !gr.Born && !d.held(gr) || gr.Len() == 0 {
 		if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&observer != 0 {
 			d.exclude(classObserver, gr.Start())
 		}
@@ -294,7 +294,7 @@ func (d *finder) grpc(g timeline.GID) {
 	// From v1.85 on one function processes both, and it is a stream's handler that asks for messages.
 	if e := d.examine(g, 0, gr.Start(), gr.End()); e.flags&streaming != 0 || e.flags&nextMessage != 0 && e.flags&unary == 0 {
 		d.grpcStream(g)
-	} else if gr.Born {
+	} else if gr.Born || d.held(gr) {
 		before, byNet := d.arrival(g)
 		d.unary(g, 0, gr.Start(), gr.End(), !gr.Died, before, byNet)
 	}

@@ -15,6 +15,20 @@ type Still struct {
 	N     int
 }
 
+// minHeld is how long who waited when the trace began, for what is in acquires, must have waited on in it for what it then
+// does to be a request: it took longer than is known.
+const minHeld timeline.Time = 100e6
+
+// held reports whether a goroutine waited in a handler when the trace began, for so long that the request is late for sure.
+func (d *finder) held(gr *timeline.Goroutine) bool {
+	if !d.t.First || gr.Born || gr.Len() < 2 || gr.Start() > d.t.Start {
+		return false
+	}
+	s := gr.Seg(0)
+	in := d.c.of(s.Stack)
+	return s.Kind == timeline.Waiting && s.End-s.Start >= minHeld && in.flags&(inHandler|observer) == inHandler && acquiring(d.t.Stacks.Frames(s.Stack))
+}
+
 // acquires are functions that wait for what others have and are to give back soon: nobody waits in them
 // on purpose, as for news.
 var acquires = []string{

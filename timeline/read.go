@@ -178,6 +178,7 @@ func (p *Parts) read() (*Timeline, error) {
 	b := p.following
 	if b == nil {
 		b = newBuilder(p.src.Stacks(), p.src.Version(), p.o)
+		b.t.First = p.n == 0 && p.begin == 0
 	} else {
 		p.following, from, to = nil, p.from, p.from
 	}

@@ -335,6 +335,8 @@ type Timeline struct {
 	// Until is where the next part of the trace begins: what begins from there on is that one's,
 	// although it is here, too. It is End if nothing is.
 	Until Time
+	// First says that it begins where the trace does: no other part has what went on then.
+	First bool
 	// Wall is the wall clock at WallAt, ns since 1970; 0 if unknown (before go1.25).
 	Wall   int64
 	WallAt Time
