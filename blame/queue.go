@@ -38,7 +38,7 @@ type Queue struct {
 	Busiest float64
 	Worker  timeline.GID
 	// Children is the part of Waits ended by a goroutine that the waiter, or its
-	// own children, gave birth to.
+	// own children, gave birth to, or others that were started for the same request.
 	Children float64
 	// Finalizers is the part of Waits that a goroutine ended which runs finalizers or
 	// cleanups, or one that such a goroutine gave birth to.
@@ -384,7 +384,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 			messages++
 		}
 		c := a.t.Gs[h].Creator
-		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g {
+		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g || a.kin(r.g, h, r.at) {
 			children++
 		}
 		if a.finalizes(h) || a.finalizes(c) {
@@ -404,6 +404,37 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	q.Together, q.Calls = a.together(site)
 	return q
 }
+
+// kin reports whether a goroutine that ends a wait of another one, which is not the request's own, was started for the same
+// request: both descend from who carries it, since it began.
+func (a *Attribution) kin(waiter, waker timeline.GID, at timeline.Time) bool {
+	for range maxKin {
+		if waiter = a.t.Gs[waiter].Creator; waiter < 0 {
+			return false
+		}
+		q := a.f.RequestAt(waiter, at)
+		if q < 0 || !a.f.Entry(waiter) {
+			continue
+		}
+		begun := a.f.Requests[q].Start()
+		for range maxKin {
+			if me := &a.t.Gs[waker]; !me.Born || me.Start() < begun {
+				return false
+			}
+			if waker = a.t.Gs[waker].Creator; waker < 0 {
+				return false
+			}
+			if waker == waiter {
+				return true
+			}
+		}
+		return false
+	}
+	return false
+}
+
+// maxKin is how many generations are looked at.
+const maxKin = 4
 
 // Connections returns how many connections those who wait at a client library's pool wait
 // for: the mean number, at the ends of the waits there, of the goroutines that end them, if

@@ -93,7 +93,51 @@ func asksBefore(p *play, works gotrace.GoID, slow bool) {
 	heldMeanwhile(p, works, slow)
 }
 
+// loads is a service whose requests divide their work among two goroutines. One of ten times these ask a batcher, which the
+// first of them starts and which waits for more to be asked, and wait until it answers.
+func loads() scene {
+	next := gotrace.GoID(1000)
+	load := []string{"runtime.chanrecv1", "main.load", "main.resolve"}
+	return scene{procs: 2, in: func(p *play, i int) {
+		one, two, batcher := next+1, next+2, next+3
+		next += 3
+		for _, g := range []gotrace.GoID{one, two} {
+			p.do(p.b.Starts(serving, gotrace.NoProc, g, p.stack("main.show", "main.serve"), p.stack("main.resolve")))
+		}
+		p.leaves(serving, 0, "sync", "sync.(*WaitGroup).Wait", "main.show", "main.serve")
+		p.do(p.b.Busy(1))
+		p.seen[one], p.seen[two], p.seen[batcher] = true, true, true
+		if i%10 == 9 {
+			p.runs(one, 1)
+			p.do(p.b.Starts(one, gotrace.NoProc, batcher, p.stack("main.load", "main.resolve"), p.stack("main.batch")))
+			p.waits(one, "chan receive", load...)
+			p.runs(batcher, 1)
+			p.waits(batcher, "sleep", "time.Sleep", "main.collect", "main.batch")
+			p.runs(two, 1)
+			p.leaves(two, 1, "chan receive", load...)
+			p.pass(16 * ms)
+			p.wakes(0, batcher)
+			p.do(p.b.Busy(1))
+			p.runs(batcher, 1)
+			p.wakes(batcher, one, "runtime.chansend1", "main.batch")
+			p.wakes(batcher, two, "runtime.chansend1", "main.batch")
+			p.do(p.b.Ends(batcher))
+		}
+		for _, g := range []gotrace.GoID{one, two} {
+			p.runs(g, 1)
+			p.pass(ms / 10)
+			if g == two {
+				p.wakes(two, serving, "sync.(*WaitGroup).Done", "main.resolve")
+			}
+			p.do(p.b.Ends(g))
+		}
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.runs(serving, 0)
+	}}
+}
+
 var childScenes = []told{
+	{name: "a goroutine that a sister started answers", scene: loads(), finding: "timer-wait", where: "main.collect"},
 	{name: "the child waits for a lock that is held across a call", scene: timely(refreshes, heldMeanwhile), finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "one of several workers waits for it", scene: crew(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "the workers ask the peer themselves", scene: crew(asksBefore).too(refreshes), finding: "slow-dependency"},

@@ -108,6 +108,32 @@ func unordered() scene {
 	})
 }
 
+// alsoAlone is a service of which every second request divides its work, and the others make the same call themselves;
+// both are late as often.
+func alsoAlone() scene {
+	c := new(parts)
+	divided := c.gather(4, func(i, k int) part {
+		if i%20 == 8 && k == i/20%4 {
+			return calling(20*ms + usually(k))
+		}
+		return calling(usually(k))
+	})
+	return scene{procs: 2, in: func(p *play, i int) {
+		if i%2 == 0 {
+			divided(p, i)
+			return
+		}
+		d := ms
+		if i%20 == 19 {
+			d += 20 * ms
+		}
+		p.leaves(serving, 0, "network", append(supply[:3:3], "main.serve")...)
+		p.pass(d)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}}
+}
+
 // oneByOne starts a part only when the one before is done.
 func oneByOne() scene {
 	c := new(parts)
@@ -285,6 +311,7 @@ func seldom() scene {
 }
 
 var fanInScenes = []told{
+	{name: "the same call is late by itself, too", scene: alsoAlone(), finding: "slow-dependency", where: "main.supply"},
 	{name: "another of eight calls is late each time", scene: gathering(8, lateOnes(calling, another(8))), finding: "fan-in-straggler", where: "main.supply"},
 	{name: "one of two is late, either", scene: gathering(2, lateOnes(calling, another(2))), finding: "fan-in-straggler", where: "main.supply"},
 	{name: "another one sleeps each time", scene: gathering(8, lateOnes(sleeping, another(8))), finding: "fan-in-straggler", where: "main.throttle"},

@@ -16,7 +16,7 @@ var Entry = &cause.Entry{
 	ID: "fan-in-straggler", Title: "straggler in a fan-in", Rank: 430, Layer: cause.Code,
 	What:       "A request starts several pieces of work at once and waits for all of them: it is as late as the last one. Each is seldom late, but of many one often is.",
 	MustHold:   "a wait for several goroutines that the request set to work, of which all but one were done long before; each time it is another one",
-	MustNot:    "all of them late together; always the same one; a lock, a pool or a P that the late one waits for",
+	MustNot:    "all of them late together; always the same one; the same call late where nobody waits for several; a lock, a pool or a P that the late one waits for",
 	LookAlikes: []string{"slow-dependency", "timer-wait", "expensive-request", "pool-exhausted", "single-worker"},
 	Fix: []string{
 		"hedge: when one is later than the usual p95, ask a second time and take the first answer",
@@ -90,6 +90,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		Alike:   []string{"host-contention"}, Record: cause.RecordHost,
 	}
 	j.With(top.aloneEvidence(), top.changes(did.kind))
+	if e := elsewhere(c, keys, did.kind, where); e.Holds == cause.No {
+		j.With(e)
+	}
 	if did.kind == blame.CPU {
 		j.Alike = cause.OffCPUCauses
 		j.With(c.RunnerCPU(did.class))
@@ -104,6 +107,28 @@ type work struct {
 	kind  blame.LeafKind
 	class blame.ClassID
 	site  blame.SiteID
+}
+
+// apart is the part of what stragglers take from which on the same call is slow by itself, if it takes that where nobody
+// waits for several.
+const apart = 0.2
+
+// elsewhere says whether the same call makes requests late that wait for it alone, too: then it is slow, whoever waits for it.
+func elsewhere(c *cause.Case, keys []blame.KeyID, kind blame.LeafKind, where *cause.Place) cause.Evidence {
+	if where == nil || kind == blame.CPU {
+		return cause.Evidence{Holds: cause.Yes}
+	}
+	var ns float64
+	for id, k := range c.A.Keys {
+		if p := c.PlaceOf(k.Site); k.Kind == kind && p != nil && *p == *where && !slices.Contains(keys, blame.KeyID(id)) {
+			ns += c.NS[id]
+		}
+	}
+	part := ns / max(1, c.Sum(keys))
+	return cause.Evidence{
+		Text:  fmt.Sprintf("requests that wait for %s alone are late by it, too: by %s on average over all slow ones, beside %s for the last of several", cause.PlaceName(where), cause.Ms(ns), cause.Ms(c.Sum(keys))),
+		Holds: cause.Of(part < apart), Decides: true, Number: part,
+	}
 }
 
 // stands returns where the program's own code stood while one of the awaited spent
