@@ -1509,17 +1509,17 @@ func TestABaselineIsSubtractedLeafByLeaf(t *testing.T) {
 
 // A library's function that runs others says little of who holds the Ps.
 func TestWhoRunsByALibraryIsNamedByItsOwn(t *testing.T) {
-	const group = "golang.org/x/sync/errgroup.(*Group).Go.func1"
-	waits := []string{"runtime.selectgo", "main.part", group}
+	const pool = "github.com/panjf2000/ants/v2.(*goWorker).run.func1"
+	waits := []string{"runtime.selectgo", "main.part", pool}
 	v := cause.Judge(attributed(t, scene{procs: 1, cast: func(p *play) { p.waits(helper, "", waits...) }, in: every(10, func(p *play) {
 		p.wakes(serving, helper, "main.start", "main.serve")
 		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
 		p.runs(helper, 0)
-		p.computes(helper, 0, 20*ms, "main.model", "main.part", group)
+		p.computes(helper, 0, 20*ms, "main.model", "main.part", pool)
 		p.waits(helper, "select", waits...)
 		p.runs(serving, 0)
 	})}), cause.Settings{})
-	if want := "behind main.model (by errgroup.(*Group).Go.func1), which computes for long."; len(v.Findings) != 1 || !strings.HasSuffix(v.Sentence, want) {
+	if want := "behind main.model (by v2.(*goWorker).run.func1), which computes for long."; len(v.Findings) != 1 || !strings.HasSuffix(v.Sentence, want) {
 		t.Errorf("%s %+v, not %s", v.Sentence, v.Findings, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/whylate/whylate/gotrace"
@@ -688,16 +689,19 @@ func (b *builder) note(g GID, s gotrace.StackID) {
 		return
 	}
 	root := b.t.Stacks.Root(s)
+	if launches(root) {
+		root = launched(b.t.Stacks.Frames(s))
+	}
 	if root == b.t.roots[me.root] || root == "" {
 		return
 	}
 	id, ok := b.rootIDs[root]
 	if !ok {
 		id = int32(len(b.t.roots))
-		b.t.roots, b.wraps = append(b.t.roots, root), append(b.wraps, wrapper(root))
+		b.t.roots, b.wraps = append(b.t.roots, root), append(b.wraps, wrapper(root) || launches(root))
 		b.rootIDs[root] = id
 	}
-	if me.root != 0 {
+	if me.root != 0 && !launches(b.t.roots[me.root]) {
 		b.wrapped[me.root] = id
 	}
 	me.root = id
@@ -709,6 +713,32 @@ func (b *builder) note(g GID, s gotrace.StackID) {
 // with arguments or a method value: births name it, all other stacks leave it out.
 func wrapper(f string) bool {
 	return strings.Contains(f, ".gowrap") || strings.HasSuffix(f, "-fm")
+}
+
+// launchers are functions that libraries start goroutines with, to call another one there: what goroutines have in common
+// is the latter.
+var launchers = []string{
+	"sync.(*WaitGroup).Go.func1",
+	"golang.org/x/sync/errgroup.(*Group).Go.func1",
+	"golang.org/x/sync/errgroup.(*Group).TryGo.func1",
+	"github.com/sourcegraph/conc.(*WaitGroup).Go.func1",
+	"github.com/sourcegraph/conc/panics.(*Catcher).Try",
+}
+
+func launches(f string) bool { return slices.Contains(launchers, f) }
+
+// launched returns the outermost function of a stack that a launcher called, or the outermost of all if there is none: before
+// it calls one and behind, methods of its own kind are on the stack.
+func launched(frames []gotrace.Frame) string {
+	own := func(f string) bool {
+		return slices.ContainsFunc(launchers, func(l string) bool { return strings.HasPrefix(f, l[:strings.Index(l, ").")+2]) })
+	}
+	for i := len(frames) - 1; i >= 0; i-- {
+		if f := frames[i].Func; !own(f) {
+			return f
+		}
+	}
+	return frames[len(frames)-1].Func
 }
 
 // unwrap gives goroutines of which nothing but the birth was seen the root
