@@ -144,8 +144,29 @@ func (d *Delayed) step(longer float64) bool {
 // recordTCP is where TCP's own evidence is to be had.
 const recordTCP = "TCP's counters and connections: run whylate on the machine of the process"
 
-// Resent says whether segments were sent again while requests waited so long.
+// Resent says whether segments were sent again while requests waited so long. What the peer has to send again this machine
+// does not see, but that what the peer sent behind it came first.
 func (c *Case) Resent(d *Delayed) Evidence {
+	e := c.resent(d)
+	if e.Holds != No || d.By != Resending {
+		return e
+	}
+	n := float64(len(d.Stalls))
+	in, out, counted := c.Host.grown(d.Stalls, 0, int64(d.Usual+d.Step/2), func(n *host.Net) int64 { return n.OutOfOrder })
+	if counted && in.segments >= resent*n && seldom(in, out) {
+		e.Holds, e.Number = Yes, in.segments/max(1, n)
+		e.Text += fmt.Sprintf("; but %.0f segments came out of order in the %s in which %d of these waits began, %.0f in the other %s (network namespace): others that the peer had sent before were lost",
+			in.segments, Ms(in.ns), len(d.Stalls), out.segments, Ms(out.ns))
+	}
+	return e
+}
+
+// seldom reports whether hardly anything of a counter grew elsewhere: one more might have in that time.
+func seldom(in, out segmentsIn) bool {
+	return out.ns > 0 && (out.segments+1)/out.ns*in.ns <= in.segments/2
+}
+
+func (c *Case) resent(d *Delayed) Evidence {
 	e := Evidence{Decides: true, Alike: []string{"slow-dependency"}, Record: recordTCP}
 	if c.Host == nil {
 		e.Text = "whether segments were sent again meanwhile is unknown: no host evidence was recorded"
@@ -154,7 +175,7 @@ func (c *Case) Resent(d *Delayed) Evidence {
 	if k, ok := c.sentAgain(d); ok {
 		return k
 	}
-	in, out, counted := c.Host.resent(d.Stalls, int64(d.Step/2))
+	in, out, counted := c.Host.grown(d.Stalls, int64(d.Step/2), math.MaxInt64, func(n *host.Net) int64 { return n.RetransSegs })
 	if !counted {
 		e.Text = "whether segments were sent again meanwhile was not recorded"
 		return e
@@ -172,8 +193,7 @@ func (c *Case) Resent(d *Delayed) Evidence {
 		e.Holds = No
 	case known && float64(own) >= resent*n:
 		e.Holds = Yes
-	// One more might have been sent in the time without such waits.
-	case out.ns > 0 && (out.segments+1)/out.ns*in.ns <= in.segments/2:
+	case seldom(in, out):
 		e.Holds = Yes
 	}
 	return e
@@ -284,13 +304,13 @@ func (c *Case) HeldBack() Evidence {
 	return e
 }
 
-// resentIn is how many segments were sent again in so many nanoseconds.
-type resentIn struct{ segments, ns float64 }
+// segmentsIn is how many segments were counted in so many nanoseconds.
+type segmentsIn struct{ segments, ns float64 }
 
-// resent splits what was sent again, and the time, by whether stalls lie between two
-// readings of the counter; what is sent again is not before a time after their beginning.
+// grown splits what a counter counted, and the time, by whether stalls lie between two
+// readings of it, from a time after their beginning on, and to another one at most.
 // counted is false without two readings.
-func (h *HostView) resent(stalls []timeline.Span, after int64) (in, out resentIn, counted bool) {
+func (h *HostView) grown(stalls []timeline.Span, after, until int64, counter func(n *host.Net) int64) (in, out segmentsIn, counted bool) {
 	var last *host.Sample
 	for i := range h.Samples {
 		s := &h.Samples[i]
@@ -301,11 +321,11 @@ func (h *HostView) resent(stalls []timeline.Span, after int64) (in, out resentIn
 			counted = true
 			k := &out
 			if slices.ContainsFunc(stalls, func(x timeline.Span) bool {
-				return int64(x.Start)+after < s.MonoNS && int64(x.End) > last.MonoNS
+				return int64(x.Start)+after < s.MonoNS && int64(x.Start)+min(until, int64(x.End-x.Start)) > last.MonoNS
 			}) {
 				k = &in
 			}
-			k.segments += float64(max(0, s.Net.RetransSegs-last.Net.RetransSegs))
+			k.segments += float64(max(0, counter(s.Net)-counter(last.Net)))
 			k.ns += float64(s.MonoNS - last.MonoNS)
 		}
 		last = s

@@ -96,9 +96,12 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 		in      func(*play, int)
 		host    *evidence
 		kernel  *sent
+		early   func(slow, readings int) int // segments out of order until a reading, by how many slow requests began before
 		finding string
 		alike   []string
 	}{
+		{name: "steps, and what the peer had sent came out of order when they began", in: partly, host: &evidence{0, 0, 0}, early: func(slow, _ int) int { return slow }, finding: "tcp-loss"},
+		{name: "steps, and segments come out of order at any time", in: partly, host: &evidence{0, 0, 0}, early: func(_, readings int) int { return 10 * readings }, finding: "slow-dependency"},
 		{name: "steps, and nobody counted", in: steady, alike: alike},
 		{name: "steps, and nothing was sent again", in: steady, host: &evidence{0, 0, 0}, finding: "slow-dependency"},
 		{name: "steps, and others send again now and then", in: steady, host: &evidence{0, 0.3, 0}, finding: "slow-dependency"},
@@ -127,6 +130,22 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 			set := cause.Settings{}
 			if c.host != nil {
 				set.Host = counted(a, c.host.each, c.host.always, c.host.own)
+			}
+			if c.early != nil {
+				readings := 0
+				for _, s := range set.Host.Samples {
+					if s.Net == nil {
+						continue
+					}
+					slow := 0
+					for _, x := range a.Found().Requests {
+						if int64(x.Duration()) > slowRequest && int64(x.Start()) <= s.MonoNS {
+							slow++
+						}
+					}
+					s.Net.OutOfOrder = int64(c.early(slow, readings))
+					readings++
+				}
 			}
 			if c.kernel != nil {
 				set.Kernel.TCP = c.kernel.told(a)

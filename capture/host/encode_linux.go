@@ -42,7 +42,8 @@ func appendSample(b []byte, s *Sample) []byte {
 	if n := s.Net; n != nil {
 		b = number(b, `,"net":{"retrans_segs":`, n.RetransSegs)
 		b = number(b, `,"listen_overflows":`, n.ListenOverflows)
-		b = append(number(b, `,"listen_drops":`, n.ListenDrops), '}')
+		b = number(b, `,"listen_drops":`, n.ListenDrops)
+		b = append(number(b, `,"out_of_order":`, n.OutOfOrder), '}')
 	}
 	if l := s.Listen; l != nil {
 		b = number(b, `,"listen":{"waiting":`, l.Waiting)

@@ -188,6 +188,8 @@ type Net struct {
 	RetransSegs     int64 `json:"retrans_segs"`
 	ListenOverflows int64 `json:"listen_overflows"`
 	ListenDrops     int64 `json:"listen_drops"`
+	// OutOfOrder are segments that came before one that was sent earlier.
+	OutOfOrder int64 `json:"out_of_order"`
 }
 
 // Listen are the listening TCP sockets that the process had when recording began, summed up.

@@ -256,6 +256,7 @@ func readNet(pid int) (*Net, error) {
 		RetransSegs:     netCounter(snmp, "Tcp", "RetransSegs"),
 		ListenOverflows: netCounter(netstat, "TcpExt", "ListenOverflows"),
 		ListenDrops:     netCounter(netstat, "TcpExt", "ListenDrops"),
+		OutOfOrder:      netCounter(netstat, "TcpExt", "TCPOFOQueue"),
 	}, nil
 }
 

@@ -152,7 +152,7 @@ func (s *Sample) least() int64 {
 		v = min(v, g.Periods, g.Throttled, g.ThrottledNS, g.UsageNS)
 	}
 	if s.Net != nil {
-		v = min(v, s.Net.RetransSegs, s.Net.ListenOverflows, s.Net.ListenDrops)
+		v = min(v, s.Net.RetransSegs, s.Net.ListenOverflows, s.Net.ListenDrops, s.Net.OutOfOrder)
 	}
 	if s.Listen != nil {
 		v = min(v, s.Listen.Waiting, s.Listen.Room, s.Listen.Dropped)
