@@ -178,6 +178,33 @@ func (a *Attribution) EndedByNone(site SiteID) (waits []timeline.Span, usual int
 	return waits, usual
 }
 
+// CallsAt returns the system calls, or calls into C, at a site, as EndedByNone does waits.
+func (a *Attribution) CallsAt(site SiteID) (calls []timeline.Span, usual int64) {
+	calls, known := a.callsAt[site]
+	if !known {
+		for g := range a.t.Gs {
+			for _, s := range a.t.Gs[g].Blocked() {
+				if s.Kind == timeline.Syscall && s.End < a.t.End && a.siteOf(s.Stack) == site {
+					calls = append(calls, timeline.Span{Start: s.Start, End: s.End, G: timeline.GID(g)})
+				}
+			}
+		}
+		calls = inOrder(calls, func(s *timeline.Span) timeline.Time { return s.Start })
+		if a.callsAt == nil {
+			a.callsAt = map[SiteID][]timeline.Span{}
+		}
+		a.callsAt[site] = calls
+	}
+	lengths := make([]int64, len(calls))
+	for i, s := range calls {
+		lengths[i] = int64(s.End - s.Start)
+	}
+	if slices.Sort(lengths); len(lengths) > 0 {
+		usual = lengths[len(lengths)*3/4]
+	}
+	return calls, usual
+}
+
 // longer is from which length on a timer takes longer than one that usually takes so long.
 func longer(usual int64) int64 { return usual + max(usual/constantPart, constantLeast) }
 

@@ -408,6 +408,9 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 // kin reports whether a goroutine that ends a wait of another one, which is not the request's own, was started for the same
 // request: both descend from who carries it, since it began.
 func (a *Attribution) kin(waiter, waker timeline.GID, at timeline.Time) bool {
+	if !a.t.Gs[waker].Born {
+		return false
+	}
 	for range maxKin {
 		if waiter = a.t.Gs[waiter].Creator; waiter < 0 {
 			return false
@@ -778,8 +781,9 @@ type Turns struct {
 	// somebody who waits, nobody gives anything back unseen.
 	Waits, Decided int
 	// Holders is how many do so at a time, on average, at least. Of a lock it is one; of a
-	// pool it grows to as many as it has items while somebody waits without a break.
-	Holders float64
+	// pool it grows to as many as it has items while somebody waits without a break. Several is the part of Decided
+	// that says there are two or more.
+	Holders, Several float64
 }
 
 // Turns returns how many hold at a time what is waited for at a site. It goes through
@@ -818,14 +822,18 @@ func (a *Attribution) turns(places map[SiteID]bool) (t Turns) {
 		}
 		letIn[r.g] = i
 	}
-	n, sum := 0, 0
+	n, sum, several := 0, 0, 0
 	for _, d := range change {
 		if n += d; n > 0 {
 			t.Decided++
 			sum += n
 		}
+		if n > 1 {
+			several++
+		}
 	}
-	t.Holders = float64(sum) / float64(max(1, t.Decided))
+	decided := float64(max(1, t.Decided))
+	t.Holders, t.Several = float64(sum)/decided, float64(several)/decided
 	return t
 }
 

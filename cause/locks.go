@@ -162,7 +162,7 @@ func (c *Case) single(site blame.SiteID) bool {
 	if !ok {
 		t := c.A.Turns(site)
 		most := 2*t.Decided >= t.Waits || t.Decided >= surelyDecided && t.Holders < surelyOne
-		one = t.Decided >= MinDoubt && most && t.Holders < ManyHolders
+		one = t.Decided >= MinDoubt && most && t.Holders < ManyHolders && t.Several < SomeSeveral
 		if q := c.A.Queue(site); one && q.Wakers > 1 && q.Peers <= PeerRatio && c.A.Handed(site) > 0.5 {
 			one = false
 		}

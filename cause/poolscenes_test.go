@@ -794,23 +794,42 @@ func TestWhoHoldsAPoolForNoRequestIsToldFromWhatRequestsUseItFor(t *testing.T) {
 	tell(t, lendingScenes)
 }
 
-// queuesFor is a service in which requests ask a peer for 2 ms. Every fiftieth waits for the connection of
-// another request, which asks for 40 ms at from, and then for those of some that ask for 2 ms, as all do: of eleven, or of
-// none, if one of ten others waits for such a one.
-func queuesFor(from string, alone bool) scene {
-	const others = 12
-	asks := func(p *play, g gotrace.GoID, proc gotrace.ProcID, by string) {
-		p.leaves(g, proc, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "example.com/driver.(*Conn).read", by, "main.serve")
+// use is how requests use what they got of a pool: from begins to ends they wait.
+type use struct {
+	begins, ends func(p *play, g gotrace.GoID, proc gotrace.ProcID, by string)
+}
+
+var (
+	asksThere = use{
+		func(p *play, g gotrace.GoID, proc gotrace.ProcID, by string) {
+			p.leaves(g, proc, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "example.com/driver.(*Conn).read", by, "main.serve")
+		},
+		func(p *play, g gotrace.GoID, proc gotrace.ProcID, _ string) {
+			p.wakes(0, g)
+			p.runs(g, proc)
+		},
 	}
+	syncsThere = use{
+		func(p *play, g gotrace.GoID, _ gotrace.ProcID, by string) {
+			p.do(p.b.Calls(g, p.stack("syscall.Fsync", "os.(*File).Sync", by, "main.serve")))
+		},
+		func(p *play, g gotrace.GoID, _ gotrace.ProcID, _ string) { p.do(p.b.Returns(g)) },
+	}
+)
+
+// queuesFor is a service in which requests use for 2 ms, at main.query, what there are many of in a pool. Every fiftieth waits for that
+// of another request, which uses it for 40 ms at from, and then for those of some that do for 2 ms, as all: of eleven, or of
+// none, if one of ten others waits for such a one.
+func queuesFor(does use, from string, alone bool) scene {
+	const others = 12
 	uses := func(p *play, g gotrace.GoID, takes int64, by string) {
 		p.wakes(0, g)
 		p.runs(g, 1)
 		p.do(p.b.Task(g, "request"))
-		asks(p, g, 1, by)
+		does.begins(p, g, 1, by)
 		p.leaves(serving, 0, "select", connection...)
 		p.pass(takes)
-		p.wakes(0, g)
-		p.runs(g, 1)
+		does.ends(p, g, 1, by)
 		p.wakes(g, serving, "runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "main.serve")
 		p.do(p.b.Done(g))
 		p.leaves(g, 1, "network", home...)
@@ -831,19 +850,20 @@ func queuesFor(from string, alone bool) scene {
 		} else if alone && i%10 == 4 {
 			uses(p, other+1+gotrace.GoID(i/10%5), 2*ms, "main.query")
 		}
-		asks(p, serving, 0, "main.query")
+		does.begins(p, serving, 0, "main.query")
 		p.pass(2 * ms)
-		p.wakes(0, serving)
-		p.runs(serving, 0)
+		does.ends(p, serving, 0, "main.query")
 	}}
 }
 
 func TestAPeerThatMadeTheQueueForAPoolIsToldFromThePool(t *testing.T) {
 	tell(t, []told{
-		{name: "what is asked for in 2 ms else takes 40 ms", scene: queuesFor("main.query", false), finding: "slow-dependency"},
-		{name: "something else is asked for, which always takes 40 ms", scene: queuesFor("main.report", false), finding: "pool-exhausted", second: "slow-dependency"},
-		{name: "what is asked for in 2 ms else takes 40 ms, of one alone", scene: queuesFor("main.query", true), finding: "slow-dependency"},
-		{name: "something else is asked for, of one alone", scene: queuesFor("main.report", true), finding: "pool-exhausted", second: "slow-dependency"},
+		{name: "what is asked for in 2 ms else takes 40 ms", scene: queuesFor(asksThere, "main.query", false), finding: "slow-dependency"},
+		{name: "something else is asked for, which always takes 40 ms", scene: queuesFor(asksThere, "main.report", false), finding: "pool-exhausted", second: "slow-dependency"},
+		{name: "what is synced in 2 ms else takes 40 ms", scene: queuesFor(syncsThere, "main.query", false), finding: "slow-disk"},
+		{name: "something else is synced, which always takes 40 ms", scene: queuesFor(syncsThere, "main.report", false), finding: "pool-exhausted", second: "slow-disk"},
+		{name: "what is asked for in 2 ms else takes 40 ms, of one alone", scene: queuesFor(asksThere, "main.query", true), finding: "slow-dependency"},
+		{name: "something else is asked for, of one alone", scene: queuesFor(asksThere, "main.report", true), finding: "pool-exhausted", second: "slow-dependency"},
 	})
 }
 

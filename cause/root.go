@@ -72,14 +72,24 @@ func (c *Case) Grown(keys []blame.KeyID, mean, usual float64) bool {
 	return mean > limit*usual
 }
 
-// Slower says whether a peer that those who had a pool's items waited for was slow meanwhile. A queue that it
+// Slower says whether a peer that those who had a pool's items waited for, or the system or C that they called, was slow
+// meanwhile. A queue that it
 // made is longer than it is slow: most of who is waited for then asks when the peer is fast again, so that the mean of
 // the holds says little, the less as nobody queues for those that are usual.
 type Slower struct {
-	// Part is the part of the slow requests during which slow waits for the peer, of whomever, took a good part of
+	// Part is the part of the slow requests during which slow waits for the peer, or slow calls, of whomever, took a good part of
 	// the time of all such waits.
 	Part  float64
 	Usual int64 // what most of them take at most, in nanoseconds
+	Calls bool  // of the system, or of C
+}
+
+// What names what was slow.
+func (s Slower) What() string {
+	if s.Calls {
+		return "such calls"
+	}
+	return "waits for the peer"
 }
 
 // slowTimes is how many times as long as most a wait for a peer takes that is slow, slowPart the part of such
@@ -90,22 +100,24 @@ const slowTimes, slowPart, slowMore = 4, 0.3, 2
 // Holds reports whether the peer is to blame.
 func (s Slower) Holds() bool { return s.Part >= 0.5 }
 
-// Slower looks at the peer that holders mostly waited for; it is empty if that is not most of what they did.
+// Slower looks at the peer that holders mostly waited for, or else at their calls; it is empty if that is not most of what they did.
 func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
-	var asks []blame.KeyID
-	for _, id := range keys {
-		if c.asks(c.Key(id)) {
-			asks = append(asks, id)
-		}
+	waitsAt, does := c.A.EndedByNone, keep(keys, func(id blame.KeyID) bool { return c.asks(c.Key(id)) })
+	if c.Sum(does) < 0.5*c.Sum(keys) {
+		waitsAt, s.Calls = c.A.CallsAt, true
+		does = keep(keys, func(id blame.KeyID) bool {
+			k := c.Key(id)
+			return (k.Kind == blame.Syscall || k.Kind == blame.Cgo) && !computesInKernel(k) && !wants(k)
+		})
 	}
-	if c.Sum(asks) < 0.5*c.Sum(keys) {
+	if c.Sum(does) < 0.5*c.Sum(keys) {
 		return s
 	}
-	at, _ := TopBy(c, asks, func(k blame.Key) blame.SiteID { return k.Site })
+	at, _ := TopBy(c, does, func(k blame.Key) blame.SiteID { return k.Site })
 	if !c.A.Sites[at].App { // who reads a connection stands there for whatever anybody asks
 		return s
 	}
-	waits, usual := c.A.EndedByNone(at)
+	waits, usual := waitsAt(at)
 	if usual <= 0 || usual > maxUsual {
 		return s
 	}

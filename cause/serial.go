@@ -37,6 +37,9 @@ const (
 	// ManyHolders is the mean number of holders at a time from which on it is not
 	// a lock; one holder measures exactly 1.
 	ManyHolders = 1.5
+	// SomeSeveral is the part of the waits that must say that there are several, where the mean is lower: of short bursts the first
+	// who are let in are not seen to, and of a lock nothing ever says so.
+	SomeSeveral = 0.2
 )
 
 // fewPeers is the part of the waits at a pool that others end by giving something back
@@ -186,8 +189,10 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 			return last, k.Last
 		}
 	}
-	if q := c.A.Queue(h.Site); kind == Reader && k.Kind == blame.CPU && q.Busiest > OneWorker && k.Class == c.A.ClassAt(q.Worker, c.A.Timeline().End) {
-		return Worker, h // it computes, for one after the other
+	if kind == Reader && k.Kind == blame.CPU {
+		if q := c.A.Queue(h.Site); q.Busiest > OneWorker && k.Class == c.A.ClassAt(q.Worker, c.A.Timeline().End) {
+			return Worker, h // it computes, for one after the other
+		}
 	}
 	if kind == Lock && k.Last != h && c.HopKind(k.Last) == Worker && c.inTurn(h.Site, k.Last.Site) {
 		return Worker, k.Last

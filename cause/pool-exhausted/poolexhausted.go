@@ -194,11 +194,12 @@ func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool, connectio
 		}
 	}
 	text, n, decides := fmt.Sprintf("%.1f holders at a time", h.Holders), h.Holders, h.Holders > 0
-	if t := c.A.Turns(l.Site); t.Holders > n && t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits) {
+	t := c.A.Turns(l.Site)
+	if t.Holders > n && t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits) {
 		n, decides = t.Holders, true
-		text = fmt.Sprintf("%.1f hold at a time, by who lets in whom in %d waits behind others", n, t.Decided)
+		text = fmt.Sprintf("%.1f hold at a time, by who lets in whom in %d waits behind others; by %s of these several do", n, t.Decided, cause.Pct(t.Several))
 	}
-	return cause.Evidence{Text: text, Holds: cause.Of(known || n >= cause.ManyHolders), Decides: !known && decides, Number: n}
+	return cause.Evidence{Text: text, Holds: cause.Of(known || n >= cause.ManyHolders || t.Decided >= cause.MinDoubt && t.Several >= cause.SomeSeveral), Decides: !known && decides, Number: n}
 }
 
 // holds says whether the tail's holds are as long as usual; unknown where none
@@ -226,7 +227,7 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 	}
 	if s := c.Slower(l.Keys); s.Holds() {
 		e.Holds = cause.No
-		e.Text += fmt.Sprintf("; but waits for the peer meanwhile took more than four times what three quarters of them take (%s), in %s of the slow requests", cause.Ms(float64(s.Usual)), cause.Pct(s.Part))
+		e.Text += fmt.Sprintf("; but %s meanwhile took more than four times what three quarters of them take (%s), in %s of the slow requests", s.What(), cause.Ms(float64(s.Usual)), cause.Pct(s.Part))
 	}
 	return e
 }
