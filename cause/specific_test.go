@@ -308,6 +308,16 @@ var specific = []struct {
 		alike: []string{"sync-logging", "slow-disk"},
 	},
 	{
+		name: "a bare write that waits for the poller, as in a pipe",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitWrite", "internal/poll.(*FD).Write", "os.(*File).Write", "main.note", "main.serve")
+			p.pass(20 * ms)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		})},
+		finding: "sync-logging", where: "main.note", not: []string{"slow-disk", "slow-dependency"},
+	},
+	{
 		name:    "a bare write for which no thread waits for a device, into a pipe",
 		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...))},
 		host:    seen(piped, calm, calm),

@@ -145,6 +145,11 @@ func (c *Case) Slept(keys []blame.KeyID) float64 {
 	return c.Sum(keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == events.Slept })) / max(1, c.Sum(keys))
 }
 
+// Polled is the part of the time under keys that are waits for Go's network poller, which knows no files on disks.
+func (c *Case) Polled(keys []blame.KeyID) float64 {
+	return c.Sum(keep(keys, func(id blame.KeyID) bool { return c.Key(id).Kind == blame.Network })) / max(1, c.Sum(keys))
+}
+
 // CallsInto says how often a function of C was called, and how long that took, where probes
 // counted it: by slow requests and by all others. ok is false where they did not.
 func (c *Case) CallsInto(name string) (e Evidence, ok bool) {

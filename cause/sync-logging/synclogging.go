@@ -98,12 +98,15 @@ func written(c *cause.Case, r *cause.Root) []cause.Evidence {
 	if out := c.Outputs(); out != "" {
 		e.Text += "; " + out
 	}
-	slept := c.Slept(r.Keys)
+	slept, polled := c.Slept(r.Keys), c.Polled(r.Keys)
 	if slept > 0 {
 		e.Text += fmt.Sprintf("; for %s of it they slept for no device, as who waits for a reader does", cause.Pct(slept))
 	}
+	if polled > 0 {
+		e.Text += fmt.Sprintf("; for %s of it Go's poller waited until there was room, as in a pipe or a terminal", cause.Pct(polled))
+	}
 	switch {
-	case e.Holds == cause.No && slept >= 0.5: // the kernel never lets who writes to a disk wait like that
+	case e.Holds == cause.No && slept >= 0.5, polled >= 0.5: // who writes to a disk never waits like that
 		e.Holds = cause.Yes
 	case c.Host == nil:
 	case e.Holds == cause.Yes && !toFile(c): // standard output and error are no files: a disk
