@@ -6,6 +6,7 @@ import (
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
@@ -50,7 +51,24 @@ func called(set cause.Settings, calls, each int64) cause.Settings {
 	return set
 }
 
+// inChild is a service that serves each request in a child, which computes for 40 ms of a tenth of them, at a stack.
+func inChild(at []string) scene {
+	return timely(func(*play) {}, func(p *play, child gotrace.GoID, slow bool) {
+		for range 4 {
+			if slow {
+				p.pass(5 * ms)
+				p.b.Sample(child, p.stack(at...))
+				p.pass(5 * ms)
+				p.do(p.b.Yields(child, "preempted", p.stack("main.show")))
+				p.runs(child, 1)
+			}
+		}
+	})
+}
+
 var clockScenes = []told{
+	{name: "a child reads the clock, which is a system call", scene: inChild(clock[:4]), set: called(cause.Settings{}, 3_000_000, 350), finding: "slow-clock", where: "main.stamp"},
+	{name: "a child computes, where to read the clock is a system call", scene: inChild(code[:1]), set: called(cause.Settings{}, 3_000_000, 350), finding: "expensive-request", where: "main.scale"},
 	{name: "the clock is a system call", scene: computing(clock, clock, clock, clock), set: onHost(0.6), finding: "slow-clock", where: "main.stamp"},
 	{name: "the clock is read, and nobody knows where", scene: computing(clock, clock, clock, clock), alike: []string{"slow-clock", "expensive-request"}},
 	{name: "the clock is read very often, without the kernel", scene: computing(clock, clock, clock, clock), set: onHost(0.05), finding: "expensive-request"},

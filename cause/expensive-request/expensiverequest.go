@@ -46,6 +46,12 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	tail, typical := c.OwnCPU()
 	where, lead := c.HottestOfTail()
+	own := c.Free(func(k blame.Key) bool { return (c.OwnCode(k) || c.OwnKernel(k)) && k.Flags&blame.Self != 0 })
+	if where == nil && 2*c.Sum(own) < c.Sum(keys) { // a server in the same process does
+		class, _ := cause.TopBy(c, keys, func(k blame.Key) blame.ClassID { return k.Class })
+		where, lead = c.HottestMeanwhile(class)
+		tail, typical = c.Spent(keys)
+	}
 	ev := []cause.Evidence{
 		{
 			Text:    fmt.Sprintf("slow requests run for %s in their own code, typical ones for %s", cause.Ms(tail), cause.Ms(typical)),

@@ -39,7 +39,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(keys) == 0 {
 		return nil
 	}
-	own := c.Clock(c.Tail)
+	own, whose := c.Clock(c.Tail), "the slow requests'"
+	if own.Samples < cause.MinDoubt { // others compute for them, as a server in the same process does
+		own, whose = c.Clock(nil), "the process's, while slow requests were under way,"
+	}
 	part := own.Part(own.Clock)
 	name := cause.PlaceName(own.Caller)
 	return &cause.Judgement{
@@ -47,7 +50,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Subject: fmt.Sprintf("they read the clock in %s, and here that is a system call", name),
 		Evidence: []cause.Evidence{
 			{
-				Text:  fmt.Sprintf("%s of the slow requests' %d CPU samples read the clock, most of them for %s", cause.Pct(part), own.Samples, name),
+				Text:  fmt.Sprintf("%s of %s %d CPU samples read the clock, most of them for %s", cause.Pct(part), whose, own.Samples, name),
 				Holds: cause.Of(part >= suspect && own.Samples >= cause.MinDoubt), Decides: true, Number: part,
 			},
 			called(c),
