@@ -64,7 +64,8 @@ func (c *Case) AcceptQueue() *AcceptQueue {
 	if middle := int(c.P.N / 2); middle < len(waits) {
 		q.Typical = waits[middle]
 	}
-	if q.Tail < StarvedDelay || !felt(c.P.Tail().Mean+q.Tail, c.P.Typical().Mean) {
+	// Where every request is slow it must be felt beside that, too.
+	if typical := c.P.Typical().Mean; q.Tail < StarvedDelay || q.Tail < (HealthyRatio-1)*typical || !felt(c.P.Tail().Mean+q.Tail, typical) {
 		return nil
 	}
 	away := blame.SiteID(0)

@@ -26,9 +26,9 @@ type Lent struct {
 	Always int64
 }
 
-// theirAlone is the part of the time in the queue from which on a peer that became slow would have to be slow for
+// TheirAlone is the part of the time in the queue from which on a peer that became slow would have to be slow for
 // who carries no request alone.
-const theirAlone = 0.9
+const TheirAlone = 0.9
 
 // Lent looks at who had the items of a pool while requests waited there. Its Part is 0 if
 // these are not known to give back what they took.
@@ -104,9 +104,6 @@ func (c *Case) Long(l *Locks, meanHold float64) (part float64, least int64) {
 	}
 	return long / max(1, c.Sum(l.Keys)), least
 }
-
-// TheirAlone is theirAlone for the catalogue's entries.
-const TheirAlone = theirAlone
 
 // leased is Lent of connections, each of which its reader gives back. All who wait for one have something to ask.
 func (c *Case) leased(site blame.SiteID) Lent {
@@ -190,7 +187,7 @@ func (l Lent) Evidence(meanHold float64) Evidence {
 			Pct(l.Part), PlaceName(l.Holder), l.Does(), Pct(l.OwnCalls)),
 		Holds: Of(l.Part >= 0.5 && l.OwnCalls < 0.5), Decides: true, Number: l.Part,
 	}
-	if e.Holds != Yes && l.Part >= theirAlone && float64(l.Always) >= 0.5*meanHold {
+	if e.Holds != Yes && l.Part >= TheirAlone && float64(l.Always) >= 0.5*meanHold {
 		e.Holds = Yes
 		e.Text += fmt.Sprintf(", but its own calls always take so long: three quarters of them %s or more", Ms(float64(l.Always)))
 	}

@@ -45,8 +45,8 @@ var acquires = []string{
 // waited in one of them. What it waits for in acquires makes that a request, which hangs; others may wait on purpose.
 func (d *finder) stands(g timeline.GID, name string, shape Shape) {
 	gr := &d.t.Gs[g]
-	if gr.Len() != 1 || gr.Start() > d.t.Start || gr.End() < d.t.End {
-		return
+	if !d.t.First || gr.Len() != 1 || gr.Start() > d.t.Start || gr.End() < d.t.End {
+		return // where a later part begins it is in flight in the one before
 	}
 	s := gr.Seg(0)
 	in := d.c.of(s.Stack)

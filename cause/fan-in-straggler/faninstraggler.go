@@ -120,8 +120,13 @@ func elsewhere(c *cause.Case, keys []blame.KeyID, kind blame.LeafKind, where *ca
 	}
 	var ns float64
 	for id, k := range c.A.Keys {
-		if p := c.PlaceOf(k.Site); k.Kind == kind && p != nil && *p == *where && !slices.Contains(keys, blame.KeyID(id)) {
-			ns += c.NS[id]
+		if k.Kind != kind || c.NS[id] == 0 {
+			continue
+		}
+		if p := c.PlaceOf(k.Site); p != nil && *p == *where {
+			if _, gathered := slices.BinarySearch(keys, blame.KeyID(id)); !gathered {
+				ns += c.NS[id]
+			}
 		}
 	}
 	part := ns / max(1, c.Sum(keys))

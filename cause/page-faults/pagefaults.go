@@ -69,10 +69,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if major && in.MajorFaults >= slow { // each has to wait for at least one page
 		kept = waits
 	}
-	where, _ := c.HottestOfTail()
-	if where == nil {
-		where = c.PlaceOfKeys(keys)
-	}
+	where := place(c, keys)
 	return &cause.Judgement{
 		Keys: keys, Where: where,
 		Subject: fmt.Sprintf("they touch pages that are not in memory, in %s", cause.PlaceName(where)),
@@ -101,10 +98,7 @@ func waited(c *cause.Case) *cause.Judgement {
 			return k.Off == events.Faulted || k.Kind == blame.CPU && k.Flags&blame.Self != 0
 		})
 	}
-	where, _ := c.HottestOfTail()
-	if where == nil {
-		where = c.PlaceOfKeys(keys)
-	}
+	where := place(c, keys)
 	return &cause.Judgement{
 		Keys: keys, Where: where,
 		Subject: fmt.Sprintf("they touch pages that are not in memory, in %s", cause.PlaceName(where)),
@@ -113,6 +107,22 @@ func waited(c *cause.Case) *cause.Judgement {
 			Holds: cause.Yes, Decides: true, Number: slept / max(1, c.Excess),
 		}},
 	}
+}
+
+// place is where the pages are touched: by CPU samples, or where stacks were seen of who waits for them. A fault has none; if
+// nothing is seen it is somewhere in the endpoint.
+func place(c *cause.Case, keys []blame.KeyID) *cause.Place {
+	if where, _ := c.HottestOfTail(); where != nil {
+		return where
+	}
+	if where := c.PlaceOfKeys(keys); where != nil {
+		return where
+	}
+	class, _ := cause.TopBy(c, keys, func(k blame.Key) blame.ClassID { return k.Class })
+	if x := c.A.Classes[class]; x.Endpoint >= 0 && x.Name != x.Root {
+		return &cause.Place{Function: x.Name}
+	}
+	return nil
 }
 
 // waiting says whether threads wait, for pages, while slow requests run: seen in

@@ -18,12 +18,13 @@ var Entry = &cause.Entry{
 	LookAlikes: []string{"gc-pause", "slow-to-stop", "observer", "forced-gc", "host-contention"},
 	Fix: []string{
 		"read runtime/metrics instead of runtime.ReadMemStats: it does not stop the world",
-		"dump stacks and goroutine profiles rarely, and not while serving: their stop grows with the number of goroutines",
-		"lower the cadence of whatever calls it",
+		dumps, "lower the cadence of whatever calls it",
 	},
 	Verify: "switch the caller off, or halve its cadence, in an interleaved A/B: p99 and this share fall together",
 	Judge:  judge,
 }
+
+const dumps = "dump stacks and goroutine profiles rarely, and not while serving: their stop grows with the number of goroutines"
 
 func judge(c *cause.Case) *cause.Judgement {
 	mostly := c.StopShare(func(s *timeline.Span) bool { return cause.Foreign(s.Name) }) > 0.5 // who waits for a P after a stop waits for what stopped most
@@ -47,6 +48,12 @@ func judge(c *cause.Case) *cause.Judgement {
 			Holds:   cause.Of(n > 0),
 			Decides: true, Number: float64(n),
 		}, c.Stopping("of these stops", cause.SlowStopping, func(of string) bool { return of == name })},
+	}
+	switch name {
+	case "all goroutines stack trace", "goroutine profile", "goroutine profile cleanup":
+		j.Fix = []string{dumps}
+	case "GOMAXPROCS":
+		j.Fix = []string{"set GOMAXPROCS once, before serving"}
 	}
 	if e, doubt := c.Lengthened(func(of string) bool { return of == name }); doubt {
 		j.Evidence = append(j.Evidence, e)
