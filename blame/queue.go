@@ -155,7 +155,7 @@ func (a *Attribution) Announced(site SiteID) bool {
 // HandsOver reports whether who waits at a site in a select sends there: a trace does not say which of a select's cases
 // it is. Who ends such a wait receives. If that is in a select, too, then where whoever ends most of them waits for work
 // itself: there it is woken by who stands at the site, or by nobody, as for a time. (Where it would wait to answer, only
-// who asked can take the answer.)
+// who asked can take the answer.) Who then waits for an answer asks.
 func (a *Attribution) HandsOver(site SiteID) bool {
 	if is, ok := a.hands[site]; ok {
 		return is
@@ -195,9 +195,39 @@ func (a *Attribution) HandsOver(site SiteID) bool {
 	if a.hands == nil {
 		a.hands = map[SiteID]bool{}
 	}
-	a.hands[site] = sends > receives
+	a.hands[site] = sends > receives && !a.asksThere(site)
 	return a.hands[site]
 }
+
+// asksThere reports whether most who wait at a site wait for somebody else's answer after that: what they hand over there is
+// a question, be it that another one answers.
+func (a *Attribution) asksThere(site SiteID) bool {
+	asked := 0
+	for _, r := range a.releases[site] {
+		me, end := &a.t.Gs[r.g], a.t.End
+		q := a.f.RequestAt(r.g, r.at-1)
+		if q >= 0 {
+			end = a.f.Requests[q].End()
+		}
+		for i := int(r.seg) + 1; i < min(me.Len(), int(r.seg)+maxAfter); i++ {
+			s := me.Seg(i)
+			if s.Start >= end || q < 0 && s.Kind == timeline.Waiting && a.f.Home(r.g, s) {
+				break
+			}
+			if s.Kind != timeline.Waiting {
+				continue
+			}
+			if answer := s.Reason == timeline.ReasonChanReceive || s.Reason == timeline.ReasonSelect || s.Reason == timeline.ReasonCond; answer && s.Waker != timeline.NoG && a.siteOf(s.Stack) != site && !a.cancelled(s) {
+				asked++
+				break
+			}
+		}
+	}
+	return 2*asked > len(a.releases[site])
+}
+
+// maxAfter bounds how many segments behind a wait are looked at for what it was about.
+const maxAfter = 32
 
 // line is the innermost frame of a stack outside the runtime.
 func (a *Attribution) line(s gotrace.StackID) gotrace.Frame {

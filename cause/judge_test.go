@@ -228,6 +228,23 @@ var scenes = []struct {
 		verdict: "cause", finding: "back-pressure", where: "main.consume",
 	},
 	{
+		name: "a question handed over in a select, which another one answers",
+		scene: scene{procs: 2, cast: func(p *play) {
+			waitingHelper(p)
+			p.waits(replies, "", "runtime.chanrecv1", "main.done")
+		}, in: every(10, func(p *play) {
+			bothSelect(choose, idle)(p)
+			p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.await", "main.serve")
+			p.pass(ms / 10)
+			p.wakes(0, replies)
+			p.runs(replies, 1)
+			p.wakes(replies, serving, "runtime.chansend1", "main.done")
+			p.leaves(replies, 1, "chan receive", "runtime.chanrecv1", "main.done")
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "single-worker", where: "main.consume",
+	},
+	{
 		name:    "a question and its answer, both in selects",
 		scene:   scene{procs: 2, cast: waitingHelper, in: every(10, bothSelect([]string{"runtime.selectgo", "main.start", "main.serve"}, []string{"runtime.selectgo", "main.answer", "main.loop"}))},
 		verdict: "cause", finding: "single-worker", where: "main.consume",
