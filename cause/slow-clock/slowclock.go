@@ -32,6 +32,8 @@ const (
 	// kernel is the part of the clock's CPU time that must be found in the kernel. A
 	// system call's way there and back counts as the user's.
 	kernel = 0.5
+	// nearlyAll is the part of the samples that read the clock from which on all that slow requests compute does.
+	nearlyAll = 0.8
 )
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -44,6 +46,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		own, whose = c.Clock(nil), "the process's, while slow requests were under way,"
 	}
 	part := own.Part(own.Clock)
+	if part >= nearlyAll { // what computes without a sample does the same
+		keys = cause.Union(keys, c.Free(c.OwnCode))
+	}
 	name := cause.PlaceName(own.Caller)
 	return &cause.Judgement{
 		Keys: keys, Where: own.Caller,
