@@ -48,7 +48,7 @@ type Attribution struct {
 	timers       map[SiteID][]int64
 	timersSorted map[SiteID]bool
 	endedByNone  map[SiteID][]timeline.Span
-	callsAt      map[SiteID][]timeline.Span
+	callsAt      map[SiteID]callsThere
 	stitched     *stitching
 	callers      []int // of the roles, nil before they are asked for
 	networkHome  map[ClassID]bool

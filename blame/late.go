@@ -180,21 +180,17 @@ func (a *Attribution) EndedByNone(site SiteID) (waits []timeline.Span, usual int
 
 // CallsAt returns the system calls, or calls into C, at a site, as EndedByNone does waits.
 func (a *Attribution) CallsAt(site SiteID) (calls []timeline.Span, usual int64) {
-	calls, known := a.callsAt[site]
-	if !known {
-		for g := range a.t.Gs {
-			for _, s := range a.t.Gs[g].Blocked() {
-				if s.Kind == timeline.Syscall && s.End < a.t.End && a.siteOf(s.Stack) == site {
-					calls = append(calls, timeline.Span{Start: s.Start, End: s.End, G: timeline.GID(g)})
-				}
+	if there, known := a.callsAt[site]; known {
+		return there.calls, there.usual
+	}
+	for g := range a.t.Gs {
+		for _, s := range a.t.Gs[g].Blocked() {
+			if s.Kind == timeline.Syscall && s.End < a.t.End && a.siteOf(s.Stack) == site {
+				calls = append(calls, timeline.Span{Start: s.Start, End: s.End, G: timeline.GID(g)})
 			}
 		}
-		calls = inOrder(calls, func(s *timeline.Span) timeline.Time { return s.Start })
-		if a.callsAt == nil {
-			a.callsAt = map[SiteID][]timeline.Span{}
-		}
-		a.callsAt[site] = calls
 	}
+	calls = inOrder(calls, func(s *timeline.Span) timeline.Time { return s.Start })
 	lengths := make([]int64, len(calls))
 	for i, s := range calls {
 		lengths[i] = int64(s.End - s.Start)
@@ -202,7 +198,17 @@ func (a *Attribution) CallsAt(site SiteID) (calls []timeline.Span, usual int64) 
 	if slices.Sort(lengths); len(lengths) > 0 {
 		usual = lengths[len(lengths)*3/4]
 	}
+	if a.callsAt == nil {
+		a.callsAt = map[SiteID]callsThere{}
+	}
+	a.callsAt[site] = callsThere{calls, usual}
 	return calls, usual
+}
+
+// callsThere is what CallsAt returns.
+type callsThere struct {
+	calls []timeline.Span
+	usual int64
 }
 
 // longer is from which length on a timer takes longer than one that usually takes so long.

@@ -402,7 +402,10 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	if q.Waits == 0 {
 		return q
 	}
-	wakers := map[timeline.GID]int{}
+	wakers, waits := map[timeline.GID]int{}, map[timeline.GID]bool{}
+	for _, r := range a.releases[site] {
+		waits[r.g] = true
+	}
 	peers, children, finalizers, messages := 0, 0, 0, 0
 	for _, r := range a.releases[site] {
 		h := r.waker
@@ -414,7 +417,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 			messages++
 		}
 		c := a.t.Gs[h].Creator
-		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g || a.kin(r.g, h, r.at) {
+		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g || !waits[h] && a.kin(r.g, h, r.at) { // who waits there, too, gives back
 			children++
 		}
 		if a.finalizes(h) || a.finalizes(c) {

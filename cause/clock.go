@@ -31,6 +31,17 @@ func (c *Case) Clock(requests []int) (r ClockReads) {
 	return c.clockReads(of)
 }
 
+// ClockFor counts the samples of goroutines of the kinds that keys are of, while slow requests were under way.
+func (c *Case) ClockFor(keys []blame.KeyID) ClockReads {
+	of := map[blame.ClassID]bool{}
+	for _, id := range keys {
+		of[c.Key(id).Class] = true
+	}
+	return c.clockReads(func(s timeline.Sample) bool {
+		return of[c.A.ClassAt(s.G, s.Time)] && c.InTail(s.Time-1, s.Time) > 0
+	})
+}
+
 // clockReads counts some of the samples.
 func (c *Case) clockReads(of func(timeline.Sample) bool) (r ClockReads) {
 	t := c.A.Timeline()

@@ -87,7 +87,7 @@ type Slower struct {
 // What names what was slow.
 func (s Slower) What() string {
 	if s.Calls {
-		return "such calls"
+		return "the holders' calls"
 	}
 	return "waits for the peer"
 }
@@ -138,10 +138,15 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 			others = append(others, w)
 		}
 	}
+	longest := timeline.Time(0)
+	for _, w := range slow {
+		longest = max(longest, w.End-w.Start)
+	}
 	least := max(slowPart, slowMore*float64(inSlow)/float64(max(1, inAll)))
 	for _, i := range c.Tail {
 		r := &c.A.Found().Requests[c.A.Requests[i].Request]
-		in := within(slow, r.Start(), r.End())
+		first := sort.Search(len(slow), func(i int) bool { return slow[i].Start >= r.Start()-longest })
+		in := within(slow[first:], r.Start(), r.End())
 		from := sort.Search(len(others), func(i int) bool { return others[i].Start >= r.Start()-slowTimes*timeline.Time(usual) })
 		if in > 0 && float64(in) >= least*float64(in+within(others[from:], r.Start(), r.End())) {
 			s.Part += 1 / float64(len(c.Tail))

@@ -38,7 +38,7 @@ const (
 	// a lock; one holder measures exactly 1.
 	ManyHolders = 1.5
 	// SomeSeveral is the part of the waits that must say that there are several, where the mean is lower: of short bursts the first
-	// who are let in are not seen to, and of a lock nothing ever says so.
+	// who are let in are not seen to, and of a lock hardly anything says so.
 	SomeSeveral = 0.2
 )
 

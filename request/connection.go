@@ -48,7 +48,6 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 			finish(s.Start) // the connection is closed, the worker waits for another one
 		case i == 0 && d.held(gr):
 			begin(gr.Start(), 0, false)
-			seen = true
 		case i == 0 && d.waitedBefore(gr, home):
 			begin(s.End, 1, true)
 		case in.key == home && s.Kind == timeline.Waiting:

@@ -19,14 +19,14 @@ type Still struct {
 // does to be a request: it took longer than is known.
 const minHeld timeline.Time = 100e6
 
-// held reports whether a goroutine waited in a handler when the trace began, for so long that the request is late for sure.
+// held reports whether a goroutine waited in a handler when the trace began, for so long that it is known to be late.
 func (d *finder) held(gr *timeline.Goroutine) bool {
 	if !d.t.First || gr.Born || gr.Len() < 2 || gr.Start() > d.t.Start {
 		return false
 	}
 	s := gr.Seg(0)
 	in := d.c.of(s.Stack)
-	return s.Kind == timeline.Waiting && s.End-s.Start >= minHeld && in.flags&(inHandler|observer) == inHandler && acquiring(d.t.Stacks.Frames(s.Stack))
+	return s.Kind == timeline.Waiting && s.End-s.Start >= minHeld && in.flags&(inHandler|observer) == inHandler && d.acquires(s)
 }
 
 // acquires are functions that wait for what others have and are to give back soon: nobody waits in them
@@ -53,7 +53,7 @@ func (d *finder) stands(g timeline.GID, name string, shape Shape) {
 	if s.Kind != timeline.Waiting || in.flags&inHandler == 0 || in.flags&(observer|streaming|httpBody) != 0 || in.foreign() {
 		return
 	}
-	if acquiring(d.t.Stacks.Frames(s.Stack)) {
+	if d.acquires(s) {
 		d.add(d.roleOf(name, shape, d.h.of[g].name, keyNone),
 			Request{Parts: d.parts(Part{g, gr.Start(), gr.End()}), InFlight: true}, evidence{node: in.node, shows: true})
 		return
@@ -61,8 +61,9 @@ func (d *finder) stands(g timeline.GID, name string, shape Shape) {
 	d.still[s.Stack]++
 }
 
-func acquiring(frames []gotrace.Frame) bool {
-	return slices.ContainsFunc(frames, func(f gotrace.Frame) bool {
+// acquires reports whether a wait is in acquires; who connects there waits for the network.
+func (d *finder) acquires(s timeline.Segment) bool {
+	return s.Reason != timeline.ReasonNetwork && slices.ContainsFunc(d.t.Stacks.Frames(s.Stack), func(f gotrace.Frame) bool {
 		return slices.ContainsFunc(acquires, func(a string) bool { return strings.HasPrefix(f.Func, a) })
 	})
 }

@@ -731,7 +731,7 @@ func launches(f string) bool { return slices.Contains(launchers, f) }
 // it calls one and behind, methods of its own kind are on the stack.
 func launched(frames []gotrace.Frame) string {
 	own := func(f string) bool {
-		return slices.ContainsFunc(launchers, func(l string) bool { return strings.HasPrefix(f, l[:strings.Index(l, ").")+2]) })
+		return strings.HasPrefix(f, "runtime.") || slices.ContainsFunc(launchers, func(l string) bool { return strings.HasPrefix(f, l[:strings.Index(l, ").")+2]) })
 	}
 	for i := len(frames) - 1; i >= 0; i-- {
 		if f := frames[i].Func; !own(f) {

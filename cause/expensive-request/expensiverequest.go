@@ -45,16 +45,18 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	tail, typical := c.OwnCPU()
+	run := "slow requests run for %s in their own code, typical ones for %s"
 	where, lead := c.HottestOfTail()
 	own := c.Free(func(k blame.Key) bool { return (c.OwnCode(k) || c.OwnKernel(k)) && k.Flags&blame.Self != 0 })
 	if where == nil && 2*c.Sum(own) < c.Sum(keys) { // a server in the same process does
 		class, _ := cause.TopBy(c, keys, func(k blame.Key) blame.ClassID { return k.Class })
 		where, lead = c.HottestMeanwhile(class)
-		tail, typical = c.Spent(keys)
+		tail, typical = c.Spent(c.Free(func(k blame.Key) bool { return c.OwnCode(k) || c.OwnKernel(k) }))
+		run = "%s are computed for a slow request in the same process, %s for a typical one"
 	}
 	ev := []cause.Evidence{
 		{
-			Text:    fmt.Sprintf("slow requests run for %s in their own code, typical ones for %s", cause.Ms(tail), cause.Ms(typical)),
+			Text:    fmt.Sprintf(run, cause.Ms(tail), cause.Ms(typical)),
 			Holds:   cause.Of(tail > growth*typical || c.P.Whole || c.Winner() == cause.Heavy),
 			Decides: true, Number: tail / max(typical, 1),
 		},

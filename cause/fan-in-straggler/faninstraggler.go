@@ -120,7 +120,7 @@ func elsewhere(c *cause.Case, keys []blame.KeyID, kind blame.LeafKind, where *ca
 	}
 	var ns float64
 	for id, k := range c.A.Keys {
-		if k.Kind != kind || c.NS[id] == 0 {
+		if k.Kind != kind || k.Flags&blame.Ahead != 0 || c.NS[id] == 0 {
 			continue
 		}
 		if p := c.PlaceOf(k.Site); p != nil && *p == *where {

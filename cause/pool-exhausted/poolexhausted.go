@@ -195,11 +195,12 @@ func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool, connectio
 	}
 	text, n, decides := fmt.Sprintf("%.1f holders at a time", h.Holders), h.Holders, h.Holders > 0
 	t := c.A.Turns(l.Site)
-	if t.Holders > n && t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits) {
+	tell := t.Decided >= cause.MinDoubt && float64(t.Decided) >= leastTurns*float64(t.Waits)
+	if tell && t.Holders > n {
 		n, decides = t.Holders, true
 		text = fmt.Sprintf("%.1f hold at a time, by who lets in whom in %d waits behind others; by %s of these several do", n, t.Decided, cause.Pct(t.Several))
 	}
-	return cause.Evidence{Text: text, Holds: cause.Of(known || n >= cause.ManyHolders || t.Decided >= cause.MinDoubt && t.Several >= cause.SomeSeveral), Decides: !known && decides, Number: n}
+	return cause.Evidence{Text: text, Holds: cause.Of(known || n >= cause.ManyHolders || tell && t.Several >= cause.SomeSeveral), Decides: !known && decides, Number: n}
 }
 
 // holds says whether the tail's holds are as long as usual; unknown where none

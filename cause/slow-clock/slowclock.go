@@ -43,7 +43,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	own, whose := c.Clock(c.Tail), "the slow requests'"
 	if own.Samples < cause.MinDoubt { // others compute for them, as a server in the same process does
-		own, whose = c.Clock(nil), "the process's, while slow requests were under way,"
+		own, whose = c.ClockFor(keys), "the goroutines' that computed for them meanwhile"
 	}
 	part := own.Part(own.Clock)
 	if part >= nearlyAll { // what computes without a sample does the same
@@ -55,7 +55,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Subject: fmt.Sprintf("they read the clock in %s, and here that is a system call", name),
 		Evidence: []cause.Evidence{
 			{
-				Text:  fmt.Sprintf("%s of %s %d CPU samples read the clock, most of them for %s", cause.Pct(part), whose, own.Samples, name),
+				Text:  fmt.Sprintf("of %s %d CPU samples %s read the clock, most of them for %s", whose, own.Samples, cause.Pct(part), name),
 				Holds: cause.Of(part >= suspect && own.Samples >= cause.MinDoubt), Decides: true, Number: part,
 			},
 			called(c),
