@@ -3,12 +3,27 @@ package request
 import (
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/whylate/whylate/gotrace"
 )
+
+// standing counts the goroutines of net/http's handlers that wait for a lock or a channel.
+func standing() int {
+	buf := make([]byte, 1<<20)
+	n := 0
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		head, _, _ := strings.Cut(g, "\n")
+		if strings.Contains(g, "net/http.HandlerFunc.ServeHTTP") && (strings.Contains(head, "[sync.Mutex.Lock") || strings.Contains(head, "[chan receive")) {
+			n++
+		}
+	}
+	return n
+}
 
 // A service whose requests stand still for all of a recording does nothing that a trace could hold.
 func TestRequestsOfAServiceThatStandsStillHang(t *testing.T) {
@@ -43,7 +58,9 @@ func TestRequestsOfAServiceThatStandsStillHang(t *testing.T) {
 		})
 	}
 	inside.Wait()
-	time.Sleep(20 * time.Millisecond) // they stand where they wait
+	for standing() < stuck+subscribed {
+		runtime.Gosched()
+	}
 	f := record(t, Options{}, func() { time.Sleep(50 * time.Millisecond) })
 	lock.Unlock()
 	close(done)
