@@ -41,17 +41,7 @@ const (
 // blocking call and the program's own code. Of several on one stack the row with
 // the lowest rank decides.
 // Source: the named packages' own sources (Go 1.22 to 1.26 for the standard library).
-var sites = []struct {
-	rank int
-	kind SiteKind
-	// prefix of the function's full name
-	prefix string
-}{
-	{0, SitePool, "database/sql.(*DB).conn"},
-	{0, SitePool, "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).waitTurn"},
-	{0, SitePool, "github.com/go-redis/redis/v8/internal/pool.(*ConnPool).waitTurn"},
-	{0, SitePool, "github.com/gomodule/redigo/redis.(*Pool).waitVacantConn"},
-	{0, SitePool, "github.com/jackc/puddle/"},
+var sites = slices.Concat(rowsOf(SitePool, request.Pools), rowsOf(SitePermit, request.Permits), []siteRow{
 	{0, SiteInbound, "net/http.(*connReader).Read"},
 	{0, SiteInbound, "net/http.(*connReader).backgroundRead"},
 	{0, SiteInbound, "net/http.checkConnErrorWriter.Write"},
@@ -62,10 +52,6 @@ var sites = []struct {
 	{0, SiteInbound, "golang.org/x/net/http2.(*serverConn).readFrames"},
 	{0, SiteInbound, "golang.org/x/net/http2.(*serverConn).writeFrameAsync"},
 	{0, SiteInbound, "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams"},
-	{0, SitePermit, "golang.org/x/sync/semaphore.(*Weighted).Acquire"},
-	{0, SitePermit, "google.golang.org/grpc/internal/transport.(*http2Client).NewStream"},
-	{0, SitePermit, "golang.org/x/net/http2.(*ClientConn).awaitOpenSlotForStreamLocked"},
-	{0, SitePermit, "net/http.(*http2ClientConn).awaitOpenSlotForStreamLocked"},
 	{0, SiteShared, "golang.org/x/sync/singleflight.(*Group).Do"},
 	{0, SiteInbound, "crypto/tls.(*Conn).serverHandshake"},
 	{0, SiteDNS, "net.(*Resolver).lookup"},
@@ -143,6 +129,20 @@ var sites = []struct {
 	{8, SiteFile, "os."},
 	{9, SiteSocket, "net.(*netFD)."},
 	{9, SiteSocket, "net.(*conn)."},
+})
+
+// siteRow is one of sites.
+type siteRow struct {
+	rank   int
+	kind   SiteKind
+	prefix string // of the full name of a function
+}
+
+func rowsOf(kind SiteKind, prefixes []string) (rows []siteRow) {
+	for _, p := range prefixes {
+		rows = append(rows, siteRow{0, kind, p})
+	}
+	return rows
 }
 
 // pathCalls are system calls that only file systems answer, and that move little data, by

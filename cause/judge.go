@@ -47,9 +47,8 @@ const (
 	// the typical band below HealthyTimes, or the ratio below HealthyRatio.
 	// Means of bands, never p99: rare long stops lie beyond p99.
 	HealthyExcess, HealthyMean = 1e6, 2e6
-	// HangMin is the age from which on a request that is open at the end hangs, if all others are so
-	// much faster: whatever the last instants of a recording hold up is younger.
-	HangMin = 100e6
+	// HangMin is request.HangMin, in nanoseconds.
+	HangMin = int64(request.HangMin)
 	// A proxy in front of a peer that takes a millisecond has a ratio of 1.8 to
 	// 2.7 and an excess of up to 2.4 ms on a calm machine, from timers alone
 	// (incidents/hosts/caddy and dnsproxy, steady). Services that compute for 2 ms on two

@@ -15,9 +15,9 @@ type Still struct {
 	N     int
 }
 
-// minHeld is how long who waited when the trace began, for what is in acquires, must have waited on in it for what it then
-// does to be a request: it took longer than is known.
-const minHeld timeline.Time = 100e6
+// HangMin is the age from which on a request hangs that nothing ends, if all others are so much faster: whatever the last
+// instants of a recording hold up is younger.
+const HangMin timeline.Time = 100e6
 
 // held reports whether a goroutine waited in a handler when the trace began, for so long that it is known to be late.
 func (d *finder) held(gr *timeline.Goroutine) bool {
@@ -26,20 +26,30 @@ func (d *finder) held(gr *timeline.Goroutine) bool {
 	}
 	s := gr.Seg(0)
 	in := d.c.of(s.Stack)
-	return s.Kind == timeline.Waiting && s.End-s.Start >= minHeld && in.flags&(inHandler|observer) == inHandler && d.acquires(s)
+	return s.Kind == timeline.Waiting && s.End-s.Start >= HangMin && in.flags&(inHandler|observer) == inHandler && d.acquires(s)
 }
+
+// Pools are functions, by prefix, that wait for an item of a client library's pool, and Permits such that wait for a permit.
+// Source: the named packages' own sources (Go 1.22 to 1.26 for the standard library).
+var (
+	Pools = []string{
+		"database/sql.(*DB).conn",
+		"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).waitTurn",
+		"github.com/go-redis/redis/v8/internal/pool.(*ConnPool).waitTurn",
+		"github.com/gomodule/redigo/redis.(*Pool).waitVacantConn",
+		"github.com/jackc/puddle/",
+	}
+	Permits = []string{
+		"golang.org/x/sync/semaphore.(*Weighted).Acquire",
+		"google.golang.org/grpc/internal/transport.(*http2Client).NewStream",
+		"golang.org/x/net/http2.(*ClientConn).awaitOpenSlotForStreamLocked",
+		"net/http.(*http2ClientConn).awaitOpenSlotForStreamLocked",
+	}
+)
 
 // acquires are functions that wait for what others have and are to give back soon: nobody waits in them
 // on purpose, as for news.
-var acquires = []string{
-	"sync.(*Mutex).Lock",
-	"sync.(*RWMutex).Lock",
-	"sync.(*RWMutex).RLock",
-	"database/sql.(*DB).conn",
-	"github.com/jackc/puddle/",
-	"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).waitTurn",
-	"golang.org/x/sync/semaphore.(*Weighted).Acquire",
-}
+var acquires = slices.Concat(Pools, Permits, []string{"sync.(*Mutex).Lock", "sync.(*RWMutex).Lock", "sync.(*RWMutex).RLock"})
 
 // stands looks at a goroutine that a known server's handlers run on and of which a trace holds nothing but that it
 // waited in one of them. What it waits for in acquires makes that a request, which hangs; others may wait on purpose.
