@@ -116,7 +116,7 @@ func (r *readings) callers() (list []events.Caller, err error) {
 	var number, n uint64
 	each := r.WhylateCallers.Iterate()
 	for each.Next(&number, &n) {
-		stack := names.stackOf(r.WhylateStacks, number)
+		stack := names.stackOf(r.WhylateStacks, number, "")
 		same := func(c events.Caller) bool { return slices.Equal(c.Stack, stack) } // other lines of it
 		if i := slices.IndexFunc(list, same); i >= 0 {
 			list[i].N += int64(n)

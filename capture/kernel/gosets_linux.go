@@ -47,11 +47,17 @@ func at(addrs []uint64) (list []site) {
 	return list
 }
 
+// Functions in which stacks are taken.
+const (
+	cgoCall = "runtime.cgocall"
+	sampled = "runtime.profilealloc"
+)
+
 // cgoSites are in runtime.cgocall: at its first instruction, where the stack is still the
 // caller's, and where it says that C has ended.
 func cgoSites(w *watcher) (map[string][]site, error) {
 	b := w.names.bin
-	f, err := function(b, "runtime.cgocall")
+	f, err := function(b, cgoCall)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +78,7 @@ func cgoReturnSites(w *watcher) (map[string][]site, error) {
 		return nil, err
 	}
 	b := w.names.bin
-	f, _ := b.Func("runtime.cgocall")
+	f, _ := b.Func(cgoCall)
 	if sites[cgoProgWhylateBack] = at(b.Returns(f)); len(sites[cgoProgWhylateBack]) == 0 {
 		return nil, fmt.Errorf("runtime.cgocall of %s does not return", b.GoVersion())
 	}
@@ -85,7 +91,7 @@ func waitForReturn(s *ebpf.CollectionSpec) error {
 
 func allocSites(w *watcher) (map[string][]site, error) {
 	b := w.names.bin
-	alloc, err := inside(b, "runtime.profilealloc")
+	alloc, err := inside(b, sampled)
 	if err == nil {
 		// Without it the linker turns sampling off.
 		_, err = function(b, "runtime.MemProfile")
@@ -299,7 +305,7 @@ func (w *watcher) cgo(a *events.After) error {
 		x, f := &all[i], &c.Functions[i]
 		*f = events.CFunction{
 			Name: cName(w.names.name(x.Caller - 1)), Go: w.names.name(x.Caller - 1), Calls: int64(x.Calls), NS: int64(x.NS), MaxNS: int64(x.Max),
-			Histogram: histogram(&x.Slots), Goroutine: int64(x.Goid), Stack: w.stack(x.Stack),
+			Histogram: histogram(&x.Slots), Goroutine: int64(x.Goid), Stack: w.stack(x.Stack, cgoCall),
 		}
 		if x.Backs > 0 {
 			f.Back = &events.Back{Calls: int64(x.Backs), NS: int64(x.BackNS), MaxNS: int64(x.BackMax)}
@@ -335,7 +341,7 @@ func (w *watcher) allocs(a *events.After) error {
 		m.Samples += int64(s.N)
 		m.Bytes += int64(s.Bytes)
 		m.MaxSize = max(m.MaxSize, int64(s.Max))
-		names := w.stack(stack)
+		names := w.stack(stack, sampled)
 		key := strings.Join(names, "\n")
 		if sites[key] == nil {
 			sites[key] = &events.AllocSite{Stack: names}

@@ -56,14 +56,20 @@ func (n *names) name(pc uint64) string {
 // stack is that of addresses, of which all but the first one are where a call returns.
 // 0 ends it.
 func (n *names) stack(pcs []uint64) (s events.Stack) {
-	for i, pc := range pcs {
+	if len(pcs) > 0 && pcs[0] != 0 {
+		s = append(s, n.name(pcs[0]))
+		s = n.called(s, pcs[1:])
+	}
+	return s
+}
+
+// called is a stack with what called it: addresses to which calls return.
+func (n *names) called(s events.Stack, pcs []uint64) events.Stack {
+	for _, pc := range pcs {
 		if pc == 0 || len(s) == events.MaxFrames {
 			break
 		}
-		if i > 0 {
-			pc--
-		}
-		name := n.name(pc)
+		name := n.name(pc - 1)
 		if name == notGo && len(s) > 0 && s[len(s)-1] == notGo {
 			continue
 		}
@@ -72,11 +78,21 @@ func (n *names) stack(pcs []uint64) (s events.Stack) {
 	return s
 }
 
-// stackOf names a stack by its number in the map plus one; nil if it is not there.
-func (n *names) stackOf(stacks *ebpf.Map, number uint64) events.Stack {
+// withoutInnermost is WITHOUT_INNERMOST in bpf/stacks.h.
+const withoutInnermost = 1 << 32
+
+// stackOf names a stack by what stack_of in bpf/stacks.h says; nil if it is not there.
+// Innermost is the function of the probe, "" if it is not known.
+func (n *names) stackOf(stacks *ebpf.Map, number uint64, innermost string) (s events.Stack) {
 	var pcs [frames]uint64
-	if number == 0 || stacks.Lookup(uint32(number-1), &pcs) != nil {
+	if number == 0 || stacks.Lookup(uint32(number)-1, &pcs) != nil {
 		return nil
 	}
-	return n.stack(pcs[:])
+	if number&withoutInnermost == 0 {
+		return n.stack(pcs[:])
+	}
+	if innermost != "" {
+		s = append(s, innermost)
+	}
+	return n.called(s, pcs[:])
 }

@@ -285,12 +285,12 @@ func (w *watcher) close() (err error) {
 	return err
 }
 
-// stack names what a program has stored.
-func (w *watcher) stack(number uint64) events.Stack {
-	return w.names.stackOf(w.coll.Maps[mapStacks], number)
+// stack names what a program has stored where a function has its probe.
+func (w *watcher) stack(number uint64, probed string) events.Stack {
+	return w.names.stackOf(w.coll.Maps[mapStacks], number, probed)
 }
 
-// frames is FRAMES in bpf/golang.h and bpf/clock.bpf.c, slots is SLOTS.
+// frames is FRAMES in bpf/stacks.h, slots is SLOTS in bpf/golang.h.
 const (
 	frames = 64
 	slots  = 40

@@ -17,7 +17,7 @@ struct samples {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
-	__type(key, __u64); /* number of a stack plus one, 0 if it is not known */
+	__type(key, __u64); /* stack_of */
 	__type(value, struct samples);
 } whylate_samples SEC(".maps");
 
@@ -28,12 +28,10 @@ int whylate_alloc(struct pt_regs *regs)
 	struct samples first = {.n = 1, .bytes = go_third(regs), .max = go_third(regs)}, *s;
 	struct counts *c = hit();
 	__u64 stack;
-	__s64 id;
 
 	if (!c)
 		return 0;
-	id = bpf_get_stackid(regs, &whylate_stacks, BPF_F_USER_STACK);
-	stack = id < 0 ? 0 : id + 1;
+	stack = stack_of(regs);
 	if (!bpf_map_update_elem(&whylate_samples, &stack, &first, BPF_NOEXIST))
 		return 0;
 	s = bpf_map_lookup_elem(&whylate_samples, &stack);

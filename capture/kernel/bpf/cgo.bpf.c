@@ -99,7 +99,6 @@ int whylate_done(struct pt_regs *regs)
 	struct call *call = bpf_map_lookup_elem(&whylate_calls, &key);
 	struct function *f;
 	__u64 ns, now;
-	__s64 stack;
 
 	if (!c || !call)
 		return 0;
@@ -113,8 +112,7 @@ int whylate_done(struct pt_regs *regs)
 		if (ns > f->max) { /* two at the same time: one of them */
 			f->max = ns;
 			f->goid = id_of(key.g);
-			stack = bpf_get_stackid(regs, &whylate_stacks, BPF_F_USER_STACK);
-			f->stack = stack < 0 ? 0 : stack + 1;
+			f->stack = stack_of(regs);
 		}
 	} else {
 		add(&c->lost, 1);

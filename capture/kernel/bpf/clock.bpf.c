@@ -7,6 +7,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "stacks.h"
 
 /* Some of the kernel's functions are for licences compatible with the GPL. */
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -26,21 +27,13 @@ struct {
 	__type(value, struct readings);
 } whylate_readings SEC(".maps");
 
-#define FRAMES 64
 #define ONE_IN 32 /* calls of which the stack is taken */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 1024);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, FRAMES * sizeof(__u64));
-} whylate_stacks SEC(".maps");
 
 /* How many calls came from a stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
-	__type(key, __u64); /* its number plus one, 0 if it is not known */
+	__type(key, __u64); /* stack_of */
 	__type(value, __u64);
 } whylate_callers SEC(".maps");
 
@@ -64,8 +57,7 @@ static __always_inline struct readings *counted(void)
 
 static __always_inline void from(__u64 *ctx)
 {
-	__s64 id = bpf_get_stackid(ctx, &whylate_stacks, BPF_F_USER_STACK);
-	__u64 stack = id < 0 ? 0 : id + 1, one = 1, *n;
+	__u64 stack = stack_of(ctx), one = 1, *n;
 
 	n = bpf_map_lookup_elem(&whylate_callers, &stack);
 	if (n)

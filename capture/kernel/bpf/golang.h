@@ -5,6 +5,7 @@
  * first three integers that a function is given, and the goroutine that calls it.
  */
 #pragma once
+#include "stacks.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define go_first(regs) ((__u64)(regs)->ax)
@@ -25,8 +26,6 @@
 /* Slot i of a histogram counts times of 2^i ns and more, less than twice as much. */
 #define SLOTS 40
 
-#define FRAMES 64
-
 const volatile __u64 goid = 152; /* where the id is in a runtime.g */
 
 /* What was counted on one CPU. */
@@ -41,13 +40,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct counts);
 } whylate_counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 4096);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, FRAMES * sizeof(__u64));
-} whylate_stacks SEC(".maps");
 
 static __always_inline void add(__u64 *to, __u64 n)
 {
