@@ -186,6 +186,8 @@ type Verdict struct {
 	// to be named; onlyOwn is set if without it there is nothing to explain.
 	own     blame.Share
 	onlyOwn bool
+	// takes is what takes most of the time of another endpoint that the tail is.
+	takes *Finding
 	// mixed is set if it is healthy because the tail is but another endpoint.
 	mixed bool
 	// ownAtLeast is own, or what it surely is where that is in doubt; told is then its share,
@@ -420,6 +422,8 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		// their time is asked for, not why they take longer than other endpoints.
 		if w := v.whole(a, p, s); late || w.unwanted() {
 			v = w
+		} else if len(w.Findings) > 0 && w.Findings[0].Share >= LevelShare {
+			v.takes = &w.Findings[0]
 		}
 	}
 	p.Whole = false
@@ -1374,6 +1378,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	case mixed && v.Level == nil:
 		v.Verdict = "healthy"
 		v.Sentence = fmt.Sprintf("The slow requests are another endpoint, not a stall: %s of the difference is %s.", Pct(v.Mix), v.endpoint(a))
+		if v.takes != nil {
+			v.Sentence += fmt.Sprintf(" Its time goes to %s: %s", v.takes.Cause, lowerFirst(v.takes.Summary))
+		}
 	case v.Level != nil && suspects+explained < ExplainedShare:
 		v.Reason = "unexplained"
 		v.Sentence = fmt.Sprintf("Every request spends %s of its %s outside its own CPU, and no cause of the catalogue explains it.", Pct(v.Level.WaitShare), Ms(float64(v.Level.Median)))

@@ -2,6 +2,7 @@ package cause_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/cause"
@@ -80,14 +81,15 @@ func TestWhatNoEndpointIsMadeForIsNamed(t *testing.T) {
 		name  string
 		waits func(p *play)
 		found string
+		goes  string // the cause that is not found, but said
 	}{
-		{"it asks a peer", func(p *play) { peerWaits(p, 40*ms, reply...) }, ""},
+		{"it asks a peer", func(p *play) { peerWaits(p, 40*ms, reply...) }, "", "slow-dependency"},
 		{"its client sends slowly", func(p *play) {
 			peerWaits(p, 40*ms, "internal/poll.runtime_pollWait", "net.(*conn).Read", "net/http.(*connReader).Read", "net/http.(*body).Read", "main.upload", "net/http.(*conn).serve")
-		}, "slow-client"},
+		}, "slow-client", ""},
 		{"its client sends slowly, for a moment", func(p *play) {
 			peerWaits(p, 8*ms, "internal/poll.runtime_pollWait", "net.(*conn).Read", "net/http.(*connReader).Read", "net/http.(*body).Read", "main.upload", "net/http.(*conn).serve")
-		}, ""},
+		}, "", "slow-client"},
 	} {
 		v := cause.Judge(attributed(t, scene{procs: 2, requests: 1000, in: func(p *play, i int) {
 			if i%20 == 3 {
@@ -100,6 +102,9 @@ func TestWhatNoEndpointIsMadeForIsNamed(t *testing.T) {
 		}
 		if got != c.found || (got == "") != (v.Verdict == "healthy") {
 			t.Errorf("%s: %s, found %q, want %q: %s", c.name, v.Verdict, got, c.found, v.Sentence)
+		}
+		if c.goes != "" && !strings.Contains(v.Sentence, "Its time goes to "+c.goes+": slow requests spend ") {
+			t.Errorf("%s: not said where the endpoint's time goes: %s", c.name, v.Sentence)
 		}
 	}
 }
