@@ -194,6 +194,10 @@ type Verdict struct {
 	// which is explained although it is not named.
 	ownAtLeast blame.Share
 	told       float64
+	// beside are the shares of causes that hold and are not named, by the function that is at fault,
+	// and crowded is that of time in which the process's own threads had the CPUs, of no cause.
+	beside  map[string]float64
+	crowded float64
 	// most is what the largest part of the tail's excess surely takes, in nanoseconds,
 	// whether it has a name or not; many is set if that is why it is healthy.
 	most float64
@@ -699,6 +703,12 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 				}
 			}
 			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})
+			if o.holds == Yes && o.j.Where != nil && c.Contrast == TailContrast {
+				if v.beside == nil {
+					v.beside = map[string]float64{}
+				}
+				v.beside[o.j.Where.Function] += max(0, share.Share)
+			}
 			continue
 		}
 		if o.holds == Yes {
@@ -727,6 +737,9 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	v.RuledOut = c.acquitted(ruledOut)
 	v.place = c.mostAt(names, t.Columns, len(outcomes)+1)
 	for i := len(outcomes) + 1; i < len(names); i++ {
+		if wants(names[i].key) && names[i].key.Off == events.Crowded {
+			v.crowded += max(0, t.Columns[i].Share)
+		}
 		v.addUnnamed(c, Unnamed{Share: t.Columns[i].Share, Leaf: names[i].text, Where: names[i].where})
 	}
 	v.Unnamed = joined(v.Unnamed)
@@ -1301,7 +1314,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		explained += f.Share
 	}
 	if len(tailFindings) > 0 {
-		explained += v.told
+		explained += v.told + v.alongside(&tailFindings[0])
 	}
 	suspects := 0.0
 	var tailSuspects, levelSuspects []Consistent
@@ -1406,6 +1419,18 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		v.Reason = "unexplained"
 		v.Sentence = fmt.Sprintf("p99 is %s, and no cause of the catalogue explains half of what slow requests take longer.", Ms(float64(p99)))
 	}
+}
+
+// alongside is the share of what has no name and comes with what a finding names: other effects of
+// the same function, and, of who computes, that the process's own threads had the CPUs.
+func (v *Verdict) alongside(f *Finding) (share float64) {
+	if f.Where != nil {
+		share += v.beside[f.Where.Function]
+	}
+	if Lookup(f.Cause).Computes {
+		share += v.crowded
+	}
+	return share
 }
 
 func (v *Verdict) endpoint(a *blame.Attribution) string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
 )
 
 // Lent is what holds up a pool although it is no part of what requests do: who has its items
@@ -103,6 +104,41 @@ func (c *Case) Long(l *Locks, meanHold float64) (part float64, least int64) {
 		}
 	}
 	return long / max(1, c.Sum(l.Keys)), least
+}
+
+// manyCalls is how many times as long as three quarters of the waits for a peer a hold is at least that is
+// made of many of them.
+const manyCalls = 4
+
+// Often reports whether those who hold something under keys, for meanHold on average, wait for a peer many times in a row
+// meanwhile, and no longer each time than anybody does at other times: then nothing became slow, they only
+// keep what others want for many calls. Usual is what three quarters of these waits take at most; all is in nanoseconds.
+func (c *Case) Often(keys []blame.KeyID, meanHold float64) (usual int64, often bool) {
+	asks := keep(keys, func(id blame.KeyID) bool { return c.asks(c.Key(id)) })
+	if c.Sum(asks) < 0.5*c.Sum(keys) {
+		return 0, false
+	}
+	at, ns := TopBy(c, asks, func(k blame.Key) blame.SiteID { return k.Site })
+	if ns < 0.5*c.Sum(asks) || !c.A.Sites[at].App { // who reads a connection stands there for whatever anybody asks
+		return 0, false
+	}
+	waits, usual := c.A.EndedByNone(at)
+	if usual <= 0 || manyCalls*float64(usual) > meanHold {
+		return usual, false
+	}
+	var tail, other struct{ sum, n float64 }
+	for _, w := range waits {
+		to := &other
+		if timeline.Overlap(c.tailSpans(), w.Start, w.End) > 0 {
+			to = &tail
+		}
+		to.sum += float64(w.End - w.Start)
+		to.n++
+	}
+	if tail.n < Pattern || other.n < Pattern {
+		return usual, false
+	}
+	return usual, tail.sum/tail.n <= GrownHold*other.sum/other.n
 }
 
 // leased is Lent of connections, each of which its reader gives back. All who wait for one have something to ask.

@@ -102,7 +102,12 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	if kind == Lock {
 		far := keep(leaf, func(id blame.KeyID) bool { return isFar(c.Key(id)) || c.Key(id).Kind == blame.Timer })
 		l.Apart = len(far) > 0 && c.Sum(far) >= 0.5*total
-		l.InTurn = l.Apart && l.OwnWork >= 0.5 && !c.Grown(far, c.MeanHold(far), l.Usual)
+		if l.Apart && l.OwnWork >= 0.5 {
+			hold := c.MeanHold(far)
+			if l.InTurn = !c.Grown(far, hold, l.Usual); !l.InTurn {
+				_, l.InTurn = c.Often(far, hold)
+			}
+		}
 	}
 	hop := func(k blame.Key) blame.Hop {
 		_, h := c.Serial(k)

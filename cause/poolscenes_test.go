@@ -715,6 +715,13 @@ func settlesLong(p *play, takes int64) {
 	}
 }
 
+// settlesMany has the job ask shortly, many times in a row.
+func settlesMany(p *play, takes int64) {
+	for ; takes > 0; takes -= ms {
+		settlesCall(p, min(takes, ms))
+	}
+}
+
 func settlesSum(p *play, takes int64) { p.computes(helper, 1, takes, "main.settle", "main.job") }
 
 // lent lets the job have what a request waits for: for a moment or, for every tenth request, for
@@ -787,6 +794,12 @@ var lendingScenes = []told{
 		p.waits(helper, "", job...)
 	}, in: lendsTheOnly}, finding: "lock-held-across-wait", where: "main.ask"},
 	{name: "requests may ask the same peer", scene: lends(settlesCall, asksBy("net/http.(*persistConn).Read")), finding: "slow-dependency"},
+	{name: "the job asks many times in a row what requests ask, too", scene: lends(settlesMany, func(p *play) {
+		p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask", "main.serve")
+		p.pass(ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}), finding: "pool-exhausted", where: "main.settle"},
 	{name: "requests may ask the same peer, which always takes as long for the job", scene: lends(settlesLong, asksBy("net/http.(*persistConn).Read")), finding: "pool-exhausted", where: "main.settle"},
 }
 

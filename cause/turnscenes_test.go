@@ -46,6 +46,22 @@ func allInTurnOn(reason string, others, at []string, first int64) scene {
 	}}
 }
 
+// manyInTurn is allInTurn where who has the lock first waits so many times for a millisecond.
+func manyInTurn(reason string, at []string, many int) scene {
+	return scene{procs: 2, cast: crowdAtHome("main.loop"), in: func(p *play, i int) {
+		if i%10 == 9 {
+			convoyOf(own, unlock, func(p *play, g gotrace.GoID) {
+				for n := range many {
+					if n == 0 || g == crowd0 {
+						waitsOn(reason, ms, at)(p, g, 1)
+					}
+				}
+			})(p)
+		}
+		waitsOn(reason, ms, at)(p, serving, 0)
+	}}
+}
+
 var dozing = []string{"time.Sleep", "main.fetch", "main.refresh", "main.loop"}
 
 func TestWhoWaitsWithALockAsAllDo(t *testing.T) {
@@ -54,6 +70,7 @@ func TestWhoWaitsWithALockAsAllDo(t *testing.T) {
 		{name: "many short naps, one after the other", scene: allInTurn("sleep", dozing, ms), finding: "lock-held-across-wait", where: "main.fetch"},
 		{name: "many short calls, on another way", scene: allInTurnOn("network", syncing, fetching, ms), finding: "lock-held-across-wait", where: "main.fetch"},
 		{name: "one of them takes long, on another way", scene: allInTurnOn("network", syncing, fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
+		{name: "one of them makes many short calls in a row", scene: manyInTurn("network", fetching, 80), finding: "lock-held-across-wait", where: "main.fetch"},
 		{name: "one of the calls takes long", scene: allInTurn("network", fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
 	})
 }

@@ -162,6 +162,24 @@ func TestTheKernelDecides(t *testing.T) {
 	}
 }
 
+// What computes has the process's own threads wait for a CPU, too: that is not somebody else's part.
+func TestThatOwnThreadsHaveTheCPUsBelongsToWhatComputes(t *testing.T) {
+	computes := every(10, func(p *play) { // beside little of many things
+		waitsOn("sleep", 3*ms, []string{"time.Sleep", "main.pause", "main.serve"})(p, serving, 0)
+		p.pass(ms)
+		p.computes(serving, 0, 12*ms, "main.scale", "main.serve")
+		waitsOn("network", 3*ms, fetching)(p, serving, 0)
+		calls(serving, 2*ms, "syscall.Fsync", "os.(*File).Sync", "main.commit", "main.serve")(p)
+	})
+	for why, verdict := range map[events.State]string{events.Crowded: "cause", events.Slept: "inconclusive"} {
+		a := watch(attributed(t, scene{procs: 2, cast: waitingHelper, in: computes}), why, 0.2, 2)
+		v := cause.Judge(a, cause.Settings{})
+		if v.Verdict != verdict || len(v.Findings) != 1 || v.Findings[0].Cause != "expensive-request" || v.Findings[0].Share >= cause.ExplainedShare {
+			t.Errorf("%v: %s: %s %+v %+v", why, v.Verdict, v.Sentence, v.Findings, v.Unnamed)
+		}
+	}
+}
+
 // Who has the CPUs while connections are made is the peer that makes them, if it is work, and
 // if nobody else computes all the time.
 func TestWhatKeepsHandshakesFromACPUIsHandshakes(t *testing.T) {

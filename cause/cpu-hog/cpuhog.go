@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "cpu-hog", Title: "CPU hog", Rank: 511, Layer: cause.Scheduler,
+	ID: "cpu-hog", Title: "CPU hog", Rank: 511, Layer: cause.Scheduler, Computes: true,
 	What:       "A few goroutines compute for long and hold the Ps. Requests that are ready to run wait for a P. It may be work for few other requests, which is much more than that of those that wait, while the Ps are idle for most of the recording.",
 	MustHold:   "all Ps busy while requests are ready; since the backlog began they executed one class with long bursts, which really was on a CPU",
 	MustNot:    "an idle P; threads kept from the CPU (then it is the host or the quota)",

@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "gc-assist", Title: "GC assist", Rank: 210, Layer: cause.GC,
+	ID: "gc-assist", Title: "GC assist", Rank: 210, Layer: cause.GC, Computes: true,
 	What:       "Requests that allocate while the garbage collector marks must mark themselves before they may go on, or wait until somebody has.",
 	MustHold:   "assists, or waits for assist credit, inside the slow requests or those they wait for",
 	MustNot:    "assists outside the slow requests only; GC workers taking more than the assists; the process kept from the CPUs, where waits for those who mark take long as well",

@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "gc-workers", Title: "GC workers", Rank: 211, Layer: cause.GC,
+	ID: "gc-workers", Title: "GC workers", Rank: 211, Layer: cause.GC, Computes: true,
 	What:       "While it marks, the garbage collector takes a quarter of the Ps for its dedicated workers, and every idle P for an idle-priority one; requests that become ready then queue behind them. An idle-priority worker gives way to what is in its own P's queue, but it does not look into the others', as an idle P does.",
 	MustHold:   "since the backlog began the Ps executed GC workers, or the request was in the queue of a busy P while all idle ones ran workers; slow requests lie in mark phases more than typical ones",
 	MustNot:    "the thread of an idle-priority worker that should have given way was late: it was not on a CPU",

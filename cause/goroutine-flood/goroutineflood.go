@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "goroutine-flood", Title: "goroutine flood", Rank: 510, Layer: cause.Scheduler,
+	ID: "goroutine-flood", Title: "goroutine flood", Rank: 510, Layer: cause.Scheduler, Computes: true,
 	What:       "Very many goroutines, or timers, become ready at the same time. Each runs shortly, but requests queue behind all of them.",
 	MustHold:   "since the backlog began the Ps executed a class of many members with short bursts, or the scheduler with its timers; assists for the garbage collector, if most of them are theirs, are among that",
 	MustNot:    "few members with long bursts",

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "growth", Title: "growth", Rank: 615, Layer: cause.Code,
+	ID: "growth", Title: "growth", Rank: 615, Layer: cause.Code, Computes: true,
 	What:       "A slice, a stack or a map outgrows its memory: the runtime makes room for more and copies what there was. Of what becomes large without its size being said at the beginning, most bytes are copied several times.",
 	MustHold:   "most of the CPU time that slow requests take more than typical ones is in append, in the growth of a map or in the copying of a stack, by their CPU samples",
 	MustNot:    "the work between the copies takes longer; assists of the garbage collector; their threads kept from the CPU for most of it",

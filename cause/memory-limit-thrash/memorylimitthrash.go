@@ -14,7 +14,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "memory-limit-thrash", Title: "memory limit spiral", Rank: 203, Layer: cause.GC, Unwanted: true,
+	ID: "memory-limit-thrash", Title: "memory limit spiral", Rank: 203, Layer: cause.GC, Computes: true, Unwanted: true,
 	What:       "What the process holds is close to its memory limit (GOMEMLIMIT). The garbage collector has no room left: one cycle begins as soon as the other has ended, or as soon as anything is allocated, and requests pay for all of them.",
 	MustHold:   "hardly any room between what is alive and the heap's goal, a memory limit that makes it so, and cycles back to back in the slow requests, unless the room is so little that the limit makes most of them",
 	MustNot:    "a heap that may grow by a quarter or more",
