@@ -31,8 +31,9 @@ const (
 	// quarter of steady growth has 25 +- 5 of them.
 	MinGrowth = 100
 	// A place grows if at most MaxEnded of its goroutines end, and the last quarter
-	// of the recording has at least StillGrowing of an average one's growth: a
-	// pool that fills, or a server that ramps up, levels off.
+	// of the recording has at least StillGrowing of an average one's growth, or of what
+	// is its part by the requests that begin in it: a pool that fills, or a server that
+	// ramps up, levels off.
 	MaxEnded, StillGrowing = 0.5, 0.5
 )
 
@@ -78,6 +79,7 @@ func (c *Case) Growing() []Growth {
 			s.Grew[quarter(me.End())]--
 		}
 	}
+	load := c.lastQuarter()
 	classes := map[string]blame.ClassID{}
 	for i := range c.A.Classes {
 		if cl := &c.A.Classes[i]; cl.Root != "" && cl.Endpoint < 0 {
@@ -91,7 +93,7 @@ func (c *Case) Growing() []Growth {
 			s.Grew[quarter(at)]--
 		}
 		class, ok := classes[k.root]
-		if !ok || !s.grows() || c.A.Serves(class) {
+		if !ok || !s.grows(load) || c.A.Serves(class) {
 			continue
 		}
 		s.Class = class
@@ -110,7 +112,23 @@ func (c *Case) Growing() []Growth {
 	return out
 }
 
-func (s *Growth) grows() bool {
+// lastQuarter is how many requests began in the last quarter of the recording, by how many would if it were like the
+// others, at most 1.
+func (c *Case) lastQuarter() float64 {
+	t := c.A.Timeline()
+	from := t.End - t.Duration()/quarters
+	all, last := 0.0, 0.0
+	for _, r := range c.P.All() {
+		all += c.A.Weight[r]
+		if c.A.Found().Requests[c.A.Requests[r].Request].Start() >= from {
+			last += c.A.Weight[r]
+		}
+	}
+	return min(1, last*quarters/max(1, all))
+}
+
+// grows reports whether it does, if load is lastQuarter.
+func (s *Growth) grows(load float64) bool {
 	net := s.Born - s.Died
 	if net < MinGrowth || float64(s.Died) > MaxEnded*float64(s.Born) {
 		return false
@@ -120,7 +138,7 @@ func (s *Growth) grows() bool {
 			return false
 		}
 	}
-	return float64(s.Grew[quarters-1]) >= StillGrowing*float64(net)/quarters
+	return float64(s.Grew[quarters-1]) >= StillGrowing*load*float64(net)/quarters
 }
 
 // companions are goroutines of which their creator, which is still alive, started

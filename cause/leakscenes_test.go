@@ -147,6 +147,12 @@ func connections(themselves bool) scene {
 	}}
 }
 
+// ending is a service whose clients go before the recording ends.
+func ending(s scene) scene {
+	s.quiet = 1700 * ms
+	return s
+}
+
 // short starts goroutines that end at once, beside a crowd that does not grow.
 func short() scene {
 	l := &leaving{}
@@ -177,6 +183,8 @@ func harmless() scene {
 
 var leakScenes = []told{
 	{name: "every request leaves a goroutine behind", scene: leaks(always(1), 0), finding: "goroutine-leak", where: "main.watch"},
+	{name: "every request leaves a goroutine behind, and in the end there are few", scene: ending(leaks(always(1), 0)), finding: "goroutine-leak", where: "main.watch"},
+	{name: "the growth slows down before the requests do", scene: ending(leaks(first(250, 4, 1), 0)), finding: "goroutine-flood"},
 	{name: "the timers of what every request leaves behind", scene: ticking(400), finding: "goroutine-leak", where: "main.watch"},
 	{name: "the timers of what the first requests left behind", scene: ticking(200), alike: []string{"goroutine-flood"}},
 	{name: "of three goroutines one ends", scene: leaks(always(3), 1), finding: "goroutine-leak", where: "main.watch"},

@@ -140,6 +140,8 @@ type scene struct {
 	// lock if stuck says where.
 	last  int64
 	stuck []string
+	// quiet is for how long nothing happens in the end.
+	quiet int64
 	// limit is how many requests are taken apart at most; 0: all.
 	limit int
 }
@@ -195,7 +197,7 @@ func (s scene) attribute(tb testing.TB) *blame.Attribution {
 		}
 		p.pass(s.last)
 	} else {
-		p.pass(s.period)
+		p.pass(s.period + s.quiet)
 	}
 	p.b.Sample(gotrace.NoGoroutine, 0)
 	t, err := timeline.Read(p.b.Source(), timeline.Options{})
