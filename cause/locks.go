@@ -166,13 +166,13 @@ func (c *Case) single(site blame.SiteID) bool {
 	one, ok := c.singles[site]
 	if !ok {
 		t := c.A.Turns(site)
-		most := 2*t.Decided >= t.Waits || t.Decided >= surelyDecided && t.Holders < surelyOne
+		h := c.A.Holds(site).Holders
+		most := 2*t.Decided >= t.Waits || t.Holders < surelyOne && (t.Decided >= surelyDecided || t.Decided >= agreed && h > 0 && h < surelyOne)
 		one = t.Decided >= MinDoubt && most && t.Holders < ManyHolders && t.Several < SomeSeveral
 		if q := c.A.Queue(site); one && q.Wakers > 1 && q.Peers <= PeerRatio && c.A.Handed(site) > 0.5 {
 			one = false
 		}
 		if c.knownQueue(site) == Pool {
-			h := c.A.Holds(site).Holders
 			one = one && h > 0 && h < ManyHolders
 		}
 		c.singles[site] = one
@@ -181,8 +181,9 @@ func (c *Case) single(site blame.SiteID) bool {
 }
 
 // surelyDecided is how many waits that say that there is one holder, up to surelyOne on average, are
-// enough, however many do not say: of a pool's items several are held at some time.
-const surelyDecided, surelyOne = 100, 1.05
+// enough, however many do not say: of a pool's items several are held at some time. Where the holds that were seen
+// say the same, agreed are.
+const surelyDecided, agreed, surelyOne = 100, 30, 1.05
 
 // Pooled reports whether a site is the queue of a library's pool, or of permits: be there one only, it
 // is a pool to whoever makes it larger.

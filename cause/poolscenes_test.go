@@ -774,6 +774,51 @@ func lendsTheOnly(p *play, i int) {
 	}
 }
 
+// theOnlyPermit is a service whose requests compute with the only permit. Of those that wait for it most wait behind one
+// that got it at once, and one in three behind one that was let in.
+func theOnlyPermit() scene {
+	acquire, release := []string{"runtime.chansend1", "main.acquire", "main.serve"}, []string{"runtime.chanrecv1", "main.release", "main.serve"}
+	holds := func(p *play, g, next gotrace.GoID) {
+		p.computes(g, 1, 10*ms, "main.scale", "main.serve")
+		p.wakes(g, next, release...)
+		p.do(p.b.Done(g))
+		p.leaves(g, 1, "network", home...)
+	}
+	begins := func(p *play, g gotrace.GoID) {
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.do(p.b.Task(g, "request"))
+	}
+	return scene{procs: 2, cast: func(p *play) {
+		p.waits(other, "", home...)
+		p.waits(other+1, "", home...)
+	}, in: func(p *play, i int) {
+		if i%5 != 4 {
+			return
+		}
+		begins(p, other)
+		if i%10 == 9 {
+			p.do(p.b.Yields(other, "preempted", p.stack("main.scale", "main.serve")))
+			begins(p, other+1)
+			p.leaves(other+1, 1, "chan send", acquire...)
+			p.runs(other, 1)
+		}
+		p.leaves(serving, 0, "chan send", acquire...)
+		if i%10 == 9 {
+			holds(p, other, other+1)
+			p.runs(other+1, 1)
+			holds(p, other+1, serving)
+		} else {
+			holds(p, other, serving)
+		}
+		p.runs(serving, 0)
+	}}
+}
+
+func TestOnePermitIsALock(t *testing.T) {
+	tell(t, []told{{name: "few waits tell", scene: theOnlyPermit(), finding: "lock-held-across-work", where: "main.release"}})
+}
+
 // asksBy lets a request wait for a peer's answer by a client.
 func asksBy(client string) func(p *play) {
 	return func(p *play) {

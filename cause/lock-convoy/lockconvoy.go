@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "lock-convoy", Title: "lock convoy", Rank: 412, Layer: cause.Code, Unwanted: true,
+	ID: "lock-convoy", Title: "lock convoy", Rank: 412, Layer: cause.Code, Computes: true, Unwanted: true,
 	What:       "A hot lock with many short holders: the queue is long although every hold is short, and it hands over from one waiter to the next.",
 	MustHold:   "waits for a lock behind many short holders of one site",
 	MustNot:    "one long holder; holders that wait",

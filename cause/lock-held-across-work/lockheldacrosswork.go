@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "lock-held-across-work", Title: "lock held across work", Rank: 411, Layer: cause.Code,
+	ID: "lock-held-across-work", Title: "lock held across work", Rank: 411, Layer: cause.Code, Computes: true,
 	What:       "A goroutine holds a lock while it computes for long. Everybody who needs the lock waits for it.",
 	MustHold:   "a wait for a lock whose root is one long running holder",
 	MustNot:    "the holder waited; many short holders; readers of an RWMutex wait in RLock",

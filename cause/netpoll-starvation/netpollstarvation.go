@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "netpoll-starvation", Title: "network poller starved", Rank: 500, Layer: cause.Scheduler, Unwanted: true,
+	ID: "netpoll-starvation", Title: "network poller starved", Rank: 500, Layer: cause.Scheduler, Computes: true, Unwanted: true,
 	What:       "It looks like a slow dependency, but the reply was in: all Ps were busy, so nobody polled the network or ran the goroutine that waited for it.",
 	MustHold:   "network waits that end after the last instant at which a P was idle or the network polled, more of them than waits for a P; somebody held the Ps",
 	MustNot:    "idle Ps during the wait",
