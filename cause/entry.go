@@ -146,8 +146,8 @@ type Entry struct {
 	// Unwanted marks what no endpoint takes its time for by design: it is named also where the slow
 	// requests are just another endpoint, without an objective.
 	Unwanted bool
-	// Computes marks what takes CPUs that requests want.
-	Computes bool
+	// Computes marks what takes CPUs that requests want, Contends what others have them for.
+	Computes, Contends bool
 	// What it is, MustHold and MustNot what has to be seen and not to be seen.
 	What, MustHold, MustNot string
 	// LookAlikes are ids that show similar symptoms.

@@ -29,6 +29,7 @@ type machine struct {
 	waits   int     // for a CPU in 5 ms; 0 means 1
 	stolen  float64 // part of the time of all CPUs, while requests are slow
 	more    float64 // CPUs that the process uses beside own, while requests are slow
+	rush    float64 // part of the CPUs that was idle and that others use while requests are slow
 }
 
 // slowRequest is what the scenes' fast requests stay below.
@@ -81,9 +82,9 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		if last != nil {
 			s.Threads[0].Slices = last[0].Slices + int64(max(1, m.waits))
 		}
-		s.Machine.BusyNS += int64((1 - m.idle - in*m.stolen) * all)
+		s.Machine.BusyNS += int64((1 - m.idle - in*m.stolen + in*m.rush) * all)
 		s.Machine.StealNS += int64(in * m.stolen * all)
-		s.Machine.IdleNS += int64(m.idle * all)
+		s.Machine.IdleNS += int64((m.idle - in*m.rush) * all)
 		s.ChildrenNS += int64(m.forked * all)
 		if c := s.Confined; c != nil {
 			few := float64(step) * float64(m.allowed)

@@ -679,9 +679,14 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			least = min(least, x.Share)
 		}
 	}
+	contention, yields := c.yields(outcomes, t.Columns, func(i int) bool { return unmaterial(t.Columns[i], t.Excess, s, outcomes[i].holds) == "" })
 	for i, o := range outcomes {
 		share := t.Columns[i]
 		why := unmaterial(share, t.Excess, s, o.holds)
+		if i == contention {
+			why = yields
+			v.crowded += max(0, share.Share)
+		}
 		if why == "" && o.holds == Yes && slight(share, t.Excess, s) && !(least < share.Share) {
 			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(share, t.Excess)))
 			if o.entry.Ours { // it is told, but nothing to act on
@@ -695,7 +700,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			}
 		}
 		if why != "" {
-			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare, ByShare: true, Number: share.Share})
+			ruledOut = append(ruledOut, RuledOut{Cause: o.entry.ID, Because: why, Fits: share.Share >= SuspectShare && i != contention, ByShare: true, Number: share.Share})
 			if o.entry.Ours && c.Contrast == TailContrast {
 				v.own, v.ownAtLeast = share, share
 				if v.told > 0 {

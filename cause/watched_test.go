@@ -180,6 +180,32 @@ func TestThatOwnThreadsHaveTheCPUsBelongsToWhatComputes(t *testing.T) {
 	}
 }
 
+// A process that is in its own way looks as if others were: they have their turns, as always.
+func TestABurstIsToldFromANeighbour(t *testing.T) {
+	computes := every(10, func(p *play) { p.computes(serving, 0, 20*ms, "main.scale", "main.serve") })
+	for _, c := range []struct {
+		name string
+		host machine
+		own  int // threads that have a CPU beside
+		want []string
+	}{
+		{"others use what they always do", machine{cpus: 2, own: 0.3, idle: 0.4}, 1, []string{"expensive-request"}},
+		{"others use more", machine{cpus: 2, own: 0.3, idle: 0.5, rush: 0.48}, 1, []string{"expensive-request", "host-contention"}},
+		{"others compute all the time", machine{cpus: 2, own: 0.3, idle: 0.01}, 1, []string{"expensive-request", "host-contention"}},
+		{"none of its threads has a CPU", machine{cpus: 2, own: 0.3, idle: 0.4}, 0, []string{"expensive-request", "host-contention"}},
+	} {
+		a := watch(attributed(t, scene{procs: 2, cast: waitingHelper, in: computes}), events.Queued, map[int]float64{0: 0.3, 1: 0.5}[c.own], c.own)
+		v := cause.Judge(a, cause.Settings{Host: observe(a, c.host)})
+		var got []string
+		for _, f := range v.Findings {
+			got = append(got, f.Cause)
+		}
+		if v.Verdict != "cause" || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v: %s %+v", c.name, got, c.want, v.Sentence, v.Unnamed)
+		}
+	}
+}
+
 // Who has the CPUs while connections are made is the peer that makes them, if it is work, and
 // if nobody else computes all the time.
 func TestWhatKeepsHandshakesFromACPUIsHandshakes(t *testing.T) {

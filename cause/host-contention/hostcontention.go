@@ -9,10 +9,10 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "host-contention", Title: "host contention", Rank: 130, Layer: cause.Host, Unwanted: true,
+	ID: "host-contention", Title: "host contention", Rank: 130, Layer: cause.Host, Contends: true, Unwanted: true,
 	What:       "Somebody else has the CPU: a neighbour on the machine, or the hypervisor. Threads that want to run wait for it. A CPU quota looks the same in a trace.",
 	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded",
-	MustNot:    "throttling counters of the cgroup (then it is the quota)",
+	MustNot:    "throttling counters of the cgroup (then it is the quota); the process's own threads had a good part of the CPUs meanwhile, in a burst that has a name, and others use what they always do",
 	LookAlikes: []string{"quota-too-low", "gomaxprocs-over-quota", "cpu-hog", "netpoll-starvation"},
 	Fix: []string{
 		"isolate the service: its own CPUs, a higher weight, another host",

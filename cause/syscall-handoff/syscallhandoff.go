@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "syscall-handoff", Title: "P lost in a system call", Rank: 530, Layer: cause.Scheduler,
+	ID: "syscall-handoff", Title: "P lost in a system call", Rank: 530, Layer: cause.Scheduler, Computes: true,
 	What:       "A system call or a call into C takes long enough for the runtime to give the P to others, which it does after 20 us at the earliest and 10 ms at the latest; until then the call keeps the P from everybody. When the call returns, the request has to queue for a P, at the end of the queue, after each such call.",
 	MustHold:   "waits for a P right after system calls or calls into C, far above those of typical requests; they are much longer than the same requests' other waits for a P, or the Ps are kept by calls more than they execute",
 	MustNot:    "one class of goroutines that held the Ps, but by calls; waits of any kind alike",

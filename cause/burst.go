@@ -1,0 +1,73 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
+)
+
+// A process that computes in a burst has its own threads wait for a CPU, and the kernel gives
+// others, such as its clients and its peers on the same host, their turns meanwhile. That looks as if these were
+// in its way. It is told from a neighbour by who had the CPUs, and by whether others use more of them
+// than at other times.
+
+// ownCPUs is the part of the CPUs' time that the process's own threads must have, while others of them wait for a
+// CPU, for it to be in its own way.
+const ownCPUs = 0.25
+
+// othersMore is how many times as much of the CPUs as at other times others may use meanwhile: who serves
+// the process, or asks it, has more to do when it has.
+const othersMore = 2
+
+// yields returns the number of the outcome that is contention for the host's CPUs, if it comes with what
+// another outcome names, and why; else -1.
+func (c *Case) yields(outcomes []outcome, shares []blame.Share, material func(i int) bool) (contention int, why string) {
+	contention = slices.IndexFunc(outcomes, func(o outcome) bool { return o.entry.Contends })
+	if contention < 0 || !material(contention) || c.Contrast != TailContrast {
+		return -1, ""
+	}
+	own, ok := c.inItsOwnWay()
+	if !ok {
+		return -1, ""
+	}
+	for i, o := range outcomes {
+		if i == contention || o.holds != Yes || !material(i) {
+			continue
+		}
+		if x, all := shares[i].Share, shares[contention].Share; x >= all || 2*x >= all && c.burst(o) {
+			return contention, fmt.Sprintf("the process's own threads had %s of the CPUs meanwhile, and others use less than %d times as much of them as at other times, when CPUs are idle: it comes with %s", Pct(own), othersMore, o.entry.ID)
+		}
+	}
+	return -1, ""
+}
+
+// burst reports whether what an outcome names computes, and not for requests.
+func (c *Case) burst(o outcome) bool {
+	return o.entry.Computes && (o.entry.Layer == GC || o.entry.Layer == Scheduler && !c.A.Serves(c.Processors().Class))
+}
+
+// inItsOwnWay reports whether the process's own threads are among those that have the CPUs while slow requests
+// want one, and with which part of them, and others are not known to use many more than at other times.
+func (c *Case) inItsOwnWay() (own float64, ok bool) {
+	if c.Host == nil || !c.Host.Machine || !c.Host.Roomy() {
+		return 0, false
+	}
+	own = c.Host.Crowd().Own
+	if c.Watched() {
+		var crowded, queued float64
+		for i, k := range c.A.Keys {
+			switch k.Off {
+			case events.Crowded:
+				crowded += c.NS[i]
+			case events.Queued:
+				queued += c.NS[i]
+			}
+		}
+		own = crowded / max(1, crowded+queued)
+	}
+	others := func(u *host.Usage) float64 { return max(0, u.BusyNS-u.RunNS-u.ChildrenNS) / max(1, u.CPUNS()) }
+	return own, own >= ownCPUs && others(&c.Host.Tail) < othersMore*others(&c.Host.Rest)
+}
