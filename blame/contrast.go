@@ -153,6 +153,13 @@ func (p *Population) dropConditional() {
 				// for its own children, for a reply, or for what is announced to all
 				if k.First.Site != k.Queue.Site && !p.a.HandedOver(k.First) || k.Kind == Timer && p.a.Announced(k.First.Site) {
 					mine[shown{leafKinds, k.First.Site}] = true
+					switch { // and what these do
+					case k.Queue.Site != 0 || k.Kind == UnknownHolder:
+					case k.Kind == CPU:
+						cpu += x.NS
+					case k.Site != 0:
+						mine[shown{k.Kind, k.Site}] = true
+					}
 				}
 			case k.Flags&Self == 0 || k.Kind == UnknownHolder:
 			case k.Kind == CPU:

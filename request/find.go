@@ -26,6 +26,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
 	}
+	d.findContinued()
 	switch {
 	case len(o.Calls) > 0:
 		d.byCalls(o.Calls, o.Functions)
@@ -114,9 +115,10 @@ type finder struct {
 	nodes     []nodeCount // scratch
 	// writesLast are the places at which workers write to a socket last before they are home.
 	writesLast map[timeline.GID]int32
-	answering  map[timeline.GID]bool    // see Found.Answering
-	writes     map[timeline.GID]writes  // cache of writesOf
-	broadcast  map[gotrace.StackID]bool // cache of broadcasts
+	answering  map[timeline.GID]bool           // see Found.Answering
+	writes     map[timeline.GID]writes         // cache of writesOf
+	broadcast  map[gotrace.StackID]bool        // cache of broadcasts
+	continued  map[timeline.GID][]timeline.GID // in order of birth, by who started them: see findContinued
 }
 
 // The classes of what looks like a request and is none.
@@ -210,8 +212,29 @@ const (
 	commonShare float64 = 0.9
 )
 
-// examine looks at the events of g in [from, to], beginning with segment i.
+// examine looks at the events of g in [from, to], beginning with segment i. Where another goroutine
+// continues what it does, that one says what handlers it reached.
 func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evidence) {
+	e = d.look(g, i, from, to)
+	for range maxDispatch {
+		next := d.continuation(g, from, to)
+		if next == timeline.NoG {
+			break
+		}
+		start := d.c.of(d.t.Gs[next].CreatorStack).node
+		in := d.look(next, 0, d.t.Gs[next].Start(), to)
+		e.flags, e.poll = e.flags|in.flags, e.poll || in.poll
+		e.node, e.chance, e.shows = 0, in.chance, in.shows
+		if in.node != 0 {
+			e.node = d.c.below(start, in.node)
+		}
+		g = next
+	}
+	return e
+}
+
+// look is examine of one goroutine.
+func (d *finder) look(g timeline.GID, i int, from, to timeline.Time) (e evidence) {
 	gr := &d.t.Gs[g]
 	d.nodes = d.nodes[:0]
 	for _, s := range gr.SegsFrom(i) {

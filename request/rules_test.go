@@ -54,6 +54,30 @@ func TestRequestsBehindAMiddlewareAreToldApart(t *testing.T) {
 	}
 }
 
+// Below net/http's TimeoutHandler handlers run on goroutines of their own, also where it is nested.
+func TestRequestsBehindATimeoutAreToldApart(t *testing.T) {
+	for _, depth := range []int{1, 2} {
+		w := &web{}
+		h := w.handler()
+		for range depth {
+			h = http.TimeoutHandler(h, time.Second, "late")
+		}
+		s := httptest.NewServer(h)
+		var sent []int64
+		f := record(t, Options{}, func() { sent = askFromOutside(t, "http", s.Listener.Addr().String()) })
+		s.Close()
+		by := map[string]int{}
+		for _, r := range f.Requests {
+			by[f.Endpoints[r.Endpoint]]++
+		}
+		for _, e := range []string{pkg + "(*web).fast", pkg + "(*web).slow"} {
+			if n := by[e]; n < len(sent)/2-5 || n > len(sent)/2+5 {
+				t.Errorf("%d times: %d requests of %s in %v", depth, n, e, by)
+			}
+		}
+	}
+}
+
 func TestRequestsInFlightAreLowerBounds(t *testing.T) {
 	release, entered := make(chan int), make(chan int)
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
