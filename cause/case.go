@@ -59,6 +59,7 @@ type Case struct {
 	procs   *Processors
 	strange map[blame.ClassID]*Strange // cache of strangeTo
 	met     map[blame.ClassID]int      // cache of meets
+	by      map[blame.ClassID]bool     // cache of bystanders
 	dried   map[blame.SiteID]bool      // cache of RanOut
 	passes  map[blame.SiteID]float64   // cache of passThrough
 	singles map[blame.SiteID]bool      // cache of single

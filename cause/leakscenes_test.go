@@ -169,6 +169,27 @@ func short() scene {
 	}}
 }
 
+// standing is a service that serves some requests on goroutines that run together for one in ten others, and have the
+// same root as these. They are requests then, or not.
+func standing(requests bool) scene {
+	return scene{procs: 1, cast: crowdAtHome("main.serve"), in: func(p *play, i int) {
+		if i%10 == 9 {
+			crowded(p, "select", []string{"runtime.selectgo", "main.serve"}, func(g gotrace.GoID) {
+				if requests {
+					p.do(p.b.Task(crowd0+g, "request"))
+				}
+				p.pass(ms)
+				if g%10 == 9 {
+					p.b.Sample(crowd0+g, p.stack("main.serve"))
+				}
+				if requests {
+					p.do(p.b.Done(crowd0 + g))
+				}
+			})
+		}
+	}}
+}
+
 // harmless leaves goroutines behind that never run again.
 func harmless() scene {
 	l := &leaving{}
@@ -195,6 +216,8 @@ var leakScenes = []told{
 	{name: "goroutines end", scene: short(), finding: "goroutine-flood"},
 	{name: "every connection has one", scene: connections(false), finding: "goroutine-flood"},
 	{name: "they are connections", scene: connections(true), finding: "overload"},
+	{name: "they are like those that carry requests, and carry none", scene: standing(false), finding: "goroutine-flood"},
+	{name: "they carry requests", scene: standing(true), finding: "overload"},
 	{name: "they do no harm", scene: harmless(), finding: "timer-wait", where: "main.retry"},
 }
 

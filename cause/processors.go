@@ -435,12 +435,35 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 		return Heavy
 	case cl.Endpoint < 0 && (cl.System || cl.Observer):
 		return NoHolder
-	case (cl.Endpoint >= 0 || c.A.Serves(class)) && c.strangeTo(class) == nil:
+	case (cl.Endpoint >= 0 || c.A.Serves(class) && !c.bystanders(class)) && c.strangeTo(class) == nil:
 		return Own
 	case c.bursts(class, ns) >= FloodBursts && cl.Members > c.A.Timeline().GOMAXPROCS && c.meets(class) >= FloodBursts:
 		return Flood
 	}
 	return Hog
+}
+
+// mostBystanders is the part of a class's goroutines that must carry no request in the recording, for them to be others than
+// those that do: streams that were open before, connections that somebody took over.
+const mostBystanders = 0.8
+
+// bystanders reports whether most goroutines of a class that carries requests carry none, but some do.
+func (c *Case) bystanders(class blame.ClassID) bool {
+	is, known := c.by[class]
+	if !known {
+		members, none := c.A.Members(class), 0
+		for _, g := range members {
+			if !c.A.Found().Entry(g) {
+				none++
+			}
+		}
+		if c.by == nil {
+			c.by = map[blame.ClassID]bool{}
+		}
+		is = none < len(members) && float64(none) >= mostBystanders*float64(len(members))
+		c.by[class] = is
+	}
+	return is
 }
 
 // mostMet bounds of how many slow requests it is counted whom they meet.
