@@ -89,7 +89,7 @@ func (a *Attribution) TakesWork(g timeline.GID) bool {
 	if a.takesWork == nil {
 		a.takesWork = map[timeline.GID]bool{}
 	}
-	takes, at := a.reached(g, maxHands, map[timeline.GID]bool{}), SiteID(0)
+	takes, at := a.reached(g, maxHands, 0, map[timeline.GID]bool{}), SiteID(0)
 	for _, s := range a.t.Gs[g].Waits() {
 		switch s.Reason {
 		case timeline.ReasonNetwork:
@@ -105,8 +105,9 @@ func (a *Attribution) TakesWork(g timeline.GID) bool {
 	return takes
 }
 
-// reached reports whether what requests do gets to a goroutine through so many others.
-func (a *Attribution) reached(g timeline.GID, others int, seen map[timeline.GID]bool) bool {
+// reached reports whether what requests do gets to a goroutine through so many others. What is given back to it at a
+// pool, or at a site that is given, is nothing to do.
+func (a *Attribution) reached(g timeline.GID, others int, pool SiteID, seen map[timeline.GID]bool) bool {
 	seen[g] = true
 	from := func(h timeline.GID) bool {
 		switch {
@@ -115,13 +116,13 @@ func (a *Attribution) reached(g timeline.GID, others int, seen map[timeline.GID]
 		case a.f.Entry(h) || a.f.Entry(a.t.Gs[h].Creator):
 			return true
 		}
-		return others > 0 && a.reached(h, others-1, seen)
+		return others > 0 && a.reached(h, others-1, pool, seen)
 	}
 	me := &a.t.Gs[g]
 	for _, s := range me.Waits() {
 		switch s.Reason {
 		case timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
-			if !a.cancelled(s) && from(s.Waker) {
+			if !a.cancelled(s) && !a.lends(s.Stack, pool) && from(s.Waker) {
 				return true
 			}
 		}
@@ -135,6 +136,16 @@ func (a *Attribution) reached(g timeline.GID, others int, seen map[timeline.GID]
 		}
 	}
 	return false
+}
+
+// lends reports whether a stack waits at a known pool, for a permit, or at a site.
+func (a *Attribution) lends(stack gotrace.StackID, pool SiteID) bool {
+	site := a.siteOf(stack)
+	if site == 0 {
+		return false
+	}
+	kind := a.Sites[site].Kind
+	return kind == SitePool || kind == SitePermit || a.Place(site) == a.Place(pool)
 }
 
 // Announced reports whether the waits at a site end with what one goroutine tells whoever
@@ -354,7 +365,7 @@ func (a *Attribution) HandedWork(site SiteID, class ClassID) bool {
 			continue
 		}
 		asked[r.waker] = true
-		if a.reached(r.waker, maxHands, map[timeline.GID]bool{}) {
+		if a.reached(r.waker, maxHands, site, map[timeline.GID]bool{}) {
 			return true
 		}
 	}

@@ -19,7 +19,7 @@ type Lent struct {
 	Part float64
 	What blame.LeafKind
 	// OwnCalls is the part of the requests that queue, but for those that gave up, which ask
-	// a peer by the same client themselves; 1 if all gave up, 0 if the holders ask none.
+	// a peer by the same client themselves; 1 if all gave up, 0 if the holders mostly do something else than to ask one.
 	OwnCalls float64
 	// Always is the lower quartile of the waits for the peer where the holders wait for it, over the whole
 	// recording, in nanoseconds, if it is no less than half of the upper one: it is nothing that became slow.
@@ -72,7 +72,7 @@ func (c *Case) Lent(l *Locks) (lent Lent) {
 		return h
 	})
 	lent.Holder = c.PlaceOf(h.WakerSite)
-	if len(clients) > 0 {
+	if len(clients) > 0 && lent.What == blame.Network {
 		lent.OwnCalls = c.ownCalls(l.Keys, clients)
 		at, _ := TopBy(c, theirs, func(k blame.Key) blame.SiteID { return k.Site })
 		if w := c.A.Waits(at); w.Timers >= Pattern && w.Low >= w.High/2 {

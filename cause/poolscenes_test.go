@@ -839,6 +839,10 @@ var lendingScenes = []told{
 		p.waits(helper, "", job...)
 	}, in: lendsTheOnly}, finding: "lock-held-across-wait", where: "main.ask"},
 	{name: "requests may ask the same peer", scene: lends(settlesCall, asksBy("net/http.(*persistConn).Read")), finding: "slow-dependency"},
+	{name: "the job computes, and asks shortly what requests ask", scene: lends(func(p *play, takes int64) {
+		settlesCall(p, ms/10)
+		settlesSum(p, takes)
+	}, asksBy("net/http.(*persistConn).Read")), finding: "pool-exhausted", where: "main.settle"},
 	{name: "the job asks many times in a row what requests ask, too", scene: lends(settlesMany, func(p *play) {
 		p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask", "main.serve")
 		p.pass(ms)

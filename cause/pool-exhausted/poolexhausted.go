@@ -141,18 +141,21 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 	}
 }
 
-// lent looks, where the holders used it for longer than usual, for whoever does so for no
-// request: it is not what requests do that takes longer. Of what requests hand to workers,
+// lent looks for whoever uses it for no request: where the holders used it for longer than usual, it is not what requests
+// do that takes longer. Of what requests hand to workers,
 // who carry none, this says nothing.
 func lent(c *cause.Case, l *cause.Locks, q *blame.Queue, j *cause.Judgement) {
 	used := &j.Evidence[len(j.Evidence)-1]
 	kind := c.A.Sites[l.Site].Kind
-	if used.Holds != cause.No || c.Slower(l.Keys).Holds() || kind != blame.SitePool && kind != blame.SitePermit && q.Peers <= cause.PeerRatio {
+	if used.Holds == cause.Unknown || c.Slower(l.Keys).Holds() || kind != blame.SitePool && kind != blame.SitePermit && q.Peers <= cause.PeerRatio {
 		return
 	}
 	x := c.Lent(l)
 	e := x.Evidence(c.MeanHold(l.Keys))
 	if e.Holds != cause.Yes {
+		if used.Holds == cause.Yes {
+			return
+		}
 		if usual, often := c.Often(l.Keys, c.MeanHold(l.Keys)); often {
 			used.Holds, j.Where = cause.Yes, x.Holder
 			used.Text += fmt.Sprintf("; but who holds it waits for a peer many times in a row, and never longer than others do at other times: three quarters of the waits there %s or less", cause.Ms(float64(usual)))
