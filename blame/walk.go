@@ -103,12 +103,14 @@ type where struct {
 	back int
 	// own is set where all waits on the way were for goroutines born for the request.
 	own bool
+	// piped is set where the request handed its work to workers, and what it waits for are those that hand it on to them.
+	piped bool
 }
 
 // through returns the way on by one more hop.
 func (at *where) through(h Hop) where {
 	next := *at
-	next.own = false
+	next.own, next.piped = false, false
 	if next.first.Site == 0 {
 		next.first = h
 	}
@@ -956,13 +958,16 @@ func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead
 }
 
 // queueAt returns the way on by a hop, which may be the request's queue. A lock that a
-// worker waits for is the queue of those who have handed it their work.
+// worker waits for is the queue of those who have handed it their work, also where that passes through several stages.
 func (a *Attribution) queueAt(at *where, h Hop) where {
 	next := at.through(h)
+	handed := func() bool { return at.piped || at.last == at.queue && a.HandedOver(at.queue) }
 	switch {
 	case a.passing(h):
-	case next.queue.Site == 0, a.samePool(next.queue.Site, h.Site), at.last == at.queue && a.locks(h.Site) && a.HandedOver(at.queue):
+	case next.queue.Site == 0, a.samePool(next.queue.Site, h.Site), a.locks(h.Site) && handed():
 		next.queue = h
+	case a.Sites[h.Site].Kind == SiteOther && (h.Reason == timeline.ReasonChanReceive || h.Reason == timeline.ReasonSelect || h.Reason == timeline.ReasonCond):
+		next.piped = handed()
 	}
 	return next
 }

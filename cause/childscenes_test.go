@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -93,6 +94,39 @@ func asksBefore(p *play, works gotrace.GoID, slow bool) {
 	heldMeanwhile(p, works, slow)
 }
 
+// line is a service whose workers hand on what they got of a request to others, and these to third ones, which answer it.
+func line(does func(p *play, worker gotrace.GoID, slow bool)) scene {
+	const stages, each = 3, 4
+	first := func(stage int) gotrace.GoID { return helper + gotrace.GoID(10*stage) }
+	idle := func(stage int) []string { return []string{"runtime.chanrecv2", fmt.Sprintf("main.(*line).stage%d", stage)} }
+	return scene{procs: 2, cast: func(p *play) {
+		for stage := range stages {
+			for k := range gotrace.GoID(each) {
+				p.waits(first(stage)+k, "", idle(stage)...)
+			}
+		}
+	}, in: func(p *play, i int) {
+		k := gotrace.GoID(i / 3 % each)
+		p.wakes(serving, first(0)+k, "runtime.chansend1", "main.(*line).do", "main.serve")
+		p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.(*line).do", "main.serve")
+		for stage := range stages {
+			w, next := first(stage)+k, serving
+			if stage+1 < stages {
+				next = first(stage+1) + k
+			}
+			p.do(p.b.Busy(1))
+			p.runs(w, 1)
+			if stage == 1 {
+				does(p, w, i%10 == 9)
+			}
+			p.pass(ms / 10)
+			p.wakes(w, next, "runtime.chansend1", fmt.Sprintf("main.(*line).stage%d", stage))
+			p.leaves(w, 1, "chan receive", idle(stage)...)
+		}
+		p.runs(serving, 0)
+	}}
+}
+
 // loads is a service whose requests divide their work among two goroutines. One of ten times these ask a batcher, which the
 // first of them starts and which waits for more to be asked, and wait until it answers.
 func loads() scene {
@@ -140,6 +174,8 @@ var childScenes = []told{
 	{name: "a goroutine that a sister started answers", scene: loads(), finding: "timer-wait", where: "main.collect"},
 	{name: "the child waits for a lock that is held across a call", scene: timely(refreshes, heldMeanwhile), finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "one of several workers waits for it", scene: crew(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "a worker in the middle of a line waits for it", scene: line(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "the workers in the middle of a line ask the peer themselves", scene: line(asksBefore).too(refreshes), finding: "slow-dependency"},
 	{name: "the workers ask the peer themselves", scene: crew(asksBefore).too(refreshes), finding: "slow-dependency"},
 }
 
