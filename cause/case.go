@@ -340,10 +340,62 @@ func (c *Case) ClassName(id blame.ClassID) string { return shortName(c.A.Classes
 // shortName shortens a function's import path to its last element.
 func shortName(f string) string { return f[strings.LastIndex(f, "/")+1:] }
 
+// mostlyHot is the part of the samples that must be in one function by itself for it to be the place; where none has so
+// many, it is the innermost one in which, with all that it calls, mostBelow of them are: of an interpreter or a
+// compiler the function that leads is but a helper.
+const mostlyHot, mostBelow = 0.5, 0.6
+
 // hottest returns the place that leads among the CPU profile samples that keep
-// accepts, by innermost function outside the standard library, and its part of them.
+// accepts, and its part of them: by innermost function outside the standard library, or one that calls
+// those that are.
 func (c *Case) hottest(keep func(s timeline.Sample) bool) (*Place, float64) {
-	return c.hottestAt(keep, request.AppFrame)
+	p, lead := c.hottestAt(keep, request.AppFrame)
+	if p == nil || lead >= mostlyHot {
+		return p, lead
+	}
+	type below struct {
+		frame    gotrace.Frame
+		n, depth int
+	}
+	all, total := map[string]*below{}, 0
+	seen := map[string]bool{}
+	for _, s := range c.A.Timeline().Samples {
+		if !keep(s) {
+			continue
+		}
+		own := request.Chain(c.A.Timeline().Stacks.Frames(s.Stack))
+		if len(own) == 0 {
+			continue
+		}
+		total++
+		clear(seen)
+		for i, f := range own {
+			if seen[f.Func] {
+				continue
+			}
+			seen[f.Func] = true
+			b := all[f.Func]
+			if b == nil {
+				b = &below{frame: f}
+				all[f.Func] = b
+			}
+			b.n++
+			b.depth += len(own) - i
+		}
+	}
+	var best *below
+	for _, b := range all {
+		if float64(b.n) < mostBelow*float64(total) {
+			continue
+		}
+		if best == nil || b.depth*best.n > best.depth*b.n || b.depth*best.n == best.depth*b.n && b.frame.Func < best.frame.Func {
+			best = b
+		}
+	}
+	if best == nil {
+		return p, lead
+	}
+	return &Place{Function: best.frame.Func, File: best.frame.File, Line: best.frame.Line}, float64(best.n) / float64(total)
 }
 
 // hottestAt is hottest by a frame that at finds on stacks.

@@ -195,3 +195,14 @@ func TestWhatALibraryComputesIsNamed(t *testing.T) {
 		t.Errorf("%s, not %s", v.Sentence, want)
 	}
 }
+
+// Where no function has most of the time by itself, it is the innermost one that most is spent below; functions of
+// assembly are of no package.
+func TestWhatManyHelpersComputeIsAtWhoCallsThem(t *testing.T) {
+	tell(t, []told{{name: "of an interpreter", scene: scene{procs: 1, in: every(10, func(p *play) {
+		for _, helper := range []string{"main.add", "main.load", "main.store"} {
+			p.computes(serving, 0, 10*ms, "memeqbody", helper, "main.run", "main.call", "main.run", "main.render", "main.serve")
+		}
+		p.computes(serving, 0, 10*ms, "main.open", "main.render", "main.serve")
+	})}, finding: "expensive-request", where: "main.run"}})
+}

@@ -86,6 +86,31 @@ func Callers(frames []gotrace.Frame) (mine []gotrace.Frame) {
 	return mine[outside:]
 }
 
+// Chain returns the frames from among which AppFrame chooses, the innermost first: the application's own as far as the
+// handler, or those of the modules that it was built with, where there are no others.
+func Chain(frames []gotrace.Frame) []gotrace.Frame {
+	var mine, theirs []gotrace.Frame
+	for _, f := range frames {
+		switch {
+		case handles(f):
+			if len(mine) > 0 {
+				return mine
+			}
+			if len(theirs) > 0 {
+				return theirs
+			}
+		case own(f):
+			mine = append(mine, f)
+		case f.Func != "" && !standard(f.Func) && !library(f.Func) && !generated(f.Func) && !lent(f.File):
+			theirs = append(theirs, f)
+		}
+	}
+	if len(mine) > 0 {
+		return mine
+	}
+	return theirs
+}
+
 // PackageOf returns the import path of a function by its full name:
 // "net/http.(*conn).serve" is of "net/http". Dots in the path's last element
 // are escaped by the linker ("gopkg.in/yaml%2ev3.Unmarshal").
@@ -110,6 +135,9 @@ func beforeTypes(fn string) string {
 func standard(fn string) bool {
 	if strings.HasPrefix(fn, "type:") {
 		return true // made by the compiler
+	}
+	if !strings.Contains(fn, ".") {
+		return true // assembly's, of no package, such as memeqbody
 	}
 	path := PackageOf(fn)
 	if i := strings.IndexByte(path, '/'); i >= 0 {
