@@ -43,6 +43,9 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 	}
 	for i, s := range gr.Blocked() {
 		in := d.c.of(s.Stack)
+		if !open && !seen && gr.Born && home == keyHTTP && d.serves(in) {
+			begin(gr.Start(), 0, false) // who accepted the connection has read from it
+		}
 		switch {
 		case home == keyFast && in.flags&serving == 0 && !d.cut(gr, s):
 			finish(s.Start) // the connection is closed, the worker waits for another one
@@ -83,6 +86,20 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 	}
 	a.answering = !gr.Died && !a.open && last.Kind != timeline.Running && d.c.of(last.Stack).flags&inHandler != 0
 	finish(gr.End())
+}
+
+// serves reports whether a stack of net/http's server is beyond the reading of a request: in its handler, or at its answer.
+func (d *finder) serves(in *stackInfo) bool {
+	return in.flags&serving != 0 && in.key != keyHTTP && in.flags&(inHandler|answers) != 0
+}
+
+// servesAtOnce reports whether a goroutine of net/http's server was never seen to read a request, but serves one first:
+// who accepts the connection may have read it, to learn what protocol it is of.
+func (d *finder) servesAtOnce(gr *timeline.Goroutine) bool {
+	for _, s := range gr.Blocked() {
+		return gr.Born && d.serves(d.c.of(s.Stack))
+	}
+	return false
 }
 
 // byNetwork reports whether the network poller ended a wait. A deadline or a

@@ -61,7 +61,7 @@ func serves(root string) bool {
 func (d *finder) http1(g timeline.GID) {
 	role := d.roleOf("net/http", Connection, rootHTTP, keyNone)
 	d.streamedBefore(g)
-	if d.h.home[g] == keyHTTP {
+	if d.h.home[g] == keyHTTP || d.servesAtOnce(&d.t.Gs[g]) {
 		d.connection(g, role, keyHTTP, func(in *stackInfo) bool { return in.flags&answers != 0 })
 	}
 	d.strangers(g)

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -51,6 +52,43 @@ func TestRequestsBehindAMiddlewareAreToldApart(t *testing.T) {
 	}
 	if len(by) != 1 {
 		t.Errorf("endpoints %v", by)
+	}
+}
+
+// A listener that looks at what comes in first, as one for several protocols does.
+type peeking struct{ net.Listener }
+
+type peeked struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (p *peeked) Read(b []byte) (int, error) { return p.r.Read(b) }
+
+func (l peeking) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	r := bufio.NewReader(c)
+	_, _ = r.Peek(4)
+	return &peeked{c, r}, nil
+}
+
+// A request that was read before its connection was accepted begins with the connection's goroutine.
+func TestRequestsThatTheListenerHasRead(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		w := &web{}
+		s := httptest.NewUnstartedServer(w.handler())
+		s.Config.SetKeepAlivesEnabled(alive)
+		s.Listener = peeking{s.Listener}
+		s.Start()
+		var sent []int64
+		f := record(t, Options{}, func() { sent = askFromOutside(t, "http", s.Listener.Addr().String()) })
+		s.Close()
+		if n, want := len(f.Requests), int(w.n.Load()); n < want-want/50-1 || n > want+want/50+1 {
+			t.Errorf("kept alive: %v: %d found, %d served, %d sent", alive, n, want, len(sent))
+		}
 	}
 }
 
