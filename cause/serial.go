@@ -96,7 +96,7 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Worker // who carries them one after the other
 	case q.Peers > PeerRatio:
 		return Pool
-	case sends && q.Busiest > OneWorker && c.A.Answers(q.Worker):
+	case sends && (q.Busiest > OneWorker || c.Keyed(h.Site)) && c.A.Answers(q.Worker):
 		return Worker // it answers: handing over and waiting are one queue
 	case sends && 2*q.Wakers > q.Waits:
 		return Pool // no consumer stays: everybody gives back once
