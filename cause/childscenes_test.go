@@ -98,7 +98,9 @@ func asksBefore(p *play, works gotrace.GoID, slow bool) {
 func line(does func(p *play, worker gotrace.GoID, slow bool)) scene {
 	const stages, each = 3, 4
 	first := func(stage int) gotrace.GoID { return helper + gotrace.GoID(10*stage) }
-	idle := func(stage int) []string { return []string{"runtime.chanrecv2", fmt.Sprintf("main.(*line).stage%d", stage)} }
+	idle := func(stage int) []string {
+		return []string{"runtime.chanrecv2", fmt.Sprintf("main.(*line).stage%d", stage)}
+	}
 	return scene{procs: 2, cast: func(p *play) {
 		for stage := range stages {
 			for k := range gotrace.GoID(each) {

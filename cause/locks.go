@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -505,10 +506,33 @@ func (c *Case) HolderKept(l *Locks) Evidence {
 }
 
 // HolderOnCPU says whether the holders of a lock were on a CPU while they ran.
-func (c *Case) HolderOnCPU(l *Locks) Evidence {
+func (c *Case) HolderOnCPU(l *Locks) Evidence { return c.RunnerCPU(c.holderClass(l)) }
+
+// holderClass is that of most holders of a lock.
+func (c *Case) holderClass(l *Locks) blame.ClassID {
 	class, _ := TopBy(c, l.Keys, func(k blame.Key) blame.ClassID {
 		_, h := c.Serial(k)
 		return h.Waker
 	})
-	return c.RunnerCPU(class)
+	return class
+}
+
+// HolderComputes says in what function the holders of a lock compute while slow requests are open, by their CPU samples
+// below the function that holds it: it may hold it for whatever others do. There is none where that is the function itself.
+func (c *Case) HolderComputes(l *Locks) []Evidence {
+	if l.Holder == nil {
+		return nil
+	}
+	class := c.holderClass(l)
+	p, part := c.hottest(func(s timeline.Sample) bool {
+		return c.A.ClassAt(s.G, s.Time) == class && c.InTail(s.Time-1, s.Time) > 0 &&
+			slices.ContainsFunc(c.A.Timeline().Stacks.Frames(s.Stack), func(f gotrace.Frame) bool { return f.Func == l.Holder.Function })
+	})
+	if p == nil || p.Function == l.Holder.Function {
+		return nil
+	}
+	return []Evidence{{
+		Text:  fmt.Sprintf("%s of the holders' CPU samples below %s are in %s", Pct(part), PlaceName(l.Holder), PlaceName(p)),
+		Holds: Yes, Number: part,
+	}}
 }

@@ -32,7 +32,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if l.Inner != nil {
 		where, does = l.Inner, fmt.Sprintf("waits for another one, which %s holds and computes", cause.PlaceName(l.Inner))
 	}
-	return &cause.Judgement{
+	j := &cause.Judgement{
 		Keys: l.Keys, Where: where,
 		Subject: fmt.Sprintf("they wait for %s in %s while %s holds it and %s", c.LockName(l.Site), c.SiteName(l.Site), cause.PlaceName(l.Holder), does),
 		Evidence: []cause.Evidence{
@@ -45,4 +45,5 @@ func judge(c *cause.Case) *cause.Judgement {
 		},
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 	}
+	return j.With(c.HolderComputes(l)...)
 }
