@@ -23,25 +23,25 @@ const ownCPUs = 0.25
 const othersMore = 2
 
 // yields returns the number of the outcome that is contention for the host's CPUs, if it comes with what
-// another outcome names, and why; else -1.
-func (c *Case) yields(outcomes []outcome, shares []blame.Share, material func(i int) bool) (contention int, why string) {
+// another outcome names, to what, and why; else -1.
+func (c *Case) yields(outcomes []outcome, shares []blame.Share, material func(i int) bool) (contention int, to, why string) {
 	contention = slices.IndexFunc(outcomes, func(o outcome) bool { return o.entry.Contends })
 	if contention < 0 || !material(contention) || c.Contrast != TailContrast {
-		return -1, ""
+		return -1, "", ""
 	}
 	own, ok := c.inItsOwnWay()
 	if !ok {
-		return -1, ""
+		return -1, "", ""
 	}
 	for i, o := range outcomes {
 		if i == contention || o.holds != Yes || !material(i) {
 			continue
 		}
 		if x, all := shares[i].Share, shares[contention].Share; x >= all || 2*x >= all && c.burst(o) {
-			return contention, fmt.Sprintf("the process's own threads had %s of the CPUs meanwhile, and others use less than %d times as much of them as at other times, when CPUs are idle: it comes with %s", Pct(own), othersMore, o.entry.ID)
+			return contention, o.entry.ID, fmt.Sprintf("the process's own threads had %s of the CPUs meanwhile, and others use less than %d times as much of them as at other times, when CPUs are idle: it comes with %s", Pct(own), othersMore, o.entry.ID)
 		}
 	}
-	return -1, ""
+	return -1, "", ""
 }
 
 // burst reports whether what an outcome names computes, and not for requests.

@@ -196,8 +196,9 @@ type Verdict struct {
 	told       float64
 	// beside are the shares of causes that hold and are not named, by the function that is at fault,
 	// and crowded is that of time in which the process's own threads had the CPUs, of no cause.
-	beside  map[string]float64
-	crowded float64
+	// Yielded is that of contention for the host's CPUs that comes with a finding, see Case.yields.
+	beside           map[string]float64
+	crowded, yielded float64
 	// most is what the largest part of the tail's excess surely takes, in nanoseconds,
 	// whether it has a name or not; many is set if that is why it is healthy.
 	most float64
@@ -679,13 +680,13 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			least = min(least, x.Share)
 		}
 	}
-	contention, yields := c.yields(outcomes, t.Columns, func(i int) bool { return unmaterial(t.Columns[i], t.Excess, s, outcomes[i].holds) == "" })
+	contention, to, yields := c.yields(outcomes, t.Columns, func(i int) bool { return unmaterial(t.Columns[i], t.Excess, s, outcomes[i].holds) == "" })
 	for i, o := range outcomes {
 		share := t.Columns[i]
-		why := unmaterial(share, t.Excess, s, o.holds)
+		why, leaf := unmaterial(share, t.Excess, s, o.holds), o.entry.Title
 		if i == contention {
-			why = yields
-			v.crowded += max(0, share.Share)
+			why, leaf = yields, fmt.Sprintf("%s, with %s", leaf, to)
+			v.yielded = max(0, share.Share)
 		}
 		if why == "" && o.holds == Yes && slight(share, t.Excess, s) && !(least < share.Share) {
 			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(share, t.Excess)))
@@ -707,7 +708,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 					v.ownAtLeast.NS = surely(share, t.Excess)
 				}
 			}
-			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: o.entry.Title, Where: o.j.Where})
+			v.addUnnamed(c, Unnamed{Share: share.Share, Leaf: leaf, Where: o.j.Where})
 			if o.holds == Yes && o.j.Where != nil && c.Contrast == TailContrast {
 				if v.beside == nil {
 					v.beside = map[string]float64{}
@@ -1426,9 +1427,10 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	}
 }
 
-// alongside is the share of what has no name and comes with what a finding names: other effects of
-// the same function, and, of who computes, that the process's own threads had the CPUs.
+// alongside is the share of what has no name and comes with what a finding names: contention that yields to it, other
+// effects of the same function, and, of who computes, that the process's own threads had the CPUs.
 func (v *Verdict) alongside(f *Finding) (share float64) {
+	share = v.yielded
 	if f.Where != nil {
 		share += v.beside[f.Where.Function]
 	}
