@@ -672,24 +672,25 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 		}
 	}
 	v.Unresolved = t.Columns[len(outcomes)].Share
+	whole := v.wholes(c, outcomes, names, t)
 	// least is the share of the smallest cause that certainly matters: what is larger is
 	// named before it.
 	least := math.Inf(1)
 	for i, o := range outcomes {
-		if x := t.Columns[i]; o.holds == Yes && unmaterial(x, t.Excess, s, Yes) == "" && !slight(x, t.Excess, s) {
+		if x := whole[i]; o.holds == Yes && unmaterial(x, t.Excess, s, Yes) == "" && !slight(x, t.Excess, s) {
 			least = min(least, x.Share)
 		}
 	}
-	contention, to, yields := c.yields(outcomes, t.Columns, func(i int) bool { return unmaterial(t.Columns[i], t.Excess, s, outcomes[i].holds) == "" })
+	contention, to, yields := c.yields(outcomes, t.Columns, func(i int) bool { return unmaterial(whole[i], t.Excess, s, outcomes[i].holds) == "" })
 	for i, o := range outcomes {
 		share := t.Columns[i]
-		why, leaf := unmaterial(share, t.Excess, s, o.holds), o.entry.Title
+		why, leaf := unmaterial(whole[i], t.Excess, s, o.holds), o.entry.Title
 		if i == contention {
 			why, leaf = yields, fmt.Sprintf("%s, with %s", leaf, to)
 			v.yielded = max(0, share.Share)
 		}
-		if why == "" && o.holds == Yes && slight(share, t.Excess, s) && !(least < share.Share) {
-			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(share, t.Excess)))
+		if why == "" && o.holds == Yes && slight(whole[i], t.Excess, s) && !(least < share.Share) {
+			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(whole[i], t.Excess)))
 			if o.entry.Ours { // it is told, but nothing to act on
 				why = doubt
 				if c.Contrast == TailContrast {
@@ -755,6 +756,38 @@ func (v *Verdict) addUnnamed(c *Case, u Unnamed) {
 	if c.Contrast == TailContrast && u.Share != 0 {
 		v.Unnamed = append(v.Unnamed, u)
 	}
+}
+
+// wholes are the shares of outcomes with the time in which the process's own threads had the CPUs, where they compute, and
+// that of other outcomes of the same function: how much somebody minds is asked of all of it, and what part of the
+// excess it is of its own.
+func (v *Verdict) wholes(c *Case, outcomes []outcome, names []leafName, t blame.Contrast) []blame.Share {
+	whole := slices.Clone(t.Columns[:len(outcomes)])
+	if c.Contrast != TailContrast {
+		return whole
+	}
+	crowded := 0.0
+	for i := len(outcomes) + 1; i < len(names); i++ {
+		if wants(names[i].key) && names[i].key.Off == events.Crowded {
+			crowded += max(0, t.Columns[i].NS)
+		}
+	}
+	for i, o := range outcomes {
+		if o.holds != Yes || !o.entry.Computes {
+			continue
+		}
+		more := crowded
+		for j, other := range outcomes {
+			if i != j && other.holds == Yes && o.j.Where != nil && other.j.Where != nil && other.j.Where.Function == o.j.Where.Function {
+				more += max(0, t.Columns[j].NS)
+			}
+		}
+		x := &whole[i]
+		x.NS += more
+		x.Low, x.High = x.Low+more/max(1, t.Excess), x.High+more/max(1, t.Excess)
+		v.most = max(v.most, surely(*x, t.Excess))
+	}
+	return whole
 }
 
 // know adds what the user and the host know.

@@ -180,6 +180,21 @@ func TestThatOwnThreadsHaveTheCPUsBelongsToWhatComputes(t *testing.T) {
 	}
 }
 
+// Of a small tail it is asked how much what computes takes with all that comes with it.
+func TestHowMuchComputingTakesIsAskedOfAllOfIt(t *testing.T) {
+	computes := every(10, func(p *play) {
+		waitsOn("sleep", 700*us, []string{"time.Sleep", "main.pause", "main.serve"})(p, serving, 0)
+		p.computes(serving, 0, 2250*us)
+		p.b.Sample(serving, p.stack("main.scale", "main.serve"))
+		waitsOn("network", 700*us, fetching)(p, serving, 0)
+		calls(serving, 600*us, "syscall.Fsync", "os.(*File).Sync", "main.commit", "main.serve")(p)
+	})
+	v := cause.Judge(watch(attributed(t, scene{procs: 2, cast: waitingHelper, in: computes}), events.Crowded, 0.25, 2), cause.Settings{})
+	if v.Verdict != "cause" || v.Findings[0].Cause != "expensive-request" || v.Findings[0].ExcessNS >= 1e6 {
+		t.Errorf("%s: %s %+v %+v", v.Verdict, v.Sentence, v.Findings, v.Unnamed)
+	}
+}
+
 // A process that is in its own way looks as if others were: they have their turns, as always.
 func TestABurstIsToldFromANeighbour(t *testing.T) {
 	computes := every(10, func(p *play) { p.computes(serving, 0, 20*ms, "main.scale", "main.serve") })
