@@ -356,6 +356,15 @@ func (a *Attribution) ForNoRequest(site SiteID, class ClassID) bool {
 	return any
 }
 
+// Enders returns the goroutines that end waits at a site.
+func (a *Attribution) Enders(site SiteID) map[timeline.GID]bool {
+	by := map[timeline.GID]bool{}
+	for _, r := range a.releases[site] {
+		by[r.waker] = true
+	}
+	return by
+}
+
 // HandedWork reports whether a goroutine of a class that ends waits at a site got to do so by what requests do,
 // directly or through others.
 func (a *Attribution) HandedWork(site SiteID, class ClassID) bool {

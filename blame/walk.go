@@ -448,6 +448,18 @@ func (w *walker) late(at *where, k Key, from, to, other timeline.Time) {
 	w.add(at, k, rest-silent)
 }
 
+// Executed returns what the Ps executed in spans, which do not overlap, by class and without what idled: n Ps execute n times
+// as much as time passes.
+func (a *Attribution) Executed(spans []timeline.Span) []timeline.Time {
+	exec := make([]timeline.Time, len(a.Classes))
+	var buf timeline.Scratch
+	for _, s := range spans {
+		a.occ.Executed(s.Start, s.End, exec, &buf)
+	}
+	exec[timeline.ClassIdle] = 0
+	return exec
+}
+
 // behind splits [from, to] by what the Ps executed in [since, until].
 func (w *walker) behind(at *where, k Key, from, to, since, until timeline.Time) {
 	if to <= from {

@@ -53,17 +53,18 @@ type Case struct {
 
 	kernel events.After // see Settings
 
-	taken   []bool
-	usual   []float64         // of NS, what a baseline spends too; already subtracted
-	ownCPUs map[int][]float64 // of attributed requests, by endpoint, in order
-	procs   *Processors
-	strange map[blame.ClassID]*Strange // cache of strangeTo
-	met     map[blame.ClassID]int      // cache of meets
-	by      map[blame.ClassID]bool     // cache of bystanders
-	dried   map[blame.SiteID]bool      // cache of RanOut
-	passes  map[blame.SiteID]float64   // cache of passThrough
-	singles map[blame.SiteID]bool      // cache of single
-	turns   map[[2]blame.SiteID]bool   // cache of inTurn
+	taken    []bool
+	usual    []float64         // of NS, what a baseline spends too; already subtracted
+	ownCPUs  map[int][]float64 // of attributed requests, by endpoint, in order
+	procs    *Processors
+	strange  map[blame.ClassID]*Strange // cache of strangeTo
+	met      map[blame.ClassID]int      // cache of meets
+	executed []timeline.Time            // cache of hasCPUs
+	by       map[blame.ClassID]bool     // cache of bystanders
+	dried    map[blame.SiteID]bool      // cache of RanOut
+	passes   map[blame.SiteID]float64   // cache of passThrough
+	singles  map[blame.SiteID]bool      // cache of single
+	turns    map[[2]blame.SiteID]bool   // cache of inTurn
 	// standing is the cache of standAt.
 	standing map[blame.SiteID][]int
 	// handoffs is the cache of Handoffs.
@@ -340,10 +341,10 @@ func (c *Case) ClassName(id blame.ClassID) string { return shortName(c.A.Classes
 // shortName shortens a function's import path to its last element.
 func shortName(f string) string { return f[strings.LastIndex(f, "/")+1:] }
 
-// mostlyHot is the part of the samples that must be in one function by itself for it to be the place; where none has so
-// many, it is the innermost one in which, with all that it calls, mostBelow of them are: of an interpreter or a
-// compiler the function that leads is but a helper.
-const mostlyHot, mostBelow = 0.5, 0.6
+// mostlyHot is the part of the samples that must be in one function by itself for it to be the place, or leads how many times
+// as many as in any other; where none has so many, it is the innermost one in which, with all that it calls, mostBelow of
+// them are: of an interpreter or a compiler the function that leads is but a helper.
+const mostlyHot, leads, mostBelow = 0.5, 2, 0.6
 
 // hottest returns the place that leads among the CPU profile samples that keep
 // accepts, and its part of them: by innermost function outside the standard library, or one that calls
@@ -351,6 +352,16 @@ const mostlyHot, mostBelow = 0.5, 0.6
 func (c *Case) hottest(keep func(s timeline.Sample) bool) (*Place, float64) {
 	p, lead := c.hottestAt(keep, request.AppFrame)
 	if p == nil || lead >= mostlyHot {
+		return p, lead
+	}
+	_, second := c.hottestAt(func(s timeline.Sample) bool {
+		if !keep(s) {
+			return false
+		}
+		f, ok := request.AppFrame(c.A.Timeline().Stacks.Frames(s.Stack))
+		return ok && f.Func != p.Function
+	}, request.AppFrame)
+	if lead >= leads*second*(1-lead) { // second is a part of the rest
 		return p, lead
 	}
 	type below struct {

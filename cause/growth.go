@@ -2,6 +2,7 @@ package cause
 
 import (
 	"cmp"
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/blame"
@@ -31,9 +32,8 @@ const (
 	// quarter of steady growth has 25 +- 5 of them.
 	MinGrowth = 100
 	// A place grows if at most MaxEnded of its goroutines end, and the last quarter
-	// of the recording has at least StillGrowing of an average one's growth, or of what
-	// is its part by the requests that begin in it: a pool that fills, or a server that
-	// ramps up, levels off.
+	// of the recording, as far as there are requests, has at least StillGrowing of an average one's growth: a
+	// pool that fills, or a server that ramps up, levels off.
 	MaxEnded, StillGrowing = 0.5, 0.5
 )
 
@@ -47,8 +47,9 @@ func (c *Case) Growing() []Growth {
 	found := map[site]*Growth{}
 	before := map[string][]timeline.Time{} // deaths of goroutines older than the recording, by root
 	sole := c.companions()
+	until := c.loadEnds()
 	quarter := func(at timeline.Time) int {
-		part := float64(at-t.Start) / float64(max(1, t.Duration())) // of damaged times quarters of it may overflow
+		part := float64(at-t.Start) / float64(max(1, until-t.Start)) // of damaged times quarters of it may overflow
 		return int(max(0, min(quarters-1, quarters*part)))
 	}
 	for g := range t.Gs {
@@ -79,7 +80,6 @@ func (c *Case) Growing() []Growth {
 			s.Grew[quarter(me.End())]--
 		}
 	}
-	load := c.lastQuarter()
 	classes := map[string]blame.ClassID{}
 	for i := range c.A.Classes {
 		if cl := &c.A.Classes[i]; cl.Root != "" && cl.Endpoint < 0 {
@@ -93,7 +93,7 @@ func (c *Case) Growing() []Growth {
 			s.Grew[quarter(at)]--
 		}
 		class, ok := classes[k.root]
-		if !ok || !s.grows(load) || c.A.Serves(class) {
+		if !ok || !s.grows() || c.A.Serves(class) {
 			continue
 		}
 		s.Class = class
@@ -112,23 +112,31 @@ func (c *Case) Growing() []Growth {
 	return out
 }
 
-// lastQuarter is how many requests began in the last quarter of the recording, by how many would if it were like the
-// others, at most 1.
-func (c *Case) lastQuarter() float64 {
-	t := c.A.Timeline()
-	from := t.End - t.Duration()/quarters
-	all, last := 0.0, 0.0
+// lastRequests is the part of the requests with which the load of a recording ends.
+const lastRequests = 0.01
+
+// loadEnds is when all but the last few of the requests have begun: clients may go before the recording ends.
+func (c *Case) loadEnds() timeline.Time {
+	type begun struct {
+		at     timeline.Time
+		weight float64
+	}
+	var all []begun
+	left := 0.0
 	for _, r := range c.P.All() {
-		all += c.A.Weight[r]
-		if c.A.Found().Requests[c.A.Requests[r].Request].Start() >= from {
-			last += c.A.Weight[r]
+		all = append(all, begun{c.A.Found().Requests[c.A.Requests[r].Request].Start(), c.A.Weight[r]})
+		left += lastRequests * c.A.Weight[r]
+	}
+	slices.SortFunc(all, func(x, y begun) int { return cmp.Compare(y.at, x.at) })
+	for _, b := range all {
+		if left -= b.weight; left < 0 {
+			return b.at
 		}
 	}
-	return min(1, last*quarters/max(1, all))
+	return c.A.Timeline().End
 }
 
-// grows reports whether it does, if load is lastQuarter.
-func (s *Growth) grows(load float64) bool {
+func (s *Growth) grows() bool {
 	net := s.Born - s.Died
 	if net < MinGrowth || float64(s.Died) > MaxEnded*float64(s.Born) {
 		return false
@@ -138,7 +146,7 @@ func (s *Growth) grows(load float64) bool {
 			return false
 		}
 	}
-	return float64(s.Grew[quarters-1]) >= StillGrowing*load*float64(net)/quarters
+	return float64(s.Grew[quarters-1]) >= StillGrowing*float64(net)/quarters
 }
 
 // companions are goroutines of which their creator, which is still alive, started

@@ -194,11 +194,12 @@ type Verdict struct {
 	// which is explained although it is not named.
 	ownAtLeast blame.Share
 	told       float64
-	// beside are the shares of causes that hold and are not named, by the function that is at fault,
-	// and crowded is that of time in which the process's own threads had the CPUs, of no cause.
-	// Yielded is that of contention for the host's CPUs that comes with a finding, see Case.yields.
-	beside           map[string]float64
-	crowded, yielded float64
+	// beside are the shares of causes that hold and are not named, as far as they are sure, by the function that is at
+	// fault; crowded is that of time in which the process's own threads had the CPUs, of no cause, by the cause that has them.
+	beside, crowded map[string]float64
+	// yielded is the share of contention for the host's CPUs that comes with a cause, see Case.yields.
+	yielded   float64
+	yieldedTo string
 	// most is what the largest part of the tail's excess surely takes, in nanoseconds,
 	// whether it has a name or not; many is set if that is why it is healthy.
 	most float64
@@ -681,13 +682,14 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			least = min(least, x.Share)
 		}
 	}
-	contention, to, yields := c.yields(outcomes, t.Columns, func(i int) bool { return unmaterial(whole[i], t.Excess, s, outcomes[i].holds) == "" })
+	material := func(i int) bool { return unmaterial(whole[i], t.Excess, s, outcomes[i].holds) == "" }
+	contention, to, yields := c.yields(outcomes, t.Columns, material, func(i int) bool { return material(i) && !slight(whole[i], t.Excess, s) })
 	for i, o := range outcomes {
 		share := t.Columns[i]
 		why, leaf := unmaterial(whole[i], t.Excess, s, o.holds), o.entry.Title
 		if i == contention {
 			why, leaf = yields, fmt.Sprintf("%s, with %s", leaf, to)
-			v.yielded = max(0, share.Share)
+			v.yielded, v.yieldedTo = max(0, share.Share), to
 		}
 		if why == "" && o.holds == Yes && slight(whole[i], t.Excess, s) && !(least < share.Share) {
 			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(whole[i], t.Excess)))
@@ -714,7 +716,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 				if v.beside == nil {
 					v.beside = map[string]float64{}
 				}
-				v.beside[o.j.Where.Function] += max(0, share.Share)
+				v.beside[o.j.Where.Function] += max(0, surely(share, t.Excess)) / max(1, t.Excess)
 			}
 			continue
 		}
@@ -744,9 +746,6 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	v.RuledOut = c.acquitted(ruledOut)
 	v.place = c.mostAt(names, t.Columns, len(outcomes)+1)
 	for i := len(outcomes) + 1; i < len(names); i++ {
-		if wants(names[i].key) && names[i].key.Off == events.Crowded {
-			v.crowded += max(0, t.Columns[i].Share)
-		}
 		v.addUnnamed(c, Unnamed{Share: t.Columns[i].Share, Leaf: names[i].text, Where: names[i].where})
 	}
 	v.Unnamed = joined(v.Unnamed)
@@ -772,11 +771,16 @@ func (v *Verdict) wholes(c *Case, outcomes []outcome, names []leafName, t blame.
 			crowded += max(0, t.Columns[i].NS)
 		}
 	}
+	v.crowded = map[string]float64{}
 	for i, o := range outcomes {
 		if o.holds != Yes || !o.entry.Computes {
 			continue
 		}
-		more := crowded
+		more := 0.0
+		if c.hasCPUs(o) {
+			more = crowded
+			v.crowded[o.entry.ID] = crowded / max(1, t.Excess)
+		}
 		for j, other := range outcomes {
 			if i != j && other.holds == Yes && o.j.Where != nil && other.j.Where != nil && other.j.Where.Function == o.j.Where.Function {
 				more += max(0, t.Columns[j].NS)
@@ -788,6 +792,25 @@ func (v *Verdict) wholes(c *Case, outcomes []outcome, names []leafName, t blame.
 		v.most = max(v.most, surely(*x, t.Excess))
 	}
 	return whole
+}
+
+// hasCPUs reports whether most of what the Ps execute during slow requests is what an outcome names.
+func (c *Case) hasCPUs(o outcome) bool {
+	class, _ := TopBy(c, keep(o.j.Keys, func(id blame.KeyID) bool {
+		k := c.Key(id)
+		return k.Kind == blame.CPU || k.Kind == blame.Behind
+	}), func(k blame.Key) blame.ClassID { return k.Class })
+	if c.executed == nil {
+		c.executed = c.A.Executed(c.tailSpans())
+	}
+	var its, all timeline.Time
+	for id, d := range c.executed {
+		is := blame.ClassID(id)
+		if all += d; is == class || o.entry.Layer == GC && (is == timeline.ClassGCWorker || is == timeline.ClassGCAssist) {
+			its += d
+		}
+	}
+	return all > 0 && 2*its >= all
 }
 
 // know adds what the user and the host know.
@@ -1463,14 +1486,13 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 // alongside is the share of what has no name and comes with what a finding names: contention that yields to it, other
 // effects of the same function, and, of who computes, that the process's own threads had the CPUs.
 func (v *Verdict) alongside(f *Finding) (share float64) {
-	share = v.yielded
+	if f.Cause == v.yieldedTo {
+		share = v.yielded
+	}
 	if f.Where != nil {
 		share += v.beside[f.Where.Function]
 	}
-	if Lookup(f.Cause).Computes {
-		share += v.crowded
-	}
-	return share
+	return share + v.crowded[f.Cause]
 }
 
 func (v *Verdict) endpoint(a *blame.Attribution) string {

@@ -107,11 +107,11 @@ func (c *Case) Long(l *Locks, meanHold float64) (part float64, least int64) {
 }
 
 // manyCalls is how many times as long as three quarters of the waits for a peer a hold is at least that is
-// made of many of them.
-const manyCalls = 4
+// made of many of them, fewLong the part of their time that may be in waits that are slow.
+const manyCalls, fewLong = 4, 0.1
 
 // Often reports whether those who hold something under keys, for meanHold on average, wait for a peer many times in a row
-// meanwhile, and no longer each time than anybody does at other times: then nothing became slow, they only
+// meanwhile, and hardly longer each time than anybody does at other times: then nothing became slow, they only
 // keep what others want for many calls. Usual is what three quarters of these waits take at most; all is in nanoseconds.
 func (c *Case) Often(keys []blame.KeyID, meanHold float64) (usual int64, often bool) {
 	asks := keep(keys, func(id blame.KeyID) bool { return c.asks(c.Key(id)) })
@@ -126,19 +126,25 @@ func (c *Case) Often(keys []blame.KeyID, meanHold float64) (usual int64, often b
 	if usual <= 0 || manyCalls*float64(usual) > meanHold {
 		return usual, false
 	}
-	var tail, other struct{ sum, n float64 }
+	holders := c.A.Enders(c.QueueSite(keys))
+	var held, other struct{ sum, n float64 }
+	slow := 0.0
 	for _, w := range waits {
-		to := &other
-		if timeline.Overlap(c.tailSpans(), w.Start, w.End) > 0 {
-			to = &tail
+		d := float64(w.End - w.Start)
+		switch in := timeline.Overlap(c.tailSpans(), w.Start, w.End) > 0; {
+		case in && holders[w.G]:
+			held.sum, held.n = held.sum+d, held.n+1
+			if d > slowTimes*float64(usual) {
+				slow += d
+			}
+		case !in:
+			other.sum, other.n = other.sum+d, other.n+1
 		}
-		to.sum += float64(w.End - w.Start)
-		to.n++
 	}
-	if tail.n < Pattern || other.n < Pattern {
+	if held.n < Pattern || other.n < Pattern {
 		return usual, false
 	}
-	return usual, tail.sum/tail.n <= GrownHold*other.sum/other.n
+	return usual, held.sum/held.n <= GrownHold*other.sum/other.n && slow <= fewLong*held.sum
 }
 
 // leased is Lent of connections, each of which its reader gives back. All who wait for one have something to ask.
@@ -219,9 +225,11 @@ func (l Lent) Does() string {
 // slow requests wait for are used on average, in nanoseconds.
 func (l Lent) Evidence(meanHold float64) Evidence {
 	e := Evidence{
-		Text: fmt.Sprintf("%s of that time %s had it, which carries no request, and mostly %s meanwhile; %s of the requests that queue there ask a peer in the same way themselves",
-			Pct(l.Part), PlaceName(l.Holder), l.Does(), Pct(l.OwnCalls)),
+		Text:  fmt.Sprintf("%s of that time %s had it, which carries no request, and mostly %s meanwhile", Pct(l.Part), PlaceName(l.Holder), l.Does()),
 		Holds: Of(l.Part >= 0.5 && l.OwnCalls < 0.5), Decides: true, Number: l.Part,
+	}
+	if l.What == blame.Network {
+		e.Text += fmt.Sprintf("; %s of the requests that queue there ask a peer in the same way themselves", Pct(l.OwnCalls))
 	}
 	if e.Holds != Yes && l.Part >= TheirAlone && float64(l.Always) >= 0.5*meanHold {
 		e.Holds = Yes

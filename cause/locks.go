@@ -105,7 +105,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		l.Apart = len(far) > 0 && c.Sum(far) >= 0.5*total
 		if l.Apart && l.OwnWork >= 0.5 {
 			hold := c.MeanHold(far)
-			if l.InTurn = !c.Grown(far, hold, l.Usual); !l.InTurn {
+			if l.InTurn = !c.Grown(far, hold, l.Usual); !l.InTurn && !c.Slower(far).Holds() {
 				_, l.InTurn = c.Often(far, hold)
 			}
 		}
@@ -518,17 +518,22 @@ func (c *Case) holderClass(l *Locks) blame.ClassID {
 }
 
 // HolderComputes says in what function the holders of a lock compute while slow requests are open, by their CPU samples
-// below the function that holds it: it may hold it for whatever others do. There is none where that is the function itself.
+// below the function that holds it: it may hold it for whatever others do. There is none where that is the function
+// itself, or where samples are few.
 func (c *Case) HolderComputes(l *Locks) []Evidence {
 	if l.Holder == nil {
 		return nil
 	}
-	class := c.holderClass(l)
+	class, n := c.holderClass(l), 0
 	p, part := c.hottest(func(s timeline.Sample) bool {
-		return c.A.ClassAt(s.G, s.Time) == class && c.InTail(s.Time-1, s.Time) > 0 &&
+		in := c.A.ClassAt(s.G, s.Time) == class && c.InTail(s.Time-1, s.Time) > 0 &&
 			slices.ContainsFunc(c.A.Timeline().Stacks.Frames(s.Stack), func(f gotrace.Frame) bool { return f.Func == l.Holder.Function })
+		if in {
+			n++
+		}
+		return in
 	})
-	if p == nil || p.Function == l.Holder.Function {
+	if p == nil || n < MinDoubt || p.Function == l.Holder.Function {
 		return nil
 	}
 	return []Evidence{{

@@ -447,23 +447,42 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 // those that do: streams that were open before, connections that somebody took over.
 const mostBystanders = 0.8
 
-// bystanders reports whether most goroutines of a class that carries requests carry none, but some do.
+// bystanders reports whether most of those goroutines of a class that carries requests that do not wait for all of a slow
+// request carry none in the recording, but some do.
 func (c *Case) bystanders(class blame.ClassID) bool {
 	is, known := c.by[class]
-	if !known {
-		members, none := c.A.Members(class), 0
+	if known {
+		return is
+	}
+	members, found := c.A.Members(class), c.A.Found()
+	none, all := 0, 0
+	for k := 0; k < len(c.Tail); k += 1 + len(c.Tail)/mostMet {
+		r := &found.Requests[c.A.Requests[c.Tail[k]].Request]
 		for _, g := range members {
-			if !c.A.Found().Entry(g) {
+			if !c.awakeIn(g, r) {
+				continue
+			}
+			if all++; !found.Entry(g) {
 				none++
 			}
 		}
-		if c.by == nil {
-			c.by = map[blame.ClassID]bool{}
-		}
-		is = none < len(members) && float64(none) >= mostBystanders*float64(len(members))
-		c.by[class] = is
 	}
+	if c.by == nil {
+		c.by = map[blame.ClassID]bool{}
+	}
+	is = none < all && float64(none) >= mostBystanders*float64(all)
+	c.by[class] = is
 	return is
+}
+
+// awakeIn reports whether a goroutine does not wait for all of a request.
+func (c *Case) awakeIn(g timeline.GID, r *request.Request) bool {
+	me := &c.A.Timeline().Gs[g]
+	if me.Start() >= r.End() || me.End() <= r.Start() {
+		return false
+	}
+	s := me.Seg(me.SegmentAt(r.Start() + 1))
+	return s.Kind != timeline.Waiting || s.End < r.End()
 }
 
 // mostMet bounds of how many slow requests it is counted whom they meet.
@@ -484,11 +503,7 @@ func (c *Case) meets(class blame.ClassID) int {
 			if n >= FloodBursts {
 				break
 			}
-			me := &c.A.Timeline().Gs[g]
-			if me.Start() >= r.End() || me.End() <= r.Start() {
-				continue
-			}
-			if s := me.Seg(me.SegmentAt(r.Start() + 1)); s.Kind != timeline.Waiting || s.End < r.End() {
+			if c.awakeIn(g, r) {
 				n++
 			}
 		}

@@ -62,6 +62,36 @@ func manyInTurn(reason string, at []string, many int) scene {
 	}}
 }
 
+// longBeside is a service in which one of ten times somebody has the lock for one call of 120 ms, while others make short
+// calls of the same peer without it.
+func longBeside(at []string) scene {
+	const beside = crowd0 + crowd
+	return scene{procs: 2, cast: func(p *play) {
+		crowdAtHome("main.loop")(p)
+		p.waits(beside, "", "time.Sleep", "main.loop")
+	}, in: func(p *play, i int) {
+		if i%10 == 9 {
+			convoyOf(own, unlock, func(p *play, g gotrace.GoID) {
+				if g != crowd0 {
+					waitsOn("network", ms, at)(p, g, 1)
+					return
+				}
+				p.leaves(g, 1, "network", at...)
+				for range 60 {
+					p.wakes(0, beside)
+					p.runs(beside, 1)
+					waitsOn("network", ms, at)(p, beside, 1)
+					p.leaves(beside, 1, "sleep", "time.Sleep", "main.loop")
+					p.pass(ms)
+				}
+				p.wakes(0, g)
+				p.runs(g, 1)
+			})(p)
+		}
+		waitsOn("network", ms, at)(p, serving, 0)
+	}}
+}
+
 var dozing = []string{"time.Sleep", "main.fetch", "main.refresh", "main.loop"}
 
 func TestWhoWaitsWithALockAsAllDo(t *testing.T) {
@@ -71,6 +101,7 @@ func TestWhoWaitsWithALockAsAllDo(t *testing.T) {
 		{name: "many short calls, on another way", scene: allInTurnOn("network", syncing, fetching, ms), finding: "lock-held-across-wait", where: "main.fetch"},
 		{name: "one of them takes long, on another way", scene: allInTurnOn("network", syncing, fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
 		{name: "one of them makes many short calls in a row", scene: manyInTurn("network", fetching, 80), finding: "lock-held-across-wait", where: "main.fetch"},
+		{name: "one of the calls takes long, beside short ones without the lock", scene: longBeside(fetching), finding: "slow-dependency", where: "main.fetch"},
 		{name: "one of the calls takes long", scene: allInTurn("network", fetching, 60*ms), finding: "slow-dependency", where: "main.fetch"},
 	})
 }

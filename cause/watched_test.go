@@ -204,10 +204,11 @@ func TestABurstIsToldFromANeighbour(t *testing.T) {
 		own  int // threads that have a CPU beside
 		want []string
 	}{
-		{"others use what they always do", machine{cpus: 2, own: 0.3, idle: 0.4}, 1, []string{"expensive-request"}},
-		{"others use more", machine{cpus: 2, own: 0.3, idle: 0.5, rush: 0.48}, 1, []string{"expensive-request", "host-contention"}},
-		{"others compute all the time", machine{cpus: 2, own: 0.3, idle: 0.01}, 1, []string{"expensive-request", "host-contention"}},
-		{"none of its threads has a CPU", machine{cpus: 2, own: 0.3, idle: 0.4}, 0, []string{"expensive-request", "host-contention"}},
+		{"others use what they always do", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.4}, 1, []string{"expensive-request"}},
+		{"the process uses no more than ever", machine{cpus: 2, own: 0.2, idle: 0.4}, 1, []string{"expensive-request", "host-contention"}},
+		{"others use more", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.6, rush: 0.55}, 1, []string{"expensive-request", "host-contention"}},
+		{"others compute all the time", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.01}, 1, []string{"expensive-request", "host-contention"}},
+		{"none of its threads has a CPU", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.4}, 0, []string{"expensive-request", "host-contention"}},
 	} {
 		a := watch(attributed(t, scene{procs: 2, cast: waitingHelper, in: computes}), events.Queued, map[int]float64{0: 0.3, 1: 0.5}[c.own], c.own)
 		v := cause.Judge(a, cause.Settings{Host: observe(a, c.host)})

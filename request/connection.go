@@ -31,6 +31,7 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 	gr := &d.t.Gs[g]
 	var a activation
 	open, seen := false, false
+	before, byNet := timeline.Time(0), false // the end of the segment before, and whether the network ended it
 	begin := func(at timeline.Time, seg int, byNet bool) {
 		a, open, seen = activation{start: at, end: at, seg: seg, byNet: byNet}, true, true
 	}
@@ -44,8 +45,13 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 	for i, s := range gr.Blocked() {
 		in := d.c.of(s.Stack)
 		if !open && !seen && gr.Born && home == keyHTTP && d.serves(in) {
-			begin(gr.Start(), 0, false) // who accepted the connection has read from it
+			if before == 0 {
+				begin(gr.Start(), 0, false) // who accepted the connection has read from it
+			} else {
+				begin(before, i, byNet) // it came with the end of a handshake
+			}
 		}
+		before, byNet = s.End, byNetwork(s)
 		switch {
 		case home == keyFast && in.flags&serving == 0 && !d.cut(gr, s):
 			finish(s.Start) // the connection is closed, the worker waits for another one
@@ -93,11 +99,17 @@ func (d *finder) serves(in *stackInfo) bool {
 	return in.flags&serving != 0 && in.key != keyHTTP && in.flags&(inHandler|answers) != 0
 }
 
-// servesAtOnce reports whether a goroutine of net/http's server was never seen to read a request, but serves one first:
+// servesAtOnce reports whether the first thing that is seen of a goroutine of net/http's server is that it serves a request:
 // who accepts the connection may have read it, to learn what protocol it is of.
 func (d *finder) servesAtOnce(gr *timeline.Goroutine) bool {
+	if !gr.Born {
+		return false
+	}
 	for _, s := range gr.Blocked() {
-		return gr.Born && d.serves(d.c.of(s.Stack))
+		if d.serves(d.c.of(s.Stack)) {
+			return true
+		}
+		break
 	}
 	return false
 }

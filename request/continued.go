@@ -24,8 +24,8 @@ func (d *finder) findContinued() {
 			is[at] = d.inHandlers(timeline.GID(g))
 		}
 	}
-	for more := true; more; { // who only starts another one that is seen there, as where there are two time-outs
-		more = false
+	for range maxDispatch { // who only starts another one that is seen there, as where there are two time-outs
+		more := false
 		for g := range d.t.Gs {
 			gr := &d.t.Gs[g]
 			if !d.startedByHandler(gr) || !is[gr.CreatorStack] {
@@ -34,6 +34,9 @@ func (d *finder) findContinued() {
 			if by := &d.t.Gs[gr.Creator]; d.startedByHandler(by) && !is[by.CreatorStack] {
 				is[by.CreatorStack], more = true, true
 			}
+		}
+		if !more {
+			break
 		}
 	}
 	for g := range d.t.Gs {
@@ -74,14 +77,21 @@ func (d *finder) inHandlers(g timeline.GID) bool {
 	return false
 }
 
-// continuation returns the goroutine that continues what g does in [from, to], NoG if there is none.
+// continuation returns the goroutine that continues what g does in [from, to], NoG if there is none: g started it and
+// waits for it. What it starts and does not wait for, as a copy of the request for somebody else, is another matter.
 func (d *finder) continuation(g timeline.GID, from, to timeline.Time) timeline.GID {
 	gs := d.continued[g]
 	i := sort.Search(len(gs), func(i int) bool { return d.t.Gs[gs[i]].Start() >= from })
 	if i == len(gs) || d.t.Gs[gs[i]].Start() > to {
 		return timeline.NoG
 	}
-	return gs[i]
+	me := &d.t.Gs[g]
+	for k := max(0, me.SegmentAt(d.t.Gs[gs[i]].Start())); k < me.Len() && me.Seg(k).Start < to; k++ {
+		if s := me.Seg(k); s.Kind == timeline.Waiting && s.Waker == gs[i] {
+			return gs[i]
+		}
+	}
+	return timeline.NoG
 }
 
 // below returns the node of a handler that was reached on another goroutine, which was started at a node.

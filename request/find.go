@@ -212,8 +212,8 @@ const (
 	commonShare float64 = 0.9
 )
 
-// examine looks at the events of g in [from, to], beginning with segment i. Where another goroutine
-// continues what it does, that one says what handlers it reached.
+// examine looks at the events of g in [from, to], beginning with segment i. Where it waits for another goroutine that
+// continues what it does, that one says what handlers were reached, or that nothing was seen of them.
 func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evidence) {
 	e = d.look(g, i, from, to)
 	for range maxDispatch {

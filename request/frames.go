@@ -137,7 +137,7 @@ func standard(fn string) bool {
 		return true // made by the compiler
 	}
 	if !strings.Contains(fn, ".") {
-		return true // assembly's, of no package, such as memeqbody
+		return true // of no package: assembly's, such as memeqbody, or C's
 	}
 	path := PackageOf(fn)
 	if i := strings.IndexByte(path, '/'); i >= 0 {

@@ -116,6 +116,40 @@ func TestRequestsBehindATimeoutAreToldApart(t *testing.T) {
 	}
 }
 
+// copying serves requests, and copies each to another handler without waiting for that.
+type copying struct{ to http.Handler }
+
+func (c *copying) short(rw http.ResponseWriter, r *http.Request) {
+	go c.to.ServeHTTP(nil, r)
+	time.Sleep(200 * time.Microsecond)
+}
+
+func (c *copying) long(rw http.ResponseWriter, r *http.Request) {
+	go c.to.ServeHTTP(nil, r)
+	time.Sleep(time.Millisecond)
+}
+
+// What a handler starts and does not wait for says nothing of what the request is.
+func TestACopyOfARequestForAnotherHandlerIsNotTheRequest(t *testing.T) {
+	c := &copying{http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(200 * time.Microsecond) })}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/a", c.short)
+	mux.HandleFunc("/b", c.long)
+	s := httptest.NewServer(mux)
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "http", s.Listener.Addr().String()) })
+	s.Close()
+	by := map[string]int{}
+	for _, r := range f.Requests {
+		by[f.Endpoints[r.Endpoint]]++
+	}
+	for _, e := range []string{pkg + "(*copying).short", pkg + "(*copying).long"} {
+		if n := by[e]; n < len(sent)/2-5 || n > len(sent)/2+5 {
+			t.Errorf("%d requests of %s in %v", n, e, by)
+		}
+	}
+}
+
 func TestRequestsInFlightAreLowerBounds(t *testing.T) {
 	release, entered := make(chan int), make(chan int)
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

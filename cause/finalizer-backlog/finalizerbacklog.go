@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	// Before the queues: a pool or a worker that only finalizers serve is not to be
 	// made larger or given a second worker.
-	ID: "finalizer-backlog", Title: "finalizer backlog", Rank: 395, Layer: cause.GC, Computes: true, Unwanted: true,
+	ID: "finalizer-backlog", Title: "finalizer backlog", Rank: 395, Layer: cause.GC, Unwanted: true,
 	What:       "Requests wait for something that only a finalizer or a cleanup gives back: a permit, a handle, a buffer, memory of C. It comes back when the garbage collector happens to find out that nobody uses it any more, and then after all other finalizers, which one goroutine runs one after the other. Weak pointers, which unique values are made of, wait for the collector too, while it ends marking.",
 	MustHold:   "most waits at the place are ended by the goroutine that runs finalizers or cleanups, or by one that it started; or they turn a weak pointer into a strong one",
 	MustNot:    "most waits there are ended by others: then it is a pool or a worker; garbage collection that takes the Ps or makes requests pay",

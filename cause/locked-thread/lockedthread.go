@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "locked-thread", Title: "goroutine locked to a thread", Rank: 308, Layer: cause.Scheduler,
+	ID: "locked-thread", Title: "goroutine locked to a thread", Rank: 308, Layer: cause.Scheduler, Computes: true,
 	What:       "A goroutine is locked to its thread (runtime.LockOSThread), as libraries for graphics or scripts want it. Whenever it blocks or becomes ready, one thread has to wake another and hand it the P, which takes a hundred times as long as running the next goroutine on the same thread; a request that talks to it for every small step waits for that each time.",
 	MustHold:   "goroutines in the queue of a P that another thread had to be woken for, very often in slow requests, each time for no longer than a thread takes to wake",
 	MustNot:    "threads that waited for a CPU; queues of Ps run by the thread that has the P, which is so unless somebody is locked to a thread",

@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client, Unwanted: true,
 	What:       "All connections, workers or permits of a pool are in use; requests wait until another one gives one back.",
-	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time, whose holds are not longer than usual, or which who carries no request holds while it sleeps, computes, calls what the waiters do not, calls for what always takes it so long, or calls many times in a row for what takes no longer than ever",
+	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time, whose holds are not longer than usual, or which who carries no request holds while it sleeps, computes, calls what the waiters do not, calls for what always takes it so long, or calls many times in a row for what takes hardly longer than at other times",
 	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do)",
 	LookAlikes: []string{"lock-held-across-wait", "pool-leak", "slow-dependency"},
 	Fix: []string{
@@ -157,9 +157,15 @@ func lent(c *cause.Case, l *cause.Locks, q *blame.Queue, j *cause.Judgement) {
 			return
 		}
 		if usual, often := c.Often(l.Keys, c.MeanHold(l.Keys)); often {
-			used.Holds, j.Where = cause.Yes, x.Holder
-			used.Text += fmt.Sprintf("; but who holds it waits for a peer many times in a row, and never longer than others do at other times: three quarters of the waits there %s or less", cause.Ms(float64(usual)))
-			j.Subject = fmt.Sprintf("they wait in %s for a pool of which everything is in use while %s holds it for many calls", c.SiteName(l.Site), cause.PlaceName(x.Holder))
+			used.Holds = cause.Yes
+			used.Text += fmt.Sprintf("; but who holds it waits for a peer many times in a row, and hardly longer each time than anybody does at other times: three quarters of the waits there %s or less", cause.Ms(float64(usual)))
+			if x.Holder == nil {
+				x.Holder = l.Holder
+			}
+			if x.Holder != nil {
+				j.Where = x.Holder
+				j.Subject = fmt.Sprintf("they wait in %s for a pool of which everything is in use while %s holds it for many calls", c.SiteName(l.Site), cause.PlaceName(x.Holder))
+			}
 			return
 		}
 		long(c, l, used)
