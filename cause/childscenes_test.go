@@ -2,6 +2,7 @@ package cause_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,4 +208,15 @@ func TestWhatManyHelpersComputeIsAtWhoCallsThem(t *testing.T) {
 		}
 		p.computes(serving, 0, 10*ms, "main.open", "main.render", "main.serve")
 	})}, finding: "expensive-request", where: "main.run"}})
+}
+
+// A function that holds a lock for whatever is asked says nothing of what takes long: the samples below it do.
+func TestWhatIsComputedBelowAHolderIsSaid(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, behindHelper("sync", mutex, []string{"sync.(*Mutex).Unlock", "main.with", "main.loop"}, func(p *play) {
+		p.computes(helper, 1, 20*ms, "main.eval", "main.with", "main.loop")
+	}))}), cause.Settings{})
+	check(t, v, "lock-held-across-work", nil)
+	if want := "100 % of the holders' CPU samples below main.with are in main.eval"; len(v.Findings) == 0 || !slices.Contains(v.Findings[0].Evidence, want) {
+		t.Errorf("not said: %s: %+v", want, v.Findings)
+	}
 }
