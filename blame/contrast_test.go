@@ -416,6 +416,9 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{Kind: UnknownHolder, Flags: Self, Site: 9},                      // 7: a lock that somebody has
 		{Kind: Behind}, // 8: ready to run
 		{Kind: Timer, Site: 1, First: Hop{Site: 4}, Queue: Hop{Site: 4}}, // 9: until it is told
+		{Kind: CPU, First: Hop{Site: 6}},                                 // 10: what a child computes that everybody has
+		{Kind: Network, Site: 2, First: Hop{Site: 6}},                    // 11: its call
+		{Kind: Timer, Site: 1, First: Hop{Site: 6}, Queue: Hop{Site: 7}}, // 12: it, in a queue
 	}
 	type one struct {
 		key KeyID
@@ -446,6 +449,9 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{"all wait for a CPU", 1000, func(int) []one { return []one{{0, 1e6}, {8, 35e6}} }, false},
 		{"all do what everybody does, and wait behind others", 1000, func(int) []one { return []one{{4, 1e6}, {2, 35e6}} }, false},
 		{"all wait for what is announced", 1000, func(int) []one { return []one{{9, 35e6}} }, true},
+		{"all wait for the call of a child that everybody has", 1000, func(int) []one { return []one{{10, fast}, {11, 35e6}} }, true},
+		{"all wait for what a child computes that everybody has", 1000, func(int) []one { return []one{{10, 35e6}} }, true},
+		{"all wait for a child that everybody has, in a queue", 1000, func(int) []one { return []one{{10, fast}, {12, 35e6}} }, false},
 		{"fewer were not seen than it has", 10, func(int) []one { return []one{{2, 35e6}} }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -462,16 +468,16 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 				a.Requests, a.Weight = append(a.Requests, r), append(a.Weight, 1)
 			}
 			for range c.unseen {
-				add(0, true, []one{{0, fast}, {4, fast}})
+				add(0, true, []one{{0, fast}, {4, fast}, {10, fast}})
 			}
 			for i := c.unseen; i < 1000; i++ {
-				add(0, false, []one{{0, fast}, {4, fast}})
+				add(0, false, []one{{0, fast}, {4, fast}, {10, fast}})
 			}
 			for i := range 24 {
 				add(1, false, c.late(i))
 			}
 			p := a.Population(0)
-			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 			x := p.TailContrast(cols, len(cols))
 			if got := x.Mix.Share > 0.3; got != c.mix {
 				t.Errorf("the mix is %.2f of %.1f ms", x.Mix.Share, x.Excess/1e6)

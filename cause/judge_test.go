@@ -752,6 +752,66 @@ func actors() scene {
 	}}
 }
 
+// shards are two goroutines, each with a queue of its own, that answer what is handed to them and then sync a file: two of three
+// times in ten requests wait until one of them takes what they hand over, behind others, and the other one has nothing to do.
+func shards(answers bool) scene {
+	const shard, n = gotrace.GoID(300), 2
+	put := func(p *play, g gotrace.GoID, proc gotrace.ProcID) {
+		p.leaves(g, proc, "chan send", "runtime.chansend1", "main.put", "main.serve")
+	}
+	takes := func(p *play, whom, g gotrace.GoID, proc gotrace.ProcID) {
+		p.wakes(whom, g, "runtime.chanrecv1", "main.loop")
+		if !answers {
+			return
+		}
+		p.runs(g, proc)
+		p.leaves(g, proc, "chan receive", "runtime.chanrecv1", "main.put", "main.serve")
+		p.pass(ms / 10)
+		p.wakes(whom, g, "runtime.chansend1", "main.loop")
+	}
+	return scene{procs: 3, cast: func(p *play) {
+		crowdOf(n)(p)
+		p.waits(shard, "", idle...)
+	}, in: func(p *play, i int) {
+		whom := []gotrace.GoID{helper, shard}[i/10%2]
+		p.wakes(0, whom)
+		p.runs(whom, 1)
+		if i%10 == 9 {
+			for g := crowd0; g < crowd0+n; g++ {
+				p.wakes(0, g)
+				p.runs(g, 2)
+				p.do(p.b.Task(g, "request"))
+				put(p, g, 2)
+			}
+			put(p, serving, 0)
+			for g := crowd0; g <= crowd0+n; g++ {
+				calls(whom, 8*ms, "syscall.Fsync", "os.(*File).Sync", "main.commit", "main.loop")(p)
+				if g == crowd0+n {
+					takes(p, whom, serving, 0)
+					continue
+				}
+				takes(p, whom, g, 2)
+				p.runs(g, 2)
+				p.do(p.b.Done(g))
+				p.leaves(g, 2, "network", home...)
+			}
+		} else {
+			put(p, serving, 0)
+			p.pass(ms / 10)
+			takes(p, whom, serving, 0)
+		}
+		p.leaves(whom, 1, "select", idle...)
+		p.runs(serving, 0)
+	}}
+}
+
+func TestWhoHandsWorkToOneOfSeveralAndIsAnswered(t *testing.T) {
+	tell(t, []told{
+		{name: "they answer", scene: shards(true), finding: "slow-disk"},
+		{name: "they only take it", scene: shards(false), finding: "back-pressure"},
+	})
+}
+
 // delivers is a service whose requests ask over one connection, which one goroutine reads. What it reads for others takes it
 // long to decode, one of ten times.
 func delivers() scene {
