@@ -848,12 +848,18 @@ func TestHTTPServerWithConnectionsThatAreKeptAlive(t *testing.T) {
 	var sent []int64
 	f := record(t, Options{}, func() { sent = askFromOutside(t, "http", addr) })
 	agrees(t, f, &w.inner, sent, "net/http")
+	halves(t, f, sent, "(*web).fast", "(*web).slow")
+}
+
+// halves expects half of what was sent to be of each of two endpoints.
+func halves(t *testing.T, f *Found, sent []int64, endpoints ...string) {
+	t.Helper()
 	by := map[string]int{}
 	for _, r := range f.Requests {
 		by[f.Endpoints[r.Endpoint]]++
 	}
-	for _, e := range []string{pkg + "(*web).fast", pkg + "(*web).slow"} {
-		if n := by[e]; n < len(sent)/2-5 || n > len(sent)/2+5 {
+	for _, e := range endpoints {
+		if n := by[pkg+e]; n < len(sent)/2-5 || n > len(sent)/2+5 {
 			t.Errorf("%d requests of %s in %v", n, e, by)
 		}
 	}

@@ -104,15 +104,8 @@ func TestRequestsBehindATimeoutAreToldApart(t *testing.T) {
 		var sent []int64
 		f := record(t, Options{}, func() { sent = askFromOutside(t, "http", s.Listener.Addr().String()) })
 		s.Close()
-		by := map[string]int{}
-		for _, r := range f.Requests {
-			by[f.Endpoints[r.Endpoint]]++
-		}
-		for _, e := range []string{pkg + "(*web).fast", pkg + "(*web).slow"} {
-			if n := by[e]; n < len(sent)/2-5 || n > len(sent)/2+5 {
-				t.Errorf("%d times: %d requests of %s in %v", depth, n, e, by)
-			}
-		}
+		t.Logf("%d times", depth)
+		halves(t, f, sent, "(*web).fast", "(*web).slow")
 	}
 }
 
@@ -139,15 +132,7 @@ func TestACopyOfARequestForAnotherHandlerIsNotTheRequest(t *testing.T) {
 	var sent []int64
 	f := record(t, Options{}, func() { sent = askFromOutside(t, "http", s.Listener.Addr().String()) })
 	s.Close()
-	by := map[string]int{}
-	for _, r := range f.Requests {
-		by[f.Endpoints[r.Endpoint]]++
-	}
-	for _, e := range []string{pkg + "(*copying).short", pkg + "(*copying).long"} {
-		if n := by[e]; n < len(sent)/2-5 || n > len(sent)/2+5 {
-			t.Errorf("%d requests of %s in %v", n, e, by)
-		}
-	}
+	halves(t, f, sent, "(*copying).short", "(*copying).long")
 }
 
 func TestRequestsInFlightAreLowerBounds(t *testing.T) {
