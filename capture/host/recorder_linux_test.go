@@ -404,24 +404,32 @@ func TestAProcessOfAnotherUserIsRecordedAsFarAsItMayBe(t *testing.T) {
 
 // What is sent again must be placed in time, and reading it is dear.
 func TestTheNetworksCountersAreReadNowAndThen(t *testing.T) {
-	c := start(t, "spin 1 1200", nil)
-	c.line()
-	rec := record(t, c.pid)
-	c.next()
-	c.ints()
-	got := rec.stop()
-	n, last := 0, int64(0)
-	for _, s := range got.Samples[:len(got.Samples)-1] { // the last one has them in any case
-		if s.Net == nil {
+	// In the end they are left out where a reading was dear, as on a machine that is busy.
+	for tries := 3; ; tries-- {
+		c := start(t, "spin 1 1200", nil)
+		c.line()
+		rec := record(t, c.pid)
+		c.next()
+		c.ints()
+		got := rec.stop()
+		n, last := 0, int64(0)
+		for _, s := range got.Samples[:len(got.Samples)-1] {
+			if s.Net == nil {
+				continue
+			}
+			if n++; n > 1 && s.MonoNS-last < int64(netEvery)*9/10 {
+				t.Errorf("read again after %d ms", (s.MonoNS-last)/1e6)
+			}
+			last = s.MonoNS
+		}
+		end := got.Samples[len(got.Samples)-1].Net != nil
+		if !end && tries > 1 {
 			continue
 		}
-		if n++; n > 1 && s.MonoNS-last < int64(netEvery)*9/10 {
-			t.Errorf("read again after %d ms", (s.MonoNS-last)/1e6)
+		if most := int(got.After.WallNS/int64(netEvery)) + 1; n < 2 || n > most || !end {
+			t.Errorf("read %d times in %d ms, want between 2 and %d, and at the end: %v", n, got.After.WallNS/1e6, most, end)
 		}
-		last = s.MonoNS
-	}
-	if most := int(got.After.WallNS/int64(netEvery)) + 1; n < 2 || n > most || got.Samples[len(got.Samples)-1].Net == nil {
-		t.Errorf("read %d times in %d ms, want between 2 and %d, and at the end", n, got.After.WallNS/1e6, most)
+		return
 	}
 }
 
