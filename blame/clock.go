@@ -14,11 +14,14 @@ var clockFrames = map[string]bool{
 // ReadsClock returns the stack of whoever reads the clock at the top of frames,
 // innermost first; ok is false if nobody does.
 func ReadsClock(frames []gotrace.Frame) (caller []gotrace.Frame, ok bool) {
-	for len(frames) > 0 && clockFrames[frames[0].Func] {
+	for len(frames) > 0 && IsClock(frames[0].Func) {
 		frames, ok = frames[1:], true
 	}
 	return frames, ok
 }
+
+// IsClock reports whether a function is one by which a program reads the clock, the runtime's or package time's.
+func IsClock(name string) bool { return clockFrames[name] }
 
 // readsClock is ReadsClock for a stack of the trace.
 func (a *Attribution) readsClock(s gotrace.StackID) bool {

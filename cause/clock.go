@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
@@ -93,7 +94,7 @@ func (c *Case) CalledClock() (e Evidence, ok bool) {
 	}
 	switch {
 	case in.Clock < clockSamples:
-		return e, false
+		return byTheRuntime(r, span)
 	case part >= clockInKernel:
 		e.Holds = Yes
 	case part < clockElsewhere:
@@ -102,6 +103,25 @@ func (c *Case) CalledClock() (e Evidence, ok bool) {
 		return e, false
 	}
 	return e, true
+}
+
+// byTheRuntime says that to read the clock is a system call because most calls whose stack is known are made by the functions
+// that do without where they can. ok is false without such stacks, and if most calls are somebody's who makes them himself.
+func byTheRuntime(r *events.Readings, span float64) (e Evidence, ok bool) {
+	var all, its int64
+	for _, c := range r.Callers {
+		all += c.N
+		if len(c.Stack) > 0 && blame.IsClock(c.Stack[0]) {
+			its += c.N
+		}
+	}
+	if 2*its <= all {
+		return e, false
+	}
+	return Evidence{
+		Text:  fmt.Sprintf("in %.0f ms the kernel counted %d system calls that read the clock, most of them by %s, which makes none where it can do without", span, r.Calls, r.Callers[0].Stack[0]),
+		Holds: Yes, Decides: true, Number: float64(its) / float64(all),
+	}, true
 }
 
 const (

@@ -51,6 +51,31 @@ func called(set cause.Settings, calls, each int64) cause.Settings {
 	return set
 }
 
+// briefly ends the counting before the first request is sampled.
+func briefly(set cause.Settings) cause.Settings {
+	set.Kernel.Readings.ToNS = set.Kernel.Readings.FromNS + 100*ms
+	return set
+}
+
+// few is a service of which one in fifty requests computes for 10 ms, at one of some stacks in turn.
+func few(stacks ...[]string) scene {
+	n := 0
+	return scene{procs: 2, in: every(50, func(p *play) {
+		n++
+		p.pass(5 * ms)
+		p.b.Sample(serving, p.stack(stacks[n%len(stacks)]...))
+		p.pass(5 * ms)
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		p.runs(serving, 0)
+	})}
+}
+
+// from says who made the calls that the kernel counted.
+func from(set cause.Settings, stack ...string) cause.Settings {
+	set.Kernel.Readings.Callers = []events.Caller{{N: 100, Stack: stack}}
+	return set
+}
+
 // inChild is a service that serves each request in a child, which computes for 40 ms of a tenth of them, at a stack.
 func inChild(at []string) scene {
 	return timely(func(*play) {}, func(p *play, child gotrace.GoID, slow bool) {
@@ -81,6 +106,10 @@ var clockScenes = []told{
 	{name: "the kernel counts those of somebody who calls it himself", scene: computing(clock, clock, clock, clock), set: called(onHost(0.05), 1000, 350), finding: "expensive-request"},
 	{name: "the kernel counts the readings, and other calls would explain its time", scene: computing(clock, kernel, kernel, clock), set: called(onHost(0.5), 2_000_000, 350), finding: "slow-clock", where: "main.stamp", second: "expensive-request"},
 	{name: "the kernel counts the readings, of which there are too few", scene: computing(clock, code, code, code, code, code, code), set: called(cause.Settings{}, 500_000, 350), finding: "expensive-request", where: "main.scale"},
+	{name: "the kernel counts when nobody is sampled, and it is the runtime that calls", scene: computing(clock, clock), set: from(briefly(called(cause.Settings{}, 180_000, 120)), "time.now", "time.Now", "main.stamp"), finding: "slow-clock", where: "main.stamp"},
+	{name: "the kernel counts when nobody is sampled, and it is somebody who calls himself", scene: computing(clock, clock), set: from(briefly(called(onHost(0.05), 180_000, 120)), "syscall.RawSyscall", "main.tick"), finding: "expensive-request"},
+	{name: "few samples, which all read the clock", scene: few(clock), set: called(cause.Settings{}, 3_000_000, 350), finding: "slow-clock", where: "main.stamp"},
+	{name: "few samples, half of which read the clock", scene: few(clock, code), set: called(cause.Settings{}, 3_000_000, 350), alike: []string{"expensive-request", "page-faults", "quota-too-low", "gomaxprocs-over-quota", "host-contention"}},
 	{name: "other system calls do not explain the kernel's time", scene: computing(clock, clock, kernel, kernel), set: onHost(0.9), finding: "slow-clock", where: "main.stamp", second: "expensive-request"},
 }
 

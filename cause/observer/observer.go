@@ -93,8 +93,12 @@ func queue(c *cause.Case, mine []blame.KeyID) []blame.KeyID {
 		}
 		return own[id]
 	})
+	all := c.Sum(behind)
+	if all > 3*held {
+		return nil // whoever holds the Ps: it is at most held for others and twice that for requests
+	}
 	keys, ns := c.Holders(behind)
-	others := c.Sum(behind) - ns[cause.Own]
+	others := all - ns[cause.Own]
 	if held < others || held < 0.5*ns[cause.Own] {
 		return nil
 	}
