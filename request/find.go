@@ -483,8 +483,8 @@ func (d *finder) endpoints(f *Found) {
 // fast, so their kind is found among the fast requests that did show something,
 // by chance: a preemption, a CPU sample. Requests that wait, call the system or wake somebody show
 // something always, so they only count where there are no others. If no
-// fast request showed anything, the most common endpoint is a guess, and they are
-// marked so. Before that, a request is of the endpoint of those that took as long as it
+// fast request showed anything, the endpoint of most of the others is a guess, and they are
+// marked so; where none is that of most, they are of one of their own. Before that, a request is of the endpoint of those that took as long as it
 // and were seen by their CPU samples alone: they are alike but for that.
 func (d *finder) unseen(below []map[int32]int32, chances []seenByChance) {
 	fast := make([][]timeline.Time, len(d.role))
@@ -520,12 +520,27 @@ func (d *finder) unseen(below []map[int32]int32, chances []seenByChance) {
 	vote(func(r *candidate) bool { return !r.shows })
 	seen := slices.Clone(votes)
 	vote(func(r *candidate) bool { return seen[r.Role] == nil })
+	likely := make([]bool, len(d.role)) // that they are of the most common endpoint
+	all, most := make([]int, len(d.role)), make([]int, len(d.role))
+	for i := range d.list {
+		if r := &d.list[i]; r.node != 0 && !r.dropped {
+			all[r.Role]++
+			if below[r.Role][r.node] == below[r.Role][0] {
+				most[r.Role]++
+			}
+		}
+	}
+	for i := range likely {
+		likely[i] = 2*most[i] > all[i]
+	}
 	for i := range d.list {
 		r := &d.list[i]
 		switch {
 		case r.node != 0 || r.endpoint != "":
 		case r.alike != 0:
 			r.node, r.Unseen = r.alike, true
+		case votes[r.Role] == nil && !likely[r.Role]:
+			r.endpoint, r.Unseen, r.Guessed = d.role[r.Role].Name, true, true
 		case below[r.Role][0] != 0:
 			r.Unseen, r.Guessed = true, votes[r.Role] == nil
 		}

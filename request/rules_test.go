@@ -347,3 +347,44 @@ func TestFastRequestsNobodySawAreGuesses(t *testing.T) {
 		}
 	}
 }
+
+func TestFastRequestsNobodySawAreOfNoneOfSeveralEndpoints(t *testing.T) {
+	mux := http.NewServeMux()
+	slow := []string{"/report", "/image", "/feed"}
+	mux.HandleFunc(slow[0], func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Millisecond) })
+	mux.HandleFunc(slow[1], func(http.ResponseWriter, *http.Request) { time.Sleep(15 * time.Millisecond) })
+	mux.HandleFunc(slow[2], func(http.ResponseWriter, *http.Request) { time.Sleep(20 * time.Millisecond) })
+	mux.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) {})
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	f := record(t, Options{}, func() {
+		_, err := onEach(2, func() ([]int64, error) {
+			for _, path := range append(slow, "/", "/") {
+				resp, err := http.Get(s.URL + path)
+				if err != nil {
+					return nil, err
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			return nil, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	sleeps := map[string]bool{}
+	for _, r := range f.Requests {
+		if r.Duration() > 9e6 && !r.Guessed {
+			sleeps[f.Endpoints[r.Endpoint]] = true
+		}
+	}
+	if len(sleeps) == 0 {
+		t.Fatal("no request that sleeps was found")
+	}
+	for _, r := range f.Requests {
+		if name := f.Endpoints[r.Endpoint]; r.Duration() < 5e6 && sleeps[name] {
+			t.Errorf("a fast request is taken for %s, guessed: %v", name, r.Guessed)
+		}
+	}
+}
