@@ -20,8 +20,11 @@ const (
 	// TypicalLow and TypicalHigh delimit the typical band.
 	TypicalLow, TypicalHigh = 0.40, 0.60
 	// MinEndpoint is how many requests an endpoint needs to be compared with its
-	// own typical requests rather than with everybody's.
-	MinEndpoint = 10
+	// own typical requests rather than with everybody's. FewOfEndpoint are enough of
+	// one that is slow whenever it is asked: if each takes alwaysSlow times as long
+	// as typical requests do, from the first to the last half a recording later.
+	MinEndpoint, FewOfEndpoint = 10, 4
+	alwaysSlow                 = 2
 	// Replicates of the bootstrap; MinBlocks of wall time are needed for one.
 	// Blocks are a fortieth of the recording within [BlockMin, BlockMax]:
 	// requests cluster in episodes, and a block must hold a whole one.
@@ -107,12 +110,25 @@ func (a *Attribution) population(role int, of func(endpoint int) bool) *Populati
 		}
 	}
 	for e, rows := range p.byEndpoint {
-		if len(rows) < MinEndpoint {
+		if len(rows) < MinEndpoint && !p.always(rows) {
 			delete(p.byEndpoint, e)
 		}
 	}
 	p.dropConditional()
 	return p
+}
+
+// always reports whether few requests, in order of durations, are of an endpoint that is slow whenever it is asked.
+func (p *Population) always(rows []int) bool {
+	if len(rows) < FewOfEndpoint || p.rows[rows[0]].d < alwaysSlow*p.rows[len(p.rows)/2].d {
+		return false
+	}
+	first, last := p.a.t.End, p.a.t.Start
+	for _, i := range rows {
+		at := p.a.f.Requests[p.a.Requests[p.rows[i].req].Request].Start()
+		first, last = min(first, at), max(last, at)
+	}
+	return 2*(last-first) >= p.a.t.Duration()
 }
 
 // alwaysShown is the part of an endpoint's requests that must show the same thing, for the
