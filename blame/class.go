@@ -399,8 +399,9 @@ func (a *Attribution) findHomes() {
 				o.others++
 			}
 		}
-		reads := false
+		reads, home := false, false
 		for _, s := range me.Waits() {
+			home = home || s.Reason != timeline.ReasonNetwork && a.f.Returns(timeline.GID(g), s)
 			if entry && s.Waker != timeline.NoG && s.Reason != timeline.ReasonGC && carries(timeline.GID(g), s.End) {
 				ended[s.Waker]++
 			}
@@ -416,7 +417,7 @@ func (a *Attribution) findHomes() {
 				o.others++
 			}
 		}
-		if reads && !entry {
+		if !entry && (reads || !home && a.onlyReads(timeline.GID(g))) {
 			a.networkHome[a.classAt(timeline.GID(g), me.Start())] = true
 		}
 	}
@@ -431,6 +432,29 @@ func (a *Attribution) findHomes() {
 			a.serves[root] = true
 		}
 	}
+}
+
+// leastReads is how often who only reads must have done so to be known for it.
+const leastReads = 8
+
+// onlyReads reports whether a goroutine that has no other home, for others wait for it most of the time, reads an outgoing connection
+// that many use: it waits for the network above all, ends waits of others after that, and another one writes. A worker that is
+// never idle asks before it waits.
+func (a *Attribution) onlyReads(g timeline.GID) bool {
+	me := &a.t.Gs[g]
+	if len(me.Wakes()) < leastReads || !a.reads(g) {
+		return false
+	}
+	reads, writes := 0, 0
+	for _, s := range me.Segs() {
+		switch {
+		case s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork:
+			reads++
+		case s.Kind == timeline.Syscall && a.Sites[a.siteOf(s.Stack)].Write:
+			writes++
+		}
+	}
+	return reads >= leastReads && 2*writes < reads
 }
 
 // RootOf returns the root function of a class.

@@ -678,15 +678,15 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 	// named before it.
 	least := math.Inf(1)
 	for i, o := range outcomes {
-		if x := whole[i]; o.holds == Yes && unmaterial(x, t.Excess, s, Yes) == "" && !slight(x, t.Excess, s) {
+		if x := whole[i]; o.holds == Yes && unmaterial(x, t.Mix.Share, s, Yes) == "" && !slight(x, t.Excess, s) {
 			least = min(least, x.Share)
 		}
 	}
-	material := func(i int) bool { return unmaterial(whole[i], t.Excess, s, outcomes[i].holds) == "" }
+	material := func(i int) bool { return unmaterial(whole[i], t.Mix.Share, s, outcomes[i].holds) == "" }
 	contention, to, yields := c.yields(outcomes, t.Columns, material, func(i int) bool { return material(i) && !slight(whole[i], t.Excess, s) })
 	for i, o := range outcomes {
 		share := t.Columns[i]
-		why, leaf := unmaterial(whole[i], t.Excess, s, o.holds), o.entry.Title
+		why, leaf := unmaterial(whole[i], t.Mix.Share, s, o.holds), o.entry.Title
 		if i == contention {
 			why, leaf = yields, fmt.Sprintf("%s, with %s", leaf, to)
 			v.yielded, v.yieldedTo = max(0, share.Share), to
@@ -1180,8 +1180,9 @@ func (c *Case) leafText(k blame.Key) string {
 }
 
 // unmaterial says why a share is too small or too uncertain to be reported by
-// name, or "".
-func unmaterial(s blame.Share, excess float64, set Settings, holds Truth) string {
+// name, or "". What endpoints differ in, mix, is no cause's: the shares are those of the rest.
+func unmaterial(s blame.Share, mix float64, set Settings, holds Truth) string {
+	rest := 1 - min(max(0, mix), MixShare)
 	if holds == Unknown {
 		if s.Share < SuspectShare {
 			return fmt.Sprintf("only %s of the excess", Pct(s.Share))
@@ -1189,7 +1190,7 @@ func unmaterial(s blame.Share, excess float64, set Settings, holds Truth) string
 		return ""
 	}
 	switch {
-	case s.Share < NamedShare:
+	case s.Share < NamedShare*rest:
 		return fmt.Sprintf("only %s of the excess", Pct(s.Share))
 	case s.NS < NamedExcess:
 		return fmt.Sprintf("only %s per slow request", Ms(s.NS))
@@ -1198,7 +1199,7 @@ func unmaterial(s blame.Share, excess float64, set Settings, holds Truth) string
 	}
 	if s.HasInterval && s.Episodes >= Pattern {
 		switch {
-		case s.Low < NamedLow:
+		case s.Low < NamedLow*rest:
 			return fmt.Sprintf("its share is uncertain: %s [%s..%s]", Pct(s.Share), Pct(s.Low), Pct(s.High))
 		case s.High-s.Low > NamedWidth:
 			return fmt.Sprintf("its share is too uncertain: %s [%s..%s]", Pct(s.Share), Pct(s.Low), Pct(s.High))

@@ -1493,23 +1493,28 @@ func TestWhatIsNotMaterial(t *testing.T) {
 		slo   int64
 		holds cause.Truth
 		why   string // a part of the reason, "" if it is material
+		mix   float64
 	}{
-		{"all is well", fine, 0, cause.Yes, ""},
-		{"a fifth", with(func(s *blame.Share) { s.Share, s.Low, s.High = 0.2, 0.1, 0.3 }), 0, cause.Yes, ""},
-		{"below a fifth", with(func(s *blame.Share) { s.Share = 0.199 }), 0, cause.Yes, "only 20 %"},
-		{"negative", with(func(s *blame.Share) { s.Share = -0.5 }), 0, cause.Yes, "only -50 %"},
-		{"below a millisecond", with(func(s *blame.Share) { s.NS = 0.9e6 }), 0, cause.Yes, "only 0.90 ms"},
-		{"a tenth of the objective", fine, 100 * ms, cause.Yes, ""},
-		{"below a tenth of the objective", fine, 101 * ms, cause.Yes, "tenth of the SLO"},
-		{"lower bound too low", with(func(s *blame.Share) { s.Low = 0.09 }), 0, cause.Yes, "uncertain"},
-		{"interval as wide as allowed", with(func(s *blame.Share) { s.Low, s.High = 0.25, 0.85 }), 0, cause.Yes, ""},
-		{"interval too wide", with(func(s *blame.Share) { s.Low, s.High = 0.2, 0.9 }), 0, cause.Yes, "too uncertain"},
-		{"no interval", with(func(s *blame.Share) { s.HasInterval, s.Low = false, 0 }), 0, cause.Yes, ""},
-		{"one incident has no interval to speak of", with(func(s *blame.Share) { s.Episodes, s.Low, s.High = cause.Pattern-1, 0, 1 }), 0, cause.Yes, ""},
-		{"look-alikes need a tenth", with(func(s *blame.Share) { s.Share, s.Low = 0.1, 0 }), 0, cause.Unknown, ""},
-		{"look-alikes below a tenth", with(func(s *blame.Share) { s.Share = 0.099 }), 0, cause.Unknown, "only 10 %"},
+		{"all is well", fine, 0, cause.Yes, "", 0},
+		{"a fifth", with(func(s *blame.Share) { s.Share, s.Low, s.High = 0.2, 0.1, 0.3 }), 0, cause.Yes, "", 0},
+		{"below a fifth", with(func(s *blame.Share) { s.Share = 0.199 }), 0, cause.Yes, "only 20 %", 0},
+		{"negative", with(func(s *blame.Share) { s.Share = -0.5 }), 0, cause.Yes, "only -50 %", 0},
+		{"below a millisecond", with(func(s *blame.Share) { s.NS = 0.9e6 }), 0, cause.Yes, "only 0.90 ms", 0},
+		{"a tenth of the objective", fine, 100 * ms, cause.Yes, "", 0},
+		{"below a tenth of the objective", fine, 101 * ms, cause.Yes, "tenth of the SLO", 0},
+		{"lower bound too low", with(func(s *blame.Share) { s.Low = 0.09 }), 0, cause.Yes, "uncertain", 0},
+		{"interval as wide as allowed", with(func(s *blame.Share) { s.Low, s.High = 0.25, 0.85 }), 0, cause.Yes, "", 0},
+		{"interval too wide", with(func(s *blame.Share) { s.Low, s.High = 0.2, 0.9 }), 0, cause.Yes, "too uncertain", 0},
+		{"no interval", with(func(s *blame.Share) { s.HasInterval, s.Low = false, 0 }), 0, cause.Yes, "", 0},
+		{"one incident has no interval to speak of", with(func(s *blame.Share) { s.Episodes, s.Low, s.High = cause.Pattern-1, 0, 1 }), 0, cause.Yes, "", 0},
+		{"a fifth of what endpoints do not differ in", with(func(s *blame.Share) { s.Share, s.Low = 0.161, 0.081 }), 0, cause.Yes, "", 0.2},
+		{"below a fifth of that", with(func(s *blame.Share) { s.Share, s.Low = 0.159, 0.08 }), 0, cause.Yes, "only 16 %", 0.2},
+		{"lower bound too low for that", with(func(s *blame.Share) { s.Low = 0.079 }), 0, cause.Yes, "uncertain", 0.2},
+		{"endpoints that are faster", with(func(s *blame.Share) { s.Share = 0.199 }), 0, cause.Yes, "only 20 %", -0.5},
+		{"look-alikes need a tenth", with(func(s *blame.Share) { s.Share, s.Low = 0.1, 0 }), 0, cause.Unknown, "", 0},
+		{"look-alikes below a tenth", with(func(s *blame.Share) { s.Share = 0.099 }), 0, cause.Unknown, "only 10 %", 0},
 	} {
-		why := cause.Unmaterial(c.s, 20e6, cause.Settings{SLO: c.slo}, c.holds)
+		why := cause.Unmaterial(c.s, c.mix, cause.Settings{SLO: c.slo}, c.holds)
 		if (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %q, want %q", c.name, why, c.why)
 		}
