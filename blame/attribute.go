@@ -48,7 +48,8 @@ type Attribution struct {
 	timers       map[SiteID][]int64
 	timersSorted map[SiteID]bool
 	endedByNone  map[SiteID][]timeline.Span
-	callsAt      map[SiteID]callsThere
+	callsAt      map[SiteID]spansThere
+	ended        map[SiteID]spansThere // see Answered
 	stitched     *stitching
 	callers      []int // of the roles, nil before they are asked for
 	networkHome  map[ClassID]bool

@@ -178,10 +178,27 @@ func (a *Attribution) EndedByNone(site SiteID) (waits []timeline.Span, usual int
 	return waits, usual
 }
 
+// Answered returns the waits at a site that a goroutine ended, as EndedByNone does those that none did.
+func (a *Attribution) Answered(site SiteID) (waits []timeline.Span, usual int64) {
+	if there, known := a.ended[site]; known {
+		return there.spans, there.usual
+	}
+	for _, r := range a.releases[site] {
+		s := a.t.Gs[r.g].Seg(int(r.seg))
+		waits = append(waits, timeline.Span{Start: s.Start, End: s.End, G: r.g})
+	}
+	if a.ended == nil {
+		a.ended = map[SiteID]spansThere{}
+	}
+	there := ordered(waits)
+	a.ended[site] = there
+	return there.spans, there.usual
+}
+
 // CallsAt returns the system calls, or calls into C, at a site, as EndedByNone does waits.
 func (a *Attribution) CallsAt(site SiteID) (calls []timeline.Span, usual int64) {
 	if there, known := a.callsAt[site]; known {
-		return there.calls, there.usual
+		return there.spans, there.usual
 	}
 	for g := range a.t.Gs {
 		for _, s := range a.t.Gs[g].Blocked() {
@@ -190,25 +207,30 @@ func (a *Attribution) CallsAt(site SiteID) (calls []timeline.Span, usual int64) 
 			}
 		}
 	}
-	calls = inOrder(calls, func(s *timeline.Span) timeline.Time { return s.Start })
-	lengths := make([]int64, len(calls))
-	for i, s := range calls {
+	if a.callsAt == nil {
+		a.callsAt = map[SiteID]spansThere{}
+	}
+	there := ordered(calls)
+	a.callsAt[site] = there
+	return there.spans, there.usual
+}
+
+// spansThere are what happened at a site, in order of their beginning, and the upper quartile of their lengths.
+type spansThere struct {
+	spans []timeline.Span
+	usual int64
+}
+
+func ordered(spans []timeline.Span) (there spansThere) {
+	there.spans = inOrder(spans, func(s *timeline.Span) timeline.Time { return s.Start })
+	lengths := make([]int64, len(spans))
+	for i, s := range spans {
 		lengths[i] = int64(s.End - s.Start)
 	}
 	if slices.Sort(lengths); len(lengths) > 0 {
-		usual = lengths[len(lengths)*3/4]
+		there.usual = lengths[len(lengths)*3/4]
 	}
-	if a.callsAt == nil {
-		a.callsAt = map[SiteID]callsThere{}
-	}
-	a.callsAt[site] = callsThere{calls, usual}
-	return calls, usual
-}
-
-// callsThere is what CallsAt returns.
-type callsThere struct {
-	calls []timeline.Span
-	usual int64
+	return there
 }
 
 // longer is from which length on a timer takes longer than one that usually takes so long.

@@ -118,11 +118,11 @@ func (c *Case) Often(keys []blame.KeyID, meanHold float64) (usual int64, often b
 	if c.Sum(asks) < 0.5*c.Sum(keys) {
 		return 0, false
 	}
-	at, ns := TopBy(c, asks, func(k blame.Key) blame.SiteID { return k.Site })
-	if ns < 0.5*c.Sum(asks) || !c.A.Sites[at].App { // who reads a connection stands there for whatever anybody asks
+	at, waitsAt, ns := c.asksAt(asks, c.A.EndedByNone)
+	if at == 0 || ns < 0.5*c.Sum(asks) {
 		return 0, false
 	}
-	waits, usual := c.A.EndedByNone(at)
+	waits, usual := waitsAt(at)
 	if usual <= 0 || manyCalls*float64(usual) > meanHold {
 		return usual, false
 	}
@@ -130,15 +130,22 @@ func (c *Case) Often(keys []blame.KeyID, meanHold float64) (usual int64, often b
 	var held, other struct{ sum, n float64 }
 	slow := 0.0
 	for _, w := range waits {
-		d := float64(w.End - w.Start)
-		switch in := timeline.Overlap(c.tailSpans(), w.Start, w.End) > 0; {
-		case in && holders[w.G]:
+		if d := float64(w.End - w.Start); holders[w.G] && timeline.Overlap(c.tailSpans(), w.Start, w.End) > 0 {
 			held.sum, held.n = held.sum+d, held.n+1
 			if d > slowTimes*float64(usual) {
 				slow += d
 			}
-		case !in:
-			other.sum, other.n = other.sum+d, other.n+1
+		}
+	}
+	for site := range c.A.Sites {
+		if c.A.Place(blame.SiteID(site)) != c.A.Place(at) || c.A.Sites[site].Kind != c.A.Sites[at].Kind {
+			continue
+		}
+		waits, _ := waitsAt(blame.SiteID(site)) // the same call, whoever makes it
+		for _, w := range waits {
+			if timeline.Overlap(c.tailSpans(), w.Start, w.End) == 0 {
+				other.sum, other.n = other.sum+float64(w.End-w.Start), other.n+1
+			}
 		}
 	}
 	if held.n < Pattern || other.n < Pattern {

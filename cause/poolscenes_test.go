@@ -722,6 +722,24 @@ func settlesMany(p *play, takes int64) {
 	}
 }
 
+// getsMany is settlesMany by a client library, of which another goroutine reads the connection.
+func getsMany(p *play, takes int64) {
+	for ; takes > 0; takes -= ms {
+		gets(p, helper, 1, min(takes, ms), "main.settle", "main.job")
+	}
+}
+
+// gets has a goroutine on a P ask by a client library for so long, on behalf of a caller.
+func gets(p *play, g gotrace.GoID, on gotrace.ProcID, takes int64, callers ...string) {
+	p.leaves(g, on, "select", append([]string{"runtime.selectgo", "net/http.(*persistConn).roundTrip", "net/http.(*Client).Get", "main.ask"}, callers...)...)
+	p.pass(takes)
+	p.wakes(0, replies)
+	p.runs(replies, 1)
+	p.wakes(replies, g, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+	p.leaves(replies, 1, "network", readLoop...)
+	p.runs(g, on)
+}
+
 func settlesSum(p *play, takes int64) { p.computes(helper, 1, takes, "main.settle", "main.job") }
 
 // lent lets the job have what a request waits for: for a moment or, for every tenth request, for
@@ -756,6 +774,12 @@ func lends(do borrowing, does func(p *play)) scene {
 			does(p)
 		}
 	}}
+}
+
+// readBy lets the connections of a client library be read.
+func readBy(s scene) scene {
+	s.cast = withReplies(s.cast)
+	return s
 }
 
 // lendsTheOnly is lends with one connection for all: each gives it to the next one.
@@ -849,6 +873,14 @@ var lendingScenes = []told{
 		p.wakes(0, serving)
 		p.runs(serving, 0)
 	}), finding: "pool-exhausted", where: "main.settle"},
+	{name: "the job asks many times in a row by a client library what requests ask, too", scene: readBy(lends(getsMany, func(p *play) {
+		gets(p, serving, 0, ms, "main.show", "main.serve")
+	})), finding: "pool-exhausted", where: "main.settle"},
+	{name: "the job asks once by a client library what requests ask, too", scene: readBy(lends(func(p *play, takes int64) {
+		gets(p, helper, 1, takes, "main.settle", "main.job")
+	}, func(p *play) {
+		gets(p, serving, 0, ms, "main.show", "main.serve")
+	})), finding: "slow-dependency"},
 	{name: "requests may ask the same peer, which always takes as long for the job", scene: lends(settlesLong, asksBy("net/http.(*persistConn).Read")), finding: "pool-exhausted", where: "main.settle"},
 }
 

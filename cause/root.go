@@ -113,8 +113,8 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 	if c.Sum(does) < 0.5*c.Sum(keys) {
 		return s
 	}
-	at, _ := TopBy(c, does, func(k blame.Key) blame.SiteID { return k.Site })
-	if !c.A.Sites[at].App { // who reads a connection stands there for whatever anybody asks
+	at, waitsAt, _ := c.asksAt(does, waitsAt)
+	if at == 0 {
 		return s
 	}
 	waits, usual := waitsAt(at)
@@ -153,6 +153,21 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 		}
 	}
 	return s
+}
+
+// asksAt returns where most of the time under keys is waited for a peer, or spent in calls, how much of it, and what tells of all
+// that is there, waitsAt unless it is the place of who called a library: who reads a connection stands there for whatever anybody
+// asks. The site is 0 if nothing tells one from another.
+func (c *Case) asksAt(keys []blame.KeyID, waitsAt func(blame.SiteID) ([]timeline.Span, int64)) (blame.SiteID, func(blame.SiteID) ([]timeline.Span, int64), float64) {
+	at, ns := TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
+	if c.A.Sites[at].App {
+		return at, waitsAt, ns
+	}
+	at, ns = TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Last.Site })
+	if c.A.Sites[at].Kind != blame.SiteCall {
+		return 0, nil, 0
+	}
+	return at, c.A.Answered, ns
 }
 
 // maxUsual is longer than any wait of which one can say that it is usual, in nanoseconds.
