@@ -251,49 +251,81 @@ func (a *Attribution) line(s gotrace.StackID) gotrace.Frame {
 	return gotrace.Frame{}
 }
 
-// Keyed returns for how much of the time in which who waits at a site is behind others of whoever then serves him, another
-// goroutine that ends waits there had nothing to do, from 0 to 1; ahead is that time in nanoseconds. Who serves from one queue
-// with others is never free while somebody is in it; who has a queue of its own, as one for each key, may be.
-func (a *Attribution) Keyed(site SiteID) (free float64, ahead int64) {
+// Keyed returns of how much of the time in which who waits at a site is behind others of whoever then serves him that is by
+// somebody with a queue of its own, from 0 to 1; ahead is that time in nanoseconds, of those who serve most. Those who serve
+// from one queue are never idle while somebody is in it. So two of which one often has nothing to do while somebody waits for
+// the other one have a queue each, and who has none in common with any other has its own.
+func (a *Attribution) Keyed(site SiteID) (own float64, ahead int64) {
 	if k, ok := a.keyed[site]; ok {
-		return k.free, k.ahead
+		return k.own, k.ahead
 	}
-	var k keyed
-	last := map[timeline.GID]timeline.Time{} // it ended a wait there
-	var servers []timeline.GID
-	idle := timeline.Time(0)
+	type server struct {
+		last  timeline.Time // it ended a wait there
+		ahead timeline.Time
+		idle  [maxAsked]timeline.Time // of each of the servers, while somebody waited behind others of this one
+	}
+	most := a.mostServing(site)
+	servers := make([]server, len(most))
 	for _, r := range a.releases[site] {
-		before, ok := last[r.waker]
-		if last[r.waker] = r.at; !ok {
-			servers = append(servers, r.waker)
+		i := slices.Index(most, r.waker)
+		if i < 0 {
 			continue
 		}
-		from := a.t.Gs[r.g].Seg(int(r.seg)).Start
-		if before <= from || before >= r.at {
+		me := &servers[i]
+		from, before := a.t.Gs[r.g].Seg(int(r.seg)).Start, me.last
+		if me.last = r.at; before <= from || before >= r.at {
 			continue
 		}
-		k.ahead += int64(before - from)
+		me.ahead += before - from
 		at := from + (before-from)/2
-		for _, g := range servers[max(0, len(servers)-maxAsked):] {
-			me := &a.t.Gs[g]
-			if i := me.SegmentAt(at); g != r.waker && i < me.Len() && me.Seg(i).Kind == timeline.Waiting && a.f.Home(g, me.Seg(i)) {
-				idle += before - from
-				break
+		for j, g := range most {
+			other := &a.t.Gs[g]
+			if n := other.SegmentAt(at); j != i && n < other.Len() && other.Seg(n).Kind == timeline.Waiting && a.f.Home(g, other.Seg(n)) {
+				me.idle[j] += before - from
 			}
 		}
 	}
-	k.free = float64(idle) / float64(max(1, k.ahead))
+	var k keyed
+	var alone timeline.Time
+	for i, x := range servers {
+		k.ahead += int64(x.ahead)
+		shares := false
+		for j := range servers {
+			shares = shares || j != i && float64(x.idle[j]) < oftenIdle*float64(x.ahead)
+		}
+		if !shares {
+			alone += x.ahead
+		}
+	}
+	k.own = float64(alone) / float64(max(1, k.ahead))
 	if a.keyed == nil {
 		a.keyed = map[SiteID]keyed{}
 	}
 	a.keyed[site] = k
-	return k.free, k.ahead
+	return k.own, k.ahead
 }
 
+// mostServing returns those who end most waits at a site, maxAsked of them at most.
+func (a *Attribution) mostServing(site SiteID) []timeline.GID {
+	count := map[timeline.GID]int{}
+	for _, r := range a.releases[site] {
+		count[r.waker]++
+	}
+	most := slices.SortedFunc(maps.Keys(count), func(g, h timeline.GID) int {
+		return cmp.Or(cmp.Compare(count[h], count[g]), cmp.Compare(g, h))
+	})
+	return most[:min(len(most), maxAsked)]
+}
+
+// keyed is what Keyed returns.
 type keyed struct {
-	free  float64
+	own   float64
 	ahead int64
 }
+
+// oftenIdle is the part of the time in which somebody waits for one goroutine in which another one that has nothing to do is
+// not of the same queue: none of one queue has time for that, but for what a wake-up takes.
+const oftenIdle = 0.1
 
 // maxAsked bounds how many goroutines are asked whether they have nothing to do.
 const maxAsked = 16

@@ -206,6 +206,11 @@ var scenes = []struct {
 		verdict: "cause", finding: "single-worker", where: "main.apply",
 	},
 	{
+		name:    "two pairs of goroutines, each pair with a queue of its own: none has one alone",
+		scene:   teams(),
+		verdict: "cause", finding: "timer-wait", where: "main.apply",
+	},
+	{
 		name:    "the only reader of answers decodes for long",
 		scene:   delivers(),
 		verdict: "cause", finding: "single-worker", where: "main.decode",
@@ -749,6 +754,79 @@ func actors() scene {
 			p.leaves(whom, 1, "chan receive", idle...)
 			p.runs(serving, 0)
 		}
+	}}
+}
+
+// teams are two pairs of goroutines, each pair with a queue of its own: one request of ten comes to the first pair with three of
+// others, and the other pair has nothing to do.
+func teams() scene {
+	const n, worker0, size = 4, gotrace.GoID(300), 2
+	answer := []string{"runtime.chansend1", "main.loop"}
+	asks := func(p *play, g gotrace.GoID, proc gotrace.ProcID, whom gotrace.GoID) {
+		p.wakes(g, whom, "runtime.chansend1", "main.ask", "main.serve")
+		p.leaves(g, proc, "chan receive", receive...)
+	}
+	return scene{procs: 3, cast: func(p *play) {
+		crowdOf(n)(p)
+		for k := range gotrace.GoID(2 * size) {
+			p.waits(worker0+k, "", idle...)
+		}
+	}, in: func(p *play, i int) {
+		if i%10 != 9 {
+			whom := worker0 + gotrace.GoID(i%(2*size))
+			asks(p, serving, 0, whom)
+			p.runs(whom, 1)
+			p.leaves(whom, 1, "sleep", "time.Sleep", "main.apply", "main.loop")
+			p.pass(8 * ms)
+			p.wakes(0, whom)
+			p.runs(whom, 1)
+			p.wakes(whom, serving, answer...)
+			p.leaves(whom, 1, "chan receive", idle...)
+			p.runs(serving, 0)
+			return
+		}
+		team := worker0 + gotrace.GoID(i/10%2*size)
+		for k := range gotrace.GoID(n - 1) {
+			g := crowd0 + k
+			p.wakes(0, g)
+			p.runs(g, 2)
+			p.do(p.b.Task(g, "request"))
+			if k < size {
+				asks(p, g, 2, team+k)
+			} else {
+				p.leaves(g, 2, "chan receive", receive...)
+			}
+		}
+		p.leaves(serving, 0, "chan receive", receive...)
+		waits := []gotrace.GoID{crowd0, crowd0 + 1, crowd0 + 2, serving}
+		for k := range waits {
+			whom := team + gotrace.GoID(k%size)
+			p.runs(whom, gotrace.ProcID(k%size))
+			p.leaves(whom, gotrace.ProcID(k%size), "sleep", "time.Sleep", "main.apply", "main.loop")
+			if k%size != size-1 {
+				continue
+			}
+			p.pass(8 * ms)
+			for at := range gotrace.GoID(size) {
+				g := waits[k-size+1+int(at)]
+				p.wakes(0, team+at)
+				p.runs(team+at, 1)
+				p.wakes(team+at, g, answer...)
+				if g == serving {
+					p.leaves(team+at, 1, "chan receive", idle...)
+					continue
+				}
+				p.runs(g, 2)
+				p.do(p.b.Done(g))
+				p.leaves(g, 2, "network", home...)
+				if k < size {
+					p.do(p.b.Yields(team+at, "preempted", p.stack("main.loop")))
+				} else {
+					p.leaves(team+at, 1, "chan receive", idle...)
+				}
+			}
+		}
+		p.runs(serving, 0)
 	}}
 }
 

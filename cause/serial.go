@@ -112,14 +112,13 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	return Worker
 }
 
-// ownQueue is the part of the time behind others from which on goroutines have a queue each: in half of it another one has
-// nothing to do.
+// ownQueue is the part of the time behind others that must be by goroutines with a queue of their own.
 const ownQueue = 0.5
 
 // Keyed reports whether those who end waits at a site each have a queue of their own.
 func (c *Case) Keyed(site blame.SiteID) bool {
-	free, ahead := c.A.Keyed(site)
-	return ahead > 0 && free >= ownQueue
+	own, ahead := c.A.Keyed(site)
+	return ahead > 0 && own >= ownQueue
 }
 
 // leastRenewals is how often what is initialised once must have been so in a recording, for many who waited,
