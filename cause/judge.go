@@ -672,7 +672,10 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			v.most = max(v.most, surely(x, t.Excess))
 		}
 	}
-	v.Unresolved = t.Columns[len(outcomes)].Share
+	unresolved := t.Columns[len(outcomes)].Share
+	if c.Contrast == TailContrast {
+		v.Unresolved = unresolved
+	}
 	whole := v.wholes(c, outcomes, names, t)
 	// least is the share of the smallest cause that certainly matters: what is larger is
 	// named before it.
@@ -721,7 +724,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			continue
 		}
 		if o.holds == Yes {
-			v.Findings = append(v.Findings, finding(c, o, share, v.Unresolved))
+			v.Findings = append(v.Findings, finding(c, o, share, unresolved))
 		} else {
 			v.Consistent = append(v.Consistent, consistent(c, o, share))
 		}

@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -204,5 +205,21 @@ func TestAnEndpointOfWhichOnlyThoseThatComputeAreSeenMayBeFast(t *testing.T) {
 		if x := sum(v); x < 1-1e-6 || x > 1+1e-6 {
 			t.Errorf("shares add up to %v", x)
 		}
+	}
+}
+
+// What the slow ones spend of their time that is not known is not forgotten where every request waits.
+func TestWhatIsUnresolvedOfTheTailStaysSo(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
+		peerWaits(p, 15*ms, reply...)
+		if i%10 == 9 {
+			p.waits(serving, "")
+			p.pass(4 * ms)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		}
+	}}), cause.Settings{})
+	if v.Level == nil || v.Unresolved < 0.5 || math.Abs(sum(v)-1) > 1e-6 {
+		t.Errorf("%.2f unresolved, %.2f in all, level %+v", v.Unresolved, sum(v), v.Level)
 	}
 }
