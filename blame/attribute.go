@@ -51,6 +51,8 @@ type Attribution struct {
 	callsAt      map[SiteID]spansThere
 	ended        map[SiteID]spansThere // see Answered
 	stitched     *stitching
+	branches     []branch
+	endpoints    []int // see EndpointOf
 	callers      []int // of the roles, nil before they are asked for
 	networkHome  map[ClassID]bool
 	serves       map[string]bool
@@ -176,6 +178,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		a.Requests = append(a.Requests, w.request(i))
 		a.Depth = max(a.Depth, w.depth)
 	}
+	a.findBranches()
 	a.memory = memory{}
 	return a
 }

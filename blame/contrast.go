@@ -76,7 +76,7 @@ func (a *Attribution) Population(role int) *Population {
 	return a.population(role, func(int) bool { return true })
 }
 
-// PopulationOf returns the requests of one endpoint of a role, as Population does.
+// PopulationOf returns the requests of one endpoint of a role, see EndpointOf, as Population does.
 func (a *Attribution) PopulationOf(role, endpoint int) *Population {
 	return a.population(role, func(e int) bool { return e == endpoint })
 }
@@ -91,11 +91,12 @@ func (a *Attribution) population(role int, of func(endpoint int) bool) *Populati
 	p.block = max(min(max(a.t.Duration()/40, BlockMin), BlockMax), a.t.Duration()/maxBlocks)
 	for i := range a.Requests {
 		r := &a.f.Requests[a.Requests[i].Request]
-		if r.Role != role || !of(r.Endpoint) || r.InFlight && a.guards.NoInFlight {
+		endpoint := a.EndpointOf(i)
+		if r.Role != role || !of(endpoint) || r.InFlight && a.guards.NoInFlight {
 			continue
 		}
 		p.rows = append(p.rows, row{
-			req: i, d: a.Requests[i].D, weight: a.Weight[i], endpoint: r.Endpoint,
+			req: i, d: a.Requests[i].D, weight: a.Weight[i], endpoint: endpoint,
 			block: int((r.Start() - p.start) / p.block), inFlight: r.InFlight,
 		})
 	}

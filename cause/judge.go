@@ -516,8 +516,8 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	slower := []int{v.MixEndpoint}
 	count := map[int]float64{}
 	for i, weight := range a.Weight {
-		if r := &a.Found().Requests[a.Requests[i].Request]; r.Role == v.Role.Role && r.Endpoint != v.MixEndpoint {
-			count[r.Endpoint] += weight
+		if e := a.EndpointOf(i); a.Found().Requests[a.Requests[i].Request].Role == v.Role.Role && e != v.MixEndpoint {
+			count[e] += weight
 		}
 	}
 	if len(count) == 0 {
@@ -532,13 +532,13 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 		endpoints := slices.Sorted(maps.Keys(count))
 		largest := slices.MaxFunc(endpoints, func(x, y int) int { return cmp.Compare(count[x], count[y]) })
 		w = judgeAll(a, a.PopulationOf(v.Role.Role, largest), s)
-		w.Only, who, slower = largest, shortName(a.Found().Endpoints[largest])+" is", slower[:1]
+		w.Only, who, slower = largest, endpointName(a, largest, shortName)+" is", slower[:1]
 	}
 	if w.Verdict != "cause" {
 		return nil
 	}
 	w.Slower = slower
-	w.Sentence = fmt.Sprintf("The slowest requests are another endpoint (%s), but %s late too: %s", v.endpoint(a), who, w.Sentence)
+	w.Sentence = fmt.Sprintf("The slowest requests are %s (%s), but %s late too: %s", v.another(a), v.endpoint(a), who, w.Sentence)
 	return w
 }
 
@@ -1418,7 +1418,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		v.Sentence = fmt.Sprintf("p99 is %s: %s", Ms(float64(p99)), lowerFirst(f.Summary))
 		switch {
 		case v.OtherEndpoint > 0:
-			v.Sentence = fmt.Sprintf("p99 is %s, and the slow requests are another endpoint (%s): %s", Ms(float64(p99)), v.endpoint(a), lowerFirst(f.Summary))
+			v.Sentence = fmt.Sprintf("p99 is %s, and the slow requests are %s (%s): %s", Ms(float64(p99)), v.another(a), v.endpoint(a), lowerFirst(f.Summary))
 		case v.Whole:
 			v.Sentence = fmt.Sprintf("p99 is %s, and every request is slow: %s", Ms(float64(p99)), lowerFirst(f.Summary))
 		}
@@ -1456,7 +1456,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		}
 	case mixed && v.Level == nil:
 		v.Verdict = "healthy"
-		v.Sentence = fmt.Sprintf("The slow requests are another endpoint, not a stall: %s of the difference is %s.", Pct(v.Mix), v.endpoint(a))
+		v.Sentence = fmt.Sprintf("The slow requests are %s, not a stall: %s of the difference is %s.", v.another(a), Pct(v.Mix), v.endpoint(a))
 		if v.takes != nil {
 			v.Sentence += fmt.Sprintf(" Its time goes to %s: %s", v.takes.Cause, lowerFirst(v.takes.Summary))
 		}
@@ -1500,10 +1500,34 @@ func (v *Verdict) alongside(f *Finding) (share float64) {
 }
 
 func (v *Verdict) endpoint(a *blame.Attribution) string {
-	if es := a.Found().Endpoints; v.MixEndpoint >= 0 && v.MixEndpoint < len(es) {
-		return shortName(es[v.MixEndpoint])
+	if name := endpointName(a, v.MixEndpoint, shortName); name != "" {
+		return name
 	}
 	return "the mixture of endpoints"
+}
+
+// another says what a tail is more often than others.
+func (v *Verdict) another(a *blame.Attribution) string {
+	if _, asks := a.Endpoint(v.MixEndpoint); asks != 0 {
+		return "those that ask a peer"
+	}
+	return "another endpoint"
+}
+
+// EndpointName is the name of an endpoint, see blame.Attribution.EndpointOf; "" if there is none.
+func EndpointName(a *blame.Attribution, e int) string {
+	return endpointName(a, e, func(function string) string { return function })
+}
+
+func endpointName(a *blame.Attribution, e int, name func(function string) string) string {
+	endpoint, asks := a.Endpoint(e)
+	switch {
+	case endpoint == "":
+		return ""
+	case asks == 0:
+		return name(endpoint)
+	}
+	return fmt.Sprintf("%s when it asks a peer in %s", name(endpoint), name(a.Sites[asks].Func))
 }
 
 func lowerFirst(s string) string {

@@ -735,6 +735,7 @@ func gets(p *play, g gotrace.GoID, on gotrace.ProcID, takes int64, callers ...st
 	p.pass(takes)
 	p.wakes(0, replies)
 	p.runs(replies, 1)
+	calls(replies, ms/100, "syscall.read", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*persistConn).readLoop")(p)
 	p.wakes(replies, g, "runtime.chansend1", "net/http.(*persistConn).readLoop")
 	p.leaves(replies, 1, "network", readLoop...)
 	p.runs(g, on)

@@ -360,9 +360,7 @@ func (x *analysis) window(t *timeline.Timeline, origin timeline.Time) *report.Di
 	if d.Target.Go == "" {
 		d.Target.Go = t.Version
 	}
-	if v.MixEndpoint >= 0 && v.MixEndpoint < len(f.Endpoints) {
-		d.Mix.Endpoint = f.Endpoints[v.MixEndpoint]
-	}
+	d.Mix.Endpoint = cause.EndpointName(a, v.MixEndpoint)
 	if l := v.Level; l != nil {
 		d.Level = &report.Level{MedianNS: l.Median, WaitShare: l.WaitShare, Against: l.Against, ExcessNS: int64(l.Excess), OtherShare: l.Other}
 	}
@@ -378,7 +376,7 @@ func (x *analysis) window(t *timeline.Timeline, origin timeline.Time) *report.Di
 	if watch != nil {
 		d.Kernel = counted(watch, int64(t.Start), int64(t.Until))
 	}
-	notes(d, t, f, v, len(by.Calls) > 0)
+	notes(d, a, v, len(by.Calls) > 0)
 	noteCalls(d, watch, watchErr, &o)
 	stolen(d, hosts)
 	onlyHealthChecks(d, f)
@@ -594,7 +592,8 @@ func everyone(a *blame.Attribution, v *cause.Verdict) *blame.Population {
 }
 
 // notes adds what a reader must know to trust the numbers.
-func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause.Verdict, calls bool) {
+func notes(d *report.Diagnosis, a *blame.Attribution, v *cause.Verdict, calls bool) {
+	t, f := a.Timeline(), a.Found()
 	if f.LargestShare > 0 && f.LargestShare < 0.6 {
 		d.Notes = append(d.Notes, fmt.Sprintf("The largest class has only %.0f %% of what looks like requests: say with --request func=REGEXP which function is one.", 100*f.LargestShare))
 	}
@@ -606,13 +605,13 @@ func notes(d *report.Diagnosis, t *timeline.Timeline, f *request.Found, v *cause
 	}
 	var slower []string
 	for _, e := range v.Slower {
-		slower = append(slower, f.Endpoints[e])
+		slower = append(slower, cause.EndpointName(a, e))
 	}
 	switch {
 	case v.Only >= 0 && slices.Contains(v.Slower, v.Only):
-		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares are those of %s alone, to which the slowest requests belong.", f.Endpoints[v.Only]))
+		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares are those of %s alone, to which the slowest requests belong.", cause.EndpointName(a, v.Only)))
 	case v.Only >= 0:
-		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", f.Endpoints[v.Only], strings.Join(slower, ", ")))
+		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares are those of %s alone. The slowest requests are %s: if they are not slow on purpose, say what is too slow: --slo 50ms.", cause.EndpointName(a, v.Only), strings.Join(slower, ", ")))
 	case len(slower) > 0:
 		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares leave out %s, which the slowest requests are: if they are not slow on purpose, say what is too slow: --slo 50ms.", strings.Join(slower, ", ")))
 	}
