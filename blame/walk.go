@@ -973,7 +973,7 @@ func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead
 // worker waits for is the queue of those who have handed it their work, also where that passes through several stages.
 func (a *Attribution) queueAt(at *where, h Hop) where {
 	next := at.through(h)
-	handed := func() bool { return at.piped || at.last == at.queue && a.HandedOver(at.queue) }
+	handed := func() bool { return at.piped || at.last == at.queue && (a.HandedOver(at.queue) || a.toOne(at.queue)) }
 	switch {
 	case a.passing(h):
 	case next.queue.Site == 0, a.samePool(next.queue.Site, h.Site), a.locks(h.Site) && handed():
@@ -1002,6 +1002,15 @@ func (a *Attribution) HandedOver(h Hop) bool {
 	}
 	q := a.Queue(h.Site)
 	return q.Wakers > 1 && q.Busiest <= OneWorker && q.Peers <= PeerRatio && q.Children <= ChildRatio && q.Together < ManyWaiters
+}
+
+// toOne reports whether those who wait at a hop wait for what one worker does for them.
+func (a *Attribution) toOne(h Hop) bool {
+	if h.Site == 0 || a.Sites[h.Site].Kind != SiteOther || !a.permitLike(h) || h.Reason == timeline.ReasonChanSend || a.NetworkHome(h.Waker) {
+		return false
+	}
+	q := a.Queue(h.Site)
+	return q.Busiest > OneWorker && q.Peers <= PeerRatio && q.Children <= ChildRatio
 }
 
 // maxHanded bounds the segments of a worker that Handed looks at for one release.
