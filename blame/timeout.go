@@ -118,6 +118,43 @@ func (w *walker) untilGiven(at *where, g timeline.GID, s timeline.Segment, from,
 	return true
 }
 
+// maxIdle bounds how many waits untilHanded looks at.
+const maxIdle = 64
+
+// untilHanded handles a wait s of g, a worker, that a timer ended and after which g did nothing but wait there again, until
+// somebody handed it something: what g waited for all the time, if not for time, is that. It reports whether it was so.
+func (w *walker) untilHanded(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time) bool {
+	a := w.a
+	me, site, done := &a.t.Gs[g], a.siteOf(s.Stack), s.End
+	for i, n := me.SegmentAt(s.End), 0; i < me.Len() && n < maxIdle; i, n = i+1, n+1 {
+		w.steps++
+		x := me.Seg(i)
+		switch {
+		case x.Kind == timeline.Running || x.Kind == timeline.Runnable:
+			continue
+		case x.Kind != timeline.Waiting || a.siteOf(x.Stack) != site || wakesWithin(me, done, x.Start):
+			return false
+		case x.Waker == timeline.NoG:
+			done = x.End
+			continue
+		case x.Waker == g || a.cancelled(x) || slices.Contains(w.waiters, g) || slices.Contains(w.waiters, x.Waker) || len(w.waiters) >= maxTimeouts:
+			return false // see timedOut
+		}
+		w.waiters = append(w.waiters, g)
+		w.waker(at, g, x, from, to)
+		w.waiters = w.waiters[:len(w.waiters)-1]
+		return true
+	}
+	return false
+}
+
+// wakesWithin reports whether a goroutine wakes somebody in [from, to].
+func wakesWithin(g *timeline.Goroutine, from, to timeline.Time) bool {
+	wakes := g.Wakes()
+	i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= from })
+	return i < len(wakes) && wakes[i].Time <= to
+}
+
 // timedOut handles a wait of g that ran into a time-out: what was awaited is
 // walked over the same interval. What cannot be walked stays a leaf.
 func (w *walker) timedOut(at *where, g timeline.GID, s timeline.Segment, k Key, from, to timeline.Time) {

@@ -49,6 +49,11 @@ func refreshes(p *play) {
 // heldMeanwhile lets who works for a request wait for the lock, which is held while an
 // answer is awaited.
 func heldMeanwhile(p *play, works gotrace.GoID, slow bool) {
+	heldFor(p, works, slow, func() { p.pass(20 * ms) })
+}
+
+// heldFor is heldMeanwhile where the answer comes after something.
+func heldFor(p *play, works gotrace.GoID, slow bool, meanwhile func()) {
 	if !slow {
 		p.pass(ms / 10)
 		return
@@ -58,7 +63,7 @@ func heldMeanwhile(p *play, works gotrace.GoID, slow bool) {
 	p.runs(holder, 0)
 	p.leaves(holder, 0, "select", queries...)
 	p.leaves(works, 1, "sync", needs...)
-	p.pass(20 * ms)
+	meanwhile()
 	p.wakes(0, bringer)
 	p.do(p.b.Busy(0))
 	p.runs(bringer, 0)
@@ -95,11 +100,31 @@ func asksBefore(p *play, works gotrace.GoID, slow bool) {
 	heldMeanwhile(p, works, slow)
 }
 
+// looksUp are where a worker waits for work and looks up each few milliseconds if there is none.
+var looksUp = []string{"runtime.selectgo", "main.(*line).stage2"}
+
+// heldWhileTicking is heldMeanwhile for a worker whose next one looks up meanwhile.
+func heldWhileTicking(p *play, works gotrace.GoID, slow bool) {
+	next := works + 10
+	heldFor(p, works, slow, func() {
+		for range 5 {
+			p.pass(4 * ms)
+			p.wakes(0, next)
+			p.do(p.b.Busy(1))
+			p.runs(next, 1)
+			p.leaves(next, 1, "select", looksUp...)
+		}
+	})
+}
+
 // line is a service whose workers hand on what they got of a request to others, and these to third ones, which answer it.
 func line(does func(p *play, worker gotrace.GoID, slow bool)) scene {
 	const stages, each = 3, 4
 	first := func(stage int) gotrace.GoID { return helper + gotrace.GoID(10*stage) }
 	idle := func(stage int) []string {
+		if stage == stages-1 {
+			return looksUp
+		}
 		return []string{"runtime.chanrecv2", fmt.Sprintf("main.(*line).stage%d", stage)}
 	}
 	return scene{procs: 2, cast: func(p *play) {
@@ -124,8 +149,24 @@ func line(does func(p *play, worker gotrace.GoID, slow bool)) scene {
 			}
 			p.pass(ms / 10)
 			p.wakes(w, next, "runtime.chansend1", fmt.Sprintf("main.(*line).stage%d", stage))
-			p.leaves(w, 1, "chan receive", idle(stage)...)
+			p.leaves(w, 1, map[bool]string{true: "select", false: "chan receive"}[stage == stages-1], idle(stage)...)
 		}
+		p.runs(serving, 0)
+	}}
+}
+
+// one is a service whose requests hand their work to the same goroutine.
+func one(does func(p *play, worker gotrace.GoID, slow bool)) scene {
+	idle := []string{"runtime.chanrecv2", "main.(*log).run"}
+	return scene{procs: 2, cast: func(p *play) { p.waits(helper, "", idle...) }, in: func(p *play, i int) {
+		p.wakes(serving, helper, "runtime.chansend1", "main.(*log).append", "main.serve")
+		p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.(*log).append", "main.serve")
+		p.do(p.b.Busy(1))
+		p.runs(helper, 1)
+		does(p, helper, i%10 == 9)
+		p.pass(ms / 10)
+		p.wakes(helper, serving, "runtime.chansend1", "main.(*log).run")
+		p.leaves(helper, 1, "chan receive", idle...)
 		p.runs(serving, 0)
 	}}
 }
@@ -178,6 +219,8 @@ var childScenes = []told{
 	{name: "the child waits for a lock that is held across a call", scene: timely(refreshes, heldMeanwhile), finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "one of several workers waits for it", scene: crew(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "a worker in the middle of a line waits for it", scene: line(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "a worker in the middle of a line waits for it, and the next one looks up meanwhile", scene: line(heldWhileTicking).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "the only worker waits for it", scene: one(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "the workers in the middle of a line ask the peer themselves", scene: line(asksBefore).too(refreshes), finding: "slow-dependency"},
 	{name: "the workers ask the peer themselves", scene: crew(asksBefore).too(refreshes), finding: "slow-dependency"},
 }
