@@ -604,6 +604,9 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		return
 	case open && s.Reason == timeline.ReasonSleep:
 		k.Kind = Timer
+	case open && (a.Sites[k.Site].Kind == SiteCall || a.repliesAt(k.Site)):
+		k.Kind = Network
+		k.Flags |= Unended
 	case open:
 		k.Kind = Open
 	case s.Reason == timeline.ReasonSystem && a.finalizes(g):

@@ -138,6 +138,7 @@ func hangsAs(name, reason string, at []string) scene {
 var poolScenes = []told{
 	{name: "nobody gets it any more, and they wait for it without a deadline", scene: hangs(takes...), alike: []string{"pool-leak", "pool-exhausted"}},
 	{name: "they hang where nobody waits for what others give back", scene: hangs(choose...)},
+	{name: "they hang for the answer to a call", scene: hangs("runtime.selectgo", "net/http.(*persistConn).roundTrip", "net/http.(*Client).Get", "main.ask", "main.serve"), finding: "slow-dependency", where: "main.ask"},
 	{name: "one keeps what others wait for, and nobody gets it any more", scene: pool{last: keeps}.scene(), finding: "pool-leak", where: "main.take"},
 	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), alike: []string{"pool-leak", "pool-exhausted"}},
 	{name: "the same, for so long that it does not matter", scene: longer(pool{last: keptUnseen}.scene(), 575), finding: "pool-leak", where: "main.take"},
