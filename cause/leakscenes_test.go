@@ -2,8 +2,10 @@ package cause_test
 
 import (
 	"cmp"
+	"strings"
 	"testing"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -200,6 +202,47 @@ func harmless() scene {
 			s.in(p, i)
 		}
 	}}
+}
+
+// renewals is a service in which many goroutines sleep until the same time, when the scheduler wakes each of them in front of
+// a request.
+func renewals() scene {
+	const n = 200
+	asleep := []string{"time.Sleep", "main.renew"}
+	return scene{procs: 1, cast: func(p *play) {
+		for g := range gotrace.GoID(n) {
+			p.waits(crowd0+g, "", asleep...)
+		}
+	}, in: func(p *play, i int) {
+		if i%10 != 9 {
+			return
+		}
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		for g := range gotrace.GoID(n) {
+			p.pass(ms / 10)
+			p.do(p.b.Wakes(gotrace.NoGoroutine, 0, crowd0+g, 0))
+		}
+		for g := range gotrace.GoID(n) {
+			p.runs(crowd0+g, 0)
+			p.pass(ms / 100)
+			p.waits(crowd0+g, "sleep", asleep...)
+		}
+		p.runs(serving, 0)
+	}}
+}
+
+// The scheduler is nobody's code: whose timers it runs is.
+func TestAFloodOfTimersIsWhereTheyAre(t *testing.T) {
+	v := cause.Judge(attributed(t, renewals()), cause.Settings{})
+	said := v.Sentence
+	if len(v.Findings) > 0 {
+		check(t, v, "goroutine-flood", nil)
+	} else if len(v.Consistent) == 0 || v.Consistent[0].Causes[0] != "goroutine-flood" {
+		t.Fatalf("%s: %+v", said, v.Consistent)
+	}
+	if !strings.Contains(said, "very many goroutines of main.renew") {
+		t.Error(said)
+	}
 }
 
 var leakScenes = []told{

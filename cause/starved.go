@@ -3,7 +3,9 @@ package cause
 import (
 	"fmt"
 
+	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/request"
+	"github.com/whylate/whylate/timeline"
 )
 
 // Missed is what nobody did while all Ps were busy.
@@ -51,15 +53,47 @@ func (c *Case) Starved(want Holder, missed Missed) *Judgement {
 	}
 	j.Evidence = append(j.Evidence, e)
 	if j.holds() != No {
-		j.Where = c.ClassPlace(p.Class)
+		j.Where = c.ClassPlace(c.culprit())
 	}
 	return j
+}
+
+// culprit is the class that held the Ps, or, where that was the scheduler, the one of which it started most goroutines or woke
+// most from sleep meanwhile: whose timers it ran. A goroutine started by a timer has no creator.
+func (c *Case) culprit() blame.ClassID {
+	id := c.Processors().Class
+	if id != timeline.ClassScheduler {
+		return id
+	}
+	ran := map[blame.ClassID]int{}
+	t := c.A.Timeline()
+	for g := range t.Gs {
+		me := &t.Gs[g]
+		if me.System || me.Observer {
+			continue
+		}
+		if at := me.Start(); me.Born && me.Creator == timeline.NoG && c.InTail(at-1, at) > 0 {
+			ran[c.A.ClassAt(timeline.GID(g), at)]++
+		}
+		for _, s := range me.Waits() {
+			if s.Reason == timeline.ReasonSleep && s.Waker == timeline.NoG && s.End < t.End && c.InTail(s.End-1, s.End) > 0 {
+				ran[c.A.ClassAt(timeline.GID(g), s.End)]++
+			}
+		}
+	}
+	most := 0
+	for class, n := range ran {
+		if n > most || n == most && class < id {
+			id, most = class, n
+		}
+	}
+	return id
 }
 
 // Culprit names who held the Ps, for a sentence: where they ran, if all that is known of
 // them else is a library's function that runs others.
 func (c *Case) Culprit(where *Place) string {
-	id := c.Processors().Class
+	id := c.culprit()
 	if k := &c.A.Classes[id]; where != nil && k.Name == k.Root && (request.Standard(k.Root) || request.Published(k.Root)) {
 		return fmt.Sprintf("%s (by %s)", PlaceName(where), c.ClassName(id))
 	}
