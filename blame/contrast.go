@@ -321,6 +321,20 @@ func (p *Population) Tail() Band { return p.band(p.all, 1-tailRatio(p.N), 1, p.w
 // Typical returns the band around the median.
 func (p *Population) Typical() Band { return p.band(p.all, TypicalLow, TypicalHigh, p.weights) }
 
+// Tenths returns in which part of the recording's tenths requests of a band begin.
+func (p *Population) Tenths(b Band) float64 {
+	var in [10]bool
+	n, whole := 0, max(1, p.a.t.Duration())
+	for _, i := range b.rows {
+		at := p.a.f.Requests[p.a.Requests[p.rows[i].req].Request].Start() - p.start
+		if k := int(min(max(0, at)*10/whole, 9)); !in[k] {
+			in[k] = true
+			n++
+		}
+	}
+	return float64(n) / 10
+}
+
 // band selects of ids, which are in order of duration, those between two
 // quantiles; weights says by row what each counts. What counts nothing may be among them.
 func (p *Population) band(ids []int, low, high float64, weights []float64) Band {

@@ -148,6 +148,8 @@ type Entry struct {
 	Unwanted bool
 	// Computes marks what takes CPUs that requests want, Contends what others have them for.
 	Computes, Contends bool
+	// Varies marks what takes more or less time by itself, without that anything happens: see Verdict.spread.
+	Varies bool
 	// What it is, MustHold and MustNot what has to be seen and not to be seen.
 	What, MustHold, MustNot string
 	// LookAlikes are ids that show similar symptoms.

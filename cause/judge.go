@@ -210,6 +210,8 @@ type Verdict struct {
 	onlyMissed bool
 	// onlyMixed is set if slow requests are not felt to take longer than is usual for their endpoints.
 	onlyMixed bool
+	// spreads is what most of the tail's time goes to if it is healthy because that varies by itself, see spread.
+	spreads *Finding
 	// place says where most of the excess went of which no cause speaks, and to what.
 	place string
 }
@@ -450,6 +452,9 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if missed := (blame.Share{NS: v.missed + max(0, v.ownAtLeast.NS)}); !healthy && v.missed > 0 && s.SLO == 0 && isHealthy(p, s, hanging, missed) {
 		healthy, v.onlyMissed = true, true
 	}
+	if !healthy && v.spread(p, s, hanging) {
+		healthy, v.spreads = true, &v.Findings[0]
+	}
 	mixed := v.Mix >= MixShare && hanging == 0 && (s.SLO == 0 || p99 <= s.SLO)
 	if healthy || mixed {
 		v.drop()
@@ -596,6 +601,41 @@ func felt(tail, typical float64) bool {
 func (v *Verdict) faint(s Settings, hanging int) bool {
 	return s.SLO == 0 && hanging == 0 && len(v.Findings) == 0 && v.Unresolved <= UnresolvedShare && v.Mix < MixShare &&
 		v.Tail.Excess < HealthyMany && v.most < NamedExcess
+}
+
+// The shape of what varies by itself: the steps between the quantiles 0.5, 0.75, 0.9 and 0.99 are 2.3 and 2.4 times as long each
+// as the one before if something is exponentially distributed, 1.9 and 1.8 if normally, 1.6 and 1.2 if equally. Where a part of
+// the requests is late and others are not, one of them is many times as long, or the one before was. SpreadExcess is the
+// excess below which that is healthy.
+const (
+	leastStep, mostStep = 1.4, 3.2
+	SpreadExcess        = 2 * HealthyMany
+	// everywhere is the part of the recording's tenths in which slow requests begin, at least, where nothing happened at a
+	// time: twenty by chance are in nine of ten.
+	everywhere = 0.7
+)
+
+// spread reports whether slow requests are but the end of what varies by itself: no step tells them from others, they
+// come at all times, and take not many times as long.
+func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
+	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || v.Findings[0].Contrast != TailContrast || !Lookup(v.Findings[0].Cause).Varies {
+		return false
+	}
+	others := 0.0
+	for _, f := range v.Findings[1:] {
+		if f.Contrast == TailContrast && !Lookup(f.Cause).Varies {
+			others += f.Share
+		}
+	}
+	tail, typical := means(p, v.ownAtLeast)
+	if others >= v.Findings[0].Share || tail-typical >= SpreadExcess || tail >= HealthyTimes*typical {
+		return false
+	}
+	half, third, tenth, last := float64(p.Quantile(0.5)), float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))
+	step := func(long, short float64) bool {
+		return long-half >= leastStep*(short-half) && long-half <= mostStep*(short-half)
+	}
+	return third > half && step(tenth, third) && step(last, tenth) && p.Tenths(p.Tail()) >= everywhere
 }
 
 // drop forgets the names in the tail: what there is to see is shown as leaves only.
@@ -1438,6 +1478,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		v.Sentence = fmt.Sprintf("Nothing to explain: p50 %s, p99 %s over %.0f requests.", Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
 		if s.SLO > 0 {
 			v.Sentence = fmt.Sprintf("Within the objective of %s: p50 %s, p99 %s over %.0f requests.", Ms(float64(s.SLO)), Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
+		}
+		if f := v.spreads; f != nil {
+			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, is how much they vary: there is no step between them and others. Most of it goes to %s: %s", Ms(v.Tail.Excess), f.Cause, lowerFirst(f.Summary))
 		}
 		if v.many {
 			v.Sentence += fmt.Sprintf(" Slow requests take %s longer by many things, none of which surely takes %s.", Ms(v.Tail.Excess), Ms(NamedExcess))

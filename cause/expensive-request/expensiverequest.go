@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "expensive-request", Title: "expensive request", Rank: 620, Layer: cause.Code, Computes: true,
+	ID: "expensive-request", Title: "expensive request", Rank: 620, Layer: cause.Code, Computes: true, Varies: true,
 	What:       "The request itself burns CPU: a rare or large input, an expensive path.",
 	MustHold:   "slow requests run much longer in their own code than typical ones, or children and workers of theirs do, and were on a CPU; or computed longer, by their CPU samples, for most of that time",
 	MustNot:    "their threads kept from the CPU for most of it",

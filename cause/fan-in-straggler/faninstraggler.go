@@ -13,7 +13,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "fan-in-straggler", Title: "straggler in a fan-in", Rank: 430, Layer: cause.Code,
+	ID: "fan-in-straggler", Title: "straggler in a fan-in", Rank: 430, Layer: cause.Code, Varies: true,
 	What:       "A request starts several pieces of work at once and waits for all of them: it is as late as the last one. Each is seldom late, but of many one often is.",
 	MustHold:   "a wait for several goroutines that the request set to work, of which all but one were done long before; each time it is another one",
 	MustNot:    "all of them late together; always the same one; the same call late where nobody waits for several; a lock, a pool or a P that the late one waits for",

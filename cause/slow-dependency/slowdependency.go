@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "slow-dependency", Title: "slow dependency", Rank: 600, Layer: cause.Network,
+	ID: "slow-dependency", Title: "slow dependency", Rank: 600, Layer: cause.Network, Varies: true,
 	What:       "A peer that the request calls over the network answers late.",
 	MustHold:   "waits for the network that ended while a P was idle or the network had been polled; threads run when they should; concentrated on one call",
 	MustNot:    "all Ps busy at the end of the wait; retransmissions; threads kept from the CPU; slow requests wait for as many rounds of one worker as typical ones, and no longer ones: they had just missed one",

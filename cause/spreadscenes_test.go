@@ -1,0 +1,51 @@
+package cause_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/whylate/whylate/cause"
+)
+
+// What a peer takes may vary by itself: that the slowest hundredth takes longer is no incident then, and is one where some
+// calls are of another kind, come together, or vary by more than anybody does not mind.
+func TestWhatVariesByItselfIsNoCause(t *testing.T) {
+	vary := func(i int, by int64) int64 { // exponentially
+		u := (float64(i*37%100) + 0.5) / 100
+		return 3*ms - int64(float64(by)*math.Log(1-u))
+	}
+	for _, c := range []struct {
+		name    string
+		takes   func(i int) int64
+		slo     int64
+		healthy bool
+	}{
+		{"it varies", func(i int) int64 { return vary(i, 18*ms/10) }, 0, true},
+		{"it varies by much", func(i int) int64 { return vary(i, 40*ms/10) }, 0, false},
+		{"it varies, and there is an objective", func(i int) int64 { return vary(i, 18*ms/10) }, 8 * ms, false},
+		{"one of twenty is of another kind", func(i int) int64 {
+			if i%20 == 9 {
+				return 12 * ms
+			}
+			return vary(i, ms/2)
+		}, 0, false},
+		{"one of seven is of another kind", func(i int) int64 {
+			if i%7 == 3 {
+				return 10*ms + vary(i, ms/5)
+			}
+			return vary(i, ms/5)
+		}, 0, false},
+		{"it varies more for a time", func(i int) int64 {
+			if i%400 < 100 {
+				return vary(i, 24*ms/10)
+			}
+			return vary(i, 8*ms/10)
+		}, 0, false},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, in: func(p *play, i int) { peerWaits(p, c.takes(i), reply...) }}), cause.Settings{SLO: c.slo})
+		if (v.Verdict == "healthy") != c.healthy || !c.healthy && v.Findings[0].Cause != "slow-dependency" || c.healthy && !strings.Contains(v.Sentence, "how much they vary: there is no step") {
+			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
+		}
+	}
+}
