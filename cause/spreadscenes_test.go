@@ -36,9 +36,21 @@ func TestWhatVariesByItselfIsNoCause(t *testing.T) {
 			}
 			return vary(i, ms/5)
 		}, 0, false},
+		{"one of seven is of another kind, which varies", func(i int) int64 {
+			if i%7 == 3 {
+				return 3*ms + vary(i*3/7, 2*ms)
+			}
+			return vary(i, ms/5)
+		}, 0, false},
+		{"one of three is of another kind", func(i int) int64 {
+			if i%3 == 1 {
+				return 6*ms + vary(i, ms)
+			}
+			return vary(i, ms/2)
+		}, 0, false},
 		{"it varies more for a time", func(i int) int64 {
-			if i%400 < 100 {
-				return vary(i, 24*ms/10)
+			if i < 200 {
+				return vary(i, 2*ms)
 			}
 			return vary(i, 8*ms/10)
 		}, 0, false},
