@@ -41,8 +41,8 @@ func (a *Attribution) asksPeers(r *Attributed) map[SiteID]question {
 		case k.Kind != Network || k.Queue.Site != 0 || k.Flags&Inbound != 0:
 			continue
 		case k.First.Site != 0:
-			if site = k.First.Site; a.Sites[site].Kind != SiteCall && a.HandedOver(k.First) {
-				continue
+			if site = k.First.Site; a.Sites[site].Kind != SiteCall && !a.NetworkHome(k.First.Waker) {
+				continue // whoever it waits for asks
 			}
 		case k.Flags&Self == 0:
 			continue

@@ -60,6 +60,16 @@ func TestThatSomeRequestsAskIsNoStall(t *testing.T) {
 				peerWaits(p, 4*ms+int64(i%7)*ms/4, "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call", "main.serve")
 			}
 		}, "slow-dependency"},
+		{"they wait for a permit of who asks", func(p *play, i int) {
+			if third(i) {
+				behindHelper("chan send", []string{"runtime.chansend1", "main.acquire", "main.serve"}, []string{"runtime.chanrecv1", "main.release", "main.loop"}, func(p *play) {
+					p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.call", "main.loop")
+					p.pass(4*ms + int64(i%7)*ms/4)
+					p.wakes(0, helper)
+					p.runs(helper, 1)
+				})(p)
+			}
+		}, "back-pressure"},
 		{"they connect", func(p *play, i int) {
 			if third(i) {
 				peerWaits(p, 4*ms+int64(i%7)*ms/4, "internal/poll.runtime_pollWait", "internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.call", "main.serve")
