@@ -64,15 +64,49 @@ func (l *line) hand(answer chan struct{}) {
 	<-answer
 }
 
-// isPeer has the test's program be a peer, in another process, that answers each byte after a millisecond.
-const isPeer = "WHYLATE_TEST_PEER"
+// isPeer has the test's program be a peer, in another process, that answers each byte after a millisecond; asksAt has it be a
+// client of such an address.
+const isPeer, asksAt = "WHYLATE_TEST_PEER", "WHYLATE_TEST_CLIENT"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(isPeer) != "" {
-		fmt.Fprintln(os.Stderr, bePeer())
+	var err error
+	switch {
+	case os.Getenv(isPeer) != "":
+		err = bePeer()
+	case os.Getenv(asksAt) != "":
+		err = beClient(os.Getenv(asksAt))
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+}
+
+// beClient sends datagrams, five at a time, and reads the answers to them.
+func beClient(addr string) error {
+	conn, err := net.Dial("udp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var b [1]byte
+	for range 20 {
+		for range 5 {
+			if _, err := conn.Write(b[:]); err != nil {
+				return err
+			}
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+		for range 5 {
+			if _, err := conn.Read(b[:]); err != nil {
+				return err
+			}
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return nil
 }
 
 // bePeer never returns but for an error.
@@ -190,5 +224,59 @@ func TestReadersOfBusyConnectionsAreToldFromBusyWorkers(t *testing.T) {
 				t.Errorf("%d of them are known", known)
 			}
 		})
+	}
+}
+
+// A server that starts a goroutine for each datagram, and waits for a permit before that, waits for what other requests
+// give back, not for children of its own.
+func TestPermitsOfAServersGoroutinesAreGivenBackByRequests(t *testing.T) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	permits, done := make(chan struct{}, 2), make(chan struct{})
+	go func() {
+		defer close(done)
+		b := make([]byte, 16)
+		for {
+			n, from, err := conn.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			permits <- struct{}{}
+			question := bytes.Clone(b[:n])
+			go func() {
+				defer func() { <-permits }()
+				time.Sleep(2 * time.Millisecond)
+				_, _ = conn.WriteTo(question, from)
+			}()
+		}
+	}()
+	var trc bytes.Buffer
+	if err := trace.Start(&trc); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), asksAt+"="+conn.LocalAddr().String())
+	out, err := cmd.CombinedOutput()
+	trace.Stop()
+	conn.Close()
+	<-done
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	tl := read(t, &trc)
+	a := Attribute(tl, request.Find(tl, request.Options{}), Options{})
+	n := 0
+	for site := range a.Sites {
+		if s := &a.Sites[site]; s.Func == "github.com/whylate/whylate/blame.TestPermitsOfAServersGoroutinesAreGivenBackByRequests.func1" && len(a.releases[SiteID(site)]) >= 20 {
+			n++
+			if q := a.Queue(SiteID(site)); q.Peers < 0.9 || q.Children > 0.1 {
+				t.Errorf("%d waits: %.2f of them ended by other requests, %.2f by children", q.Waits, q.Peers, q.Children)
+			}
+		}
+	}
+	if n == 0 {
+		t.Errorf("nobody waits for a permit; found %v", a.f.Roles)
 	}
 }

@@ -462,13 +462,17 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	for _, r := range a.releases[site] {
 		h := r.waker
 		wakers[h]++
-		if a.f.Entry(h) && a.f.RequestAt(h, r.at) >= 0 {
+		other := a.forAnother(h, r.g, r.at)
+		if other || a.f.Entry(h) && a.f.RequestAt(h, r.at) >= 0 {
 			peers++
 		}
 		if a.t.Gs[r.g].Message {
 			messages++
 		}
 		c := a.t.Gs[h].Creator
+		if other {
+			continue
+		}
 		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g || !waits[h] && a.kin(r.g, h, r.at) { // who waits there, too, gives back
 			children++
 		}
@@ -488,6 +492,17 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 	q.Wakers, q.Busiest, q.Worker = len(wakers), float64(most)/n, busiest
 	q.Together, q.Calls = a.together(site)
 	return q
+}
+
+// forAnother reports whether a goroutine that ends a wait of who started it carries another request: a server starts one for each,
+// and waits for a permit before it does.
+func (a *Attribution) forAnother(child, waiter timeline.GID, at timeline.Time) bool {
+	me := &a.t.Gs[child]
+	if !me.Born || me.Creator != waiter || !a.f.Entry(child) {
+		return false
+	}
+	its := a.f.RequestAt(child, me.Start())
+	return its >= 0 && its != a.f.RequestAt(waiter, at-1)
 }
 
 // kin reports whether a goroutine that ends a wait of another one, which is not the request's own, was started for the same
