@@ -453,6 +453,8 @@ func TestAFirstFailureHasItsCauseAndALineToPaste(t *testing.T) {
 			exitUsage, "B is missing", "whylate compare " + healthyTrace + " B"},
 		{"a live target to show", func(s scene) []string { return []string{"show", "localhost:6060"} },
 			exitUsage, "localhost:6060 is no file; show wants a recording", "whylate record localhost:6060 --save FILE.whylate"},
+		{"a format to show", func(s scene) []string { return []string{"show", healthyTrace, "-o", "html"} },
+			exitUsage, "-o names the file of the page here", "whylate show " + healthyTrace + " --output FILE.html"},
 		{"no format", func(s scene) []string { return []string{"export", healthyTrace} },
 			exitUsage, "--to is missing", "whylate export " + healthyTrace + " --to csv"},
 	} {

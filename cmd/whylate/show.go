@@ -36,6 +36,10 @@ BROWSER, if it is set, is the command that opens it.`,
 			if err := wantFile(cmd, a[0]); err != nil {
 				return err
 			}
+			switch file {
+			case "text", "json", "html":
+				return usageError{fmt.Errorf("-o names the file of the page here; a format goes with diagnose\n%s", command(cmd, a, "--output FILE.html"))}
+			}
 			if file == "-" && isTerminal(cmd.OutOrStdout()) {
 				return usageError{errors.New("a page is nothing for a terminal: -o FILE.html")}
 			}
