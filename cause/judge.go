@@ -734,6 +734,12 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			why, leaf = yields, fmt.Sprintf("%s, with %s", leaf, to)
 			v.yielded, v.yieldedTo = max(0, share.Share), to
 		}
+		if why != "" && i != contention && o.holds == Yes && !o.entry.Ours && whole[i].Share >= MostShare && why == uncertain(whole[i], t.Mix.Share) {
+			// Most of it is there, and may be chance: not to be named, but neither to be left out.
+			o.holds = Unknown
+			o.j = o.j.With(Evidence{Text: why, Holds: Unknown, Decides: true, Number: whole[i].Share, Record: "longer, with more requests in it"})
+			why = ""
+		}
 		if why == "" && o.holds == Yes && slight(whole[i], t.Excess, s) && !(least < share.Share) {
 			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(whole[i], t.Excess)))
 			if o.entry.Ours { // it is told, but nothing to act on
@@ -1240,9 +1246,14 @@ func unmaterial(s blame.Share, mix float64, set Settings, holds Truth) string {
 	case s.NS < NamedSLO*float64(set.SLO):
 		return fmt.Sprintf("%s per slow request, below a tenth of the SLO", Ms(s.NS))
 	}
+	return uncertain(s, mix)
+}
+
+// uncertain says that a share is not known well enough to be reported by name, or "".
+func uncertain(s blame.Share, mix float64) string {
 	if s.HasInterval && s.Episodes >= Pattern {
 		switch {
-		case s.Low < NamedLow*rest:
+		case s.Low < NamedLow*(1-min(max(0, mix), MixShare)):
 			return fmt.Sprintf("its share is uncertain: %s [%s..%s]", Pct(s.Share), Pct(s.Low), Pct(s.High))
 		case s.High-s.Low > NamedWidth:
 			return fmt.Sprintf("its share is too uncertain: %s [%s..%s]", Pct(s.Share), Pct(s.Low), Pct(s.High))

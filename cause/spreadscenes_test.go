@@ -61,3 +61,23 @@ func TestWhatVariesByItselfIsNoCause(t *testing.T) {
 		}
 	}
 }
+
+// Most of the tail may be one cause in this recording, by one of its moments: it is not named, and what would decide is said.
+func TestWhatIsUncertainAndMostOfItIsNotLeftOut(t *testing.T) {
+	held := func(ns int64) func(p *play) {
+		return behindHelper("sync", mutex, unlock, naps(ns, "main.refresh", "main.loop"))
+	}
+	v := cause.Judge(attributed(t, scene{procs: 2, requests: 1000, cast: waitingHelper, in: func(p *play, i int) {
+		switch {
+		case i >= 500 && i <= 510:
+			held(40 * ms)(p)
+		case i%150 == 100:
+			held(22 * ms)(p)
+		case i%60 == 7:
+			peerWaits(p, 20*ms, reply...)
+		}
+	}}), cause.Settings{})
+	if v.Verdict != "inconclusive" || len(v.Findings) > 0 || len(v.Consistent) == 0 || v.Consistent[0].Causes[0] != "lock-held-across-wait" || !strings.Contains(v.Sentence, "record longer") {
+		t.Errorf("%s: %s: %+v, %+v, %+v", v.Verdict, v.Sentence, v.Findings, v.Consistent, v.RuledOut)
+	}
+}
