@@ -3,10 +3,12 @@ package blame
 import (
 	"cmp"
 	"slices"
+
+	"github.com/whylate/whylate/timeline"
 )
 
 // branch is one of two ways that requests of an endpoint go, at random: those that ask a peer at a place, as ones that miss a cache
-// do, and the others. An endpoint beyond those of request.Found is the branch at its index behind them.
+// do. The others ask none. An endpoint beyond those of request.Found is the branch at its index behind them.
 type branch struct {
 	endpoint int
 	site     SiteID // see Place
@@ -21,19 +23,20 @@ const (
 	// What they ask for takes branchExplains of what they typically take longer, at least: else it may be for something else that
 	// took long before that they ask, as who is tired of waiting does.
 	branchExplains = 0.5
-	// maxBranches bounds them for each role's endpoints.
+	// maxBranches bounds them for each role.
 	maxBranches = 8
+	// mostGiveUp is the part of those that ask that may give up waiting for something.
+	mostGiveUp = 0.1
 )
 
-// question is what one request does at one place: how long it waits for a peer there, and whether it gave up.
-type question struct {
-	ns     int64
-	gaveUp bool
+// givesUp reports whether a request waits in vain for something.
+func (a *Attribution) givesUp(r *Attributed) bool {
+	return slices.ContainsFunc(r.Pieces, func(x Piece) bool { return a.Keys[x.Key].Flags&(TimedOut|Expired) != 0 })
 }
 
-// asksPeers returns at which places a request waits for peers itself.
-func (a *Attribution) asksPeers(r *Attributed) map[SiteID]question {
-	var out map[SiteID]question
+// asksPeers returns at which places a request waits for peers itself, and how long.
+func (a *Attribution) asksPeers(r *Attributed) map[SiteID]timeline.Time {
+	var out map[SiteID]timeline.Time
 	for _, x := range r.Pieces {
 		k := &a.Keys[x.Key]
 		site := k.Site
@@ -48,17 +51,13 @@ func (a *Attribution) asksPeers(r *Attributed) map[SiteID]question {
 			continue
 		}
 		switch s := &a.Sites[site]; {
-		case site == 0 || s.Kind == SiteDial || s.Kind == SiteDNS || s.Kind == SiteInbound || s.Kind == SitePool || s.Dial || s.Connect:
+		case site == 0 || s.Write || s.Kind == SiteDial || s.Kind == SiteDNS || s.Kind == SiteInbound || s.Kind == SitePool || s.Dial || s.Connect:
 			continue
 		}
 		if out == nil {
-			out = map[SiteID]question{}
+			out = map[SiteID]timeline.Time{}
 		}
-		site = a.Place(site)
-		d := out[site]
-		d.ns += x.NS
-		d.gaveUp = d.gaveUp || k.Flags&(TimedOut|Expired) != 0
-		out[site] = d
+		out[a.Place(site)] += timeline.Time(x.NS)
 	}
 	return out
 }
@@ -67,7 +66,7 @@ func (a *Attribution) asksPeers(r *Attributed) map[SiteID]question {
 func (a *Attribution) findBranches() {
 	a.endpoints = make([]int, len(a.Requests))
 	type group struct{ role, endpoint int }
-	members, asks := map[group][]int{}, make([]map[SiteID]question, len(a.Requests))
+	members, asks := map[group][]int{}, make([]map[SiteID]timeline.Time, len(a.Requests))
 	var order []group
 	for i := range a.Requests {
 		r := &a.f.Requests[a.Requests[i].Request]
@@ -81,36 +80,30 @@ func (a *Attribution) findBranches() {
 		}
 		members[g], asks[i] = append(members[g], i), a.asksPeers(&a.Requests[i])
 	}
-	for len(order) > 0 {
-		g := order[0]
-		order = order[1:]
-		if len(a.branches) >= maxBranches {
-			return
-		}
-		site, ok := a.splits(members[g], asks)
-		if !ok {
-			continue
-		}
-		on := group{g.role, len(a.f.Endpoints) + len(a.branches)}
-		a.branches = append(a.branches, branch{g.endpoint, site})
-		var off []int
-		for _, i := range members[g] {
-			if _, is := asks[i][site]; is {
-				a.endpoints[i] = on.endpoint
-				members[on] = append(members[on], i)
-				delete(asks[i], site)
-			} else {
-				off = append(off, i)
+	many := map[int]int{} // branches of a role
+	for _, g := range order {
+		for many[g.role] < maxBranches {
+			site, ok := a.splits(members[g], asks)
+			if !ok {
+				break
 			}
+			many[g.role]++
+			endpoint := len(a.f.Endpoints) + len(a.branches)
+			a.branches = append(a.branches, branch{g.endpoint, site})
+			members[g] = slices.DeleteFunc(members[g], func(i int) bool {
+				_, is := asks[i][site]
+				if is {
+					a.endpoints[i] = endpoint
+				}
+				return is
+			})
 		}
-		members[g] = off
-		order = append(order, g, on)
 	}
 }
 
 // splits returns the place at which most time is waited for a peer by some of the requests, at random, that take longer than the
 // others for that and else as long. ok is false without such a place.
-func (a *Attribution) splits(requests []int, asks []map[SiteID]question) (at SiteID, ok bool) {
+func (a *Attribution) splits(requests []int, asks []map[SiteID]timeline.Time) (at SiteID, ok bool) {
 	var all float64
 	type place struct{ weight, ns float64 }
 	places := map[SiteID]*place{}
@@ -121,7 +114,7 @@ func (a *Attribution) splits(requests []int, asks []map[SiteID]question) (at Sit
 				places[site] = &place{}
 			}
 			places[site].weight += a.Weight[i]
-			places[site].ns += a.Weight[i] * float64(x.ns)
+			places[site].ns += a.Weight[i] * float64(x)
 		}
 	}
 	sites := make([]SiteID, 0, len(places))
@@ -142,12 +135,12 @@ func (a *Attribution) splits(requests []int, asks []map[SiteID]question) (at Sit
 }
 
 // usualBranch reports whether to ask at a place is one of two ways that requests go, and not what happens to some.
-func (a *Attribution) usualBranch(site SiteID, requests []int, asks []map[SiteID]question) bool {
+func (a *Attribution) usualBranch(site SiteID, requests []int, asks []map[SiteID]timeline.Time) bool {
 	requests = slices.Clone(requests)
 	start := func(i int) int64 { return int64(a.f.Requests[a.Requests[i].Request].Start()) }
 	slices.SortStableFunc(requests, func(i, j int) int { return cmp.Compare(start(i), start(j)) })
 	var with, without, took []weighed // what those that ask take and others, and what they wait for the answer
-	gaveUp, runs, before := 0, 0, false
+	gaveUp, runs, before, others := 0, 0, false, 0
 	for n, i := range requests {
 		x, is := asks[i][site]
 		if n == 0 || is != before {
@@ -155,16 +148,19 @@ func (a *Attribution) usualBranch(site SiteID, requests []int, asks []map[SiteID
 		}
 		before = is
 		if !is {
+			if len(asks[i]) > 0 {
+				others++
+			}
 			without = append(without, weighed{a.Requests[i].D, a.Weight[i]})
 			continue
 		}
-		with, took = append(with, weighed{a.Requests[i].D, a.Weight[i]}), append(took, weighed{x.ns, a.Weight[i]})
-		if x.gaveUp {
+		with, took = append(with, weighed{a.Requests[i].D, a.Weight[i]}), append(took, weighed{int64(x), a.Weight[i]})
+		if a.givesUp(&a.Requests[i]) {
 			gaveUp++
 		}
 	}
 	n, m := float64(len(with)), float64(len(without))
-	if len(with) < MinEndpoint || len(without) < MinEndpoint || 10*gaveUp > len(with) || float64(runs) < branchRuns*2*n*m/(n+m) {
+	if len(with) < MinEndpoint || len(without) < MinEndpoint || 2*others > len(without) || float64(gaveUp) > mostGiveUp*n || float64(runs) < branchRuns*2*n*m/(n+m) {
 		return false
 	}
 	longer := middle(with) - middle(without)
@@ -201,15 +197,11 @@ func (a *Attribution) EndpointOf(i int) int {
 	return a.endpoints[i]
 }
 
-// Endpoint returns the name of an endpoint, and for a branch the place at which its requests ask a peer, 0 for others; for one
-// within another branch it is the last one. It is "" without such an endpoint.
+// Endpoint returns the name of an endpoint, and for a branch the place at which its requests ask a peer, 0 for others. It is ""
+// without such an endpoint.
 func (a *Attribution) Endpoint(e int) (name string, asks SiteID) {
-	for e >= len(a.f.Endpoints) && e-len(a.f.Endpoints) < len(a.branches) {
-		x := a.branches[e-len(a.f.Endpoints)]
-		if asks == 0 {
-			asks = x.site
-		}
-		e = x.endpoint
+	if k := e - len(a.f.Endpoints); k >= 0 && k < len(a.branches) {
+		e, asks = a.branches[k].endpoint, a.branches[k].site
 	}
 	if e < 0 || e >= len(a.f.Endpoints) {
 		return "", 0

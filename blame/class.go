@@ -438,8 +438,8 @@ func (a *Attribution) findHomes() {
 const leastReads = 8
 
 // onlyReads reports whether a goroutine that has no other home, for others wait for it most of the time, reads an outgoing connection
-// that many use: it waits for the network above all, ends waits of others after that, and another one writes. A worker that is
-// never idle asks before it waits.
+// that many use: it waits for the network above all, ends waits of others after that, and hardly ever writes. A worker that is
+// never idle asks before it waits, for each whose wait it ends.
 func (a *Attribution) onlyReads(g timeline.GID) bool {
 	me := &a.t.Gs[g]
 	if len(me.Wakes()) < leastReads || !a.reads(g) {
@@ -454,7 +454,7 @@ func (a *Attribution) onlyReads(g timeline.GID) bool {
 			writes++
 		}
 	}
-	return reads >= leastReads && 2*writes < reads
+	return reads >= leastReads && leastReads*writes < len(me.Wakes())
 }
 
 // RootOf returns the root function of a class.

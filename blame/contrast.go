@@ -110,18 +110,22 @@ func (a *Attribution) population(role int, of func(endpoint int) bool) *Populati
 			p.byEndpoint[r.endpoint] = append(p.byEndpoint[r.endpoint], i)
 		}
 	}
+	few, slow := map[int]bool{}, alwaysSlow*p.Quantile(0.5)
 	for e, rows := range p.byEndpoint {
-		if len(rows) < MinEndpoint && !p.always(rows) {
-			delete(p.byEndpoint, e)
+		if len(rows) < MinEndpoint {
+			if few[e] = p.always(rows, slow); !few[e] {
+				delete(p.byEndpoint, e)
+			}
 		}
 	}
-	p.dropConditional()
+	p.dropConditional(few)
 	return p
 }
 
-// always reports whether few requests, in order of durations, are of an endpoint that is slow whenever it is asked.
-func (p *Population) always(rows []int) bool {
-	if len(rows) < FewOfEndpoint || p.rows[rows[0]].d < alwaysSlow*p.rows[len(p.rows)/2].d {
+// always reports whether few requests, in order of durations, each take so long at least, at all times: their endpoint may be one
+// that is slow whenever it is asked.
+func (p *Population) always(rows []int, slow int64) bool {
+	if len(rows) < FewOfEndpoint || p.rows[rows[0]].d < slow {
 		return false
 	}
 	first, last := p.a.t.End, p.a.t.Start
@@ -143,13 +147,13 @@ const alwaysShown = 0.8
 // requests with the others of it would take what made them late for usual. What each of them
 // does is a wait at one place, for a peer, for time, for a child or for a reply, or to compute
 // for a good part of their time; a wait in a queue is none, for it depends on the others in it,
-// unlike one for what is announced to all who are there.
-func (p *Population) dropConditional() {
+// unlike one for what is announced to all who are there. Endpoints of which there are few are asked for that whoever was not seen.
+func (p *Population) dropConditional(few map[int]bool) {
 	type shown struct {
 		kind LeafKind
 		site SiteID
 	}
-	if !slices.ContainsFunc(p.rows, func(r row) bool { return p.a.f.Requests[p.a.Requests[r.req].Request].Unseen }) {
+	if any := slices.ContainsFunc(slices.Collect(maps.Keys(p.byEndpoint)), func(e int) bool { return few[e] }); !any && !slices.ContainsFunc(p.rows, func(r row) bool { return p.a.f.Requests[p.a.Requests[r.req].Request].Unseen }) {
 		return
 	}
 	var unseen float64
@@ -207,7 +211,7 @@ func (p *Population) dropConditional() {
 		}
 	}
 	for e := range p.byEndpoint {
-		if guess[e] || unseen <= seen[e] {
+		if guess[e] || unseen <= seen[e] && !few[e] {
 			continue
 		}
 		most, computes := 0.0, 0.0
@@ -215,12 +219,13 @@ func (p *Population) dropConditional() {
 			switch {
 			case s.kind == CPU:
 				computes = n
-			case all[s] < unseen/2:
+			case all[s] < unseen/2 || unseen == 0:
 				most = max(most, n)
 			}
 		}
 		switch {
 		case most >= alwaysShown*seen[e]:
+		case computes >= alwaysShown*seen[e] && unseen <= seen[e]:
 		case computes >= alwaysShown*seen[e]:
 			p.doubted = append(p.doubted, e)
 		default:

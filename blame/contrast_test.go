@@ -44,6 +44,10 @@ func population(span timeline.Time, gs []given) (*Population, Columns) {
 		a.Weight = append(a.Weight, w)
 	}
 	a.Keys = make([]Key, len(cols))
+	if len(cols) > 0 { // the first is a wait of their own, of the others nothing is known
+		a.Keys[0] = Key{Kind: Timer, Site: 1, Flags: Self}
+		a.Sites = make([]Site, 2)
+	}
 	return a.Population(0), cols
 }
 
@@ -181,15 +185,20 @@ func TestASlowEndpointIsMixAndASlowRequestIsNot(t *testing.T) {
 		one   func(i int) bool // of an endpoint of its own, each of which takes 20 ms
 		fast  bool             // but for the first
 		mixed bool
+		queue bool // they wait for others
 	}{
-		{"a rare endpoint", func(i int) bool { return i%200 == 0 }, false, true},
-		{"too rare to be typical of itself", func(i int) bool { return i%400 == 0 }, false, false},
-		{"a rare endpoint that is fast, too", func(i int) bool { return i%200 == 0 }, true, false},
-		{"a rare endpoint that is asked for a short time only", func(i int) bool { return i%50 == 0 && i < 250 }, false, false},
+		{"a rare endpoint", func(i int) bool { return i%200 == 0 }, false, true, false},
+		{"a rare endpoint that waits for others", func(i int) bool { return i%200 == 0 }, false, false, true},
+		{"too rare to be typical of itself", func(i int) bool { return i%400 == 0 }, false, false, false},
+		{"a rare endpoint that is fast, too", func(i int) bool { return i%200 == 0 }, true, false, false},
+		{"a rare endpoint that is asked for a short time only", func(i int) bool { return i%50 == 0 && i < 250 }, false, false, false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			p, cols := population(10e9, even(1000, 10e9, func(i int) given {
 				if x.one(i) && !(x.fast && i == 0) {
+					if x.queue {
+						return given{endpoint: 1, cols: []int64{0, 20e6}}
+					}
 					return given{endpoint: 1, cols: []int64{20e6, 0}}
 				}
 				g := given{cols: []int64{1e6 + quiet(i), 0}}

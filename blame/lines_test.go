@@ -30,7 +30,7 @@ type line struct {
 
 // read gives each who asked his answer: they come in order.
 func (l *line) read() {
-	var b [1]byte
+	var b [pieces]byte
 	for {
 		if _, err := io.ReadFull(l, b[:]); err != nil {
 			return
@@ -49,9 +49,9 @@ func (l *line) ask(answer chan struct{}) {
 
 // carry asks for one after the other.
 func (l *line) carry() {
-	var b [1]byte
+	var b [pieces]byte
 	for answer := range l.asked {
-		_, _ = l.Write(b[:])
+		_, _ = l.Write(b[:1])
 		if _, err := io.ReadFull(l, b[:]); err != nil {
 			return
 		}
@@ -64,7 +64,10 @@ func (l *line) hand(answer chan struct{}) {
 	<-answer
 }
 
-// isPeer has the test's program be a peer, in another process, that answers each byte after a millisecond; asksAt has it be a
+// pieces is how many bytes an answer is, which come one by one.
+const pieces = 4
+
+// isPeer has the test's program be a peer, in another process, that answers each byte within milliseconds; asksAt has it be a
 // client of such an address.
 const isPeer, asksAt = "WHYLATE_TEST_PEER", "WHYLATE_TEST_CLIENT"
 
@@ -128,9 +131,11 @@ func bePeer() error {
 				if _, err := io.ReadFull(conn, b[:]); err != nil {
 					return
 				}
-				time.Sleep(time.Millisecond)
-				if _, err := conn.Write(b[:]); err != nil {
-					return
+				for range pieces {
+					time.Sleep(time.Millisecond / 4)
+					if _, err := conn.Write(b[:]); err != nil {
+						return
+					}
 				}
 			}
 		}()

@@ -253,8 +253,8 @@ func (a *Attribution) line(s gotrace.StackID) gotrace.Frame {
 
 // Keyed returns of how much of the time in which who waits at a site is behind others of whoever then serves him that is by
 // somebody with a queue of its own, from 0 to 1; ahead is that time in nanoseconds, of those who serve most. Those who serve
-// from one queue are never idle while somebody is in it. So two of which one often has nothing to do while somebody waits for
-// the other one have a queue each, and who has none in common with any other has its own.
+// from one queue are never idle when somebody comes into it who has to wait. So two of which one often has nothing to do when
+// somebody comes who waits for the other one have a queue each, and who has none in common with any other has its own.
 func (a *Attribution) Keyed(site SiteID) (own float64, ahead int64) {
 	if k, ok := a.keyed[site]; ok {
 		return k.own, k.ahead
@@ -277,10 +277,8 @@ func (a *Attribution) Keyed(site SiteID) (own float64, ahead int64) {
 			continue
 		}
 		me.ahead += before - from
-		at := from + (before-from)/2
-		for j, g := range most {
-			other := &a.t.Gs[g]
-			if n := other.SegmentAt(at); j != i && n < other.Len() && other.Seg(n).Kind == timeline.Waiting && a.f.Home(g, other.Seg(n)) {
+		for j, g := range most { // who is idle when somebody comes, and of his queue, takes what he brings
+			if j != i && a.idleAt(g, from) && a.idleAt(g, from+woken) {
 				me.idle[j] += before - from
 			}
 		}
@@ -303,6 +301,16 @@ func (a *Attribution) Keyed(site SiteID) (own float64, ahead int64) {
 	}
 	a.keyed[site] = k
 	return k.own, k.ahead
+}
+
+// woken is longer than it takes that who is idle is woken by what somebody brings, in nanoseconds.
+const woken = timeline.Time(10e3)
+
+// idleAt reports whether a goroutine has nothing to do at an instant.
+func (a *Attribution) idleAt(g timeline.GID, at timeline.Time) bool {
+	me := &a.t.Gs[g]
+	i := me.SegmentAt(at)
+	return i < me.Len() && me.Seg(i).Kind == timeline.Waiting && a.f.Home(g, me.Seg(i))
 }
 
 // mostServing returns those who end most waits at a site, maxAsked of them at most.

@@ -108,9 +108,14 @@ func (w *walker) untilGiven(at *where, g timeline.GID, s timeline.Segment, from,
 	if !l.given {
 		return false
 	}
-	x := me.Seg(l.last)
+	return w.replaced(at, g, me.Seg(l.last), from, to)
+}
+
+// replaced walks whoever ended a later wait x of g, for a wait [from, to] that was for the same. It reports whether that can be
+// done: see timedOut.
+func (w *walker) replaced(at *where, g timeline.GID, x timeline.Segment, from, to timeline.Time) bool {
 	if x.Waker == g || slices.Contains(w.waiters, g) || slices.Contains(w.waiters, x.Waker) || len(w.waiters) >= maxTimeouts {
-		return false // see timedOut
+		return false
 	}
 	w.waiters = append(w.waiters, g)
 	w.waker(at, g, x, from, to)
@@ -137,13 +142,8 @@ func (w *walker) untilHanded(at *where, g timeline.GID, s timeline.Segment, from
 		case x.Waker == timeline.NoG:
 			done = x.End
 			continue
-		case x.Waker == g || a.cancelled(x) || slices.Contains(w.waiters, g) || slices.Contains(w.waiters, x.Waker) || len(w.waiters) >= maxTimeouts:
-			return false // see timedOut
 		}
-		w.waiters = append(w.waiters, g)
-		w.waker(at, g, x, from, to)
-		w.waiters = w.waiters[:len(w.waiters)-1]
-		return true
+		return !a.cancelled(x) && w.replaced(at, g, x, from, to)
 	}
 	return false
 }

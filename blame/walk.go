@@ -607,6 +607,10 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 	case open && (a.Sites[k.Site].Kind == SiteCall || a.repliesAt(k.Site)):
 		k.Kind = Network
 		k.Flags |= Unended
+		if on := *at; at.depth == 0 { // a peer that has not the whole body cannot answer
+			on.depth = 1
+			to -= w.passedOn(&on, k.Site, from, to)
+		}
 	case open:
 		k.Kind = Open
 	case s.Reason == timeline.ReasonSystem && a.finalizes(g):

@@ -60,6 +60,24 @@ func TestThatSomeRequestsAskIsNoStall(t *testing.T) {
 				peerWaits(p, 4*ms+int64(i%7)*ms/4, "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call", "main.serve")
 			}
 		}, "slow-dependency"},
+		{"they give up before that", func(p *play, i int) {
+			if third(i) {
+				peerWaits(p, 2*ms, "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.first", "main.serve")
+				asks(p, i)
+			}
+		}, "slow-dependency"},
+		{"the others ask somebody else", func(p *play, i int) {
+			if third(i) {
+				peerWaits(p, 9*ms+int64(i%7)*ms/4, reply...)
+			} else {
+				peerWaits(p, ms, "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.other", "main.serve")
+			}
+		}, "slow-dependency"},
+		{"they write to a socket", func(p *play, i int) {
+			if third(i) {
+				peerWaits(p, 4*ms+int64(i%7)*ms/4, "internal/poll.runtime_pollWait", "internal/poll.(*FD).Write", "net.(*conn).Write", "main.send", "main.serve")
+			}
+		}, "?"},
 		{"they wait for a permit of who asks", func(p *play, i int) {
 			if third(i) {
 				behindHelper("chan send", []string{"runtime.chansend1", "main.acquire", "main.serve"}, []string{"runtime.chanrecv1", "main.release", "main.loop"}, func(p *play) {

@@ -60,6 +60,7 @@ type Case struct {
 	strange  map[blame.ClassID]*Strange // cache of strangeTo
 	met      map[blame.ClassID]int      // cache of meets
 	executed []timeline.Time            // cache of hasCPUs
+	fired    blame.ClassID              // cache of culprit
 	by       map[blame.ClassID]bool     // cache of bystanders
 	dried    map[blame.SiteID]bool      // cache of RanOut
 	passes   map[blame.SiteID]float64   // cache of passThrough

@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -106,20 +107,25 @@ func (c *Case) CalledClock() (e Evidence, ok bool) {
 }
 
 // byTheRuntime says that to read the clock is a system call because most calls whose stack is known are made by the functions
-// that do without where they can. ok is false without such stacks, and if most calls are somebody's who makes them himself.
+// that do without where they can. ok is false without stacks, and if most calls are somebody's who makes them himself.
 func byTheRuntime(r *events.Readings, span float64) (e Evidence, ok bool) {
 	var all, its int64
+	name := ""
 	for _, c := range r.Callers {
+		if len(c.Stack) == 0 {
+			continue
+		}
 		all += c.N
-		if len(c.Stack) > 0 && blame.IsClock(c.Stack[0]) {
+		if blame.IsClock(c.Stack[0]) {
 			its += c.N
+			name = cmp.Or(name, c.Stack[0])
 		}
 	}
 	if 2*its <= all {
 		return e, false
 	}
 	return Evidence{
-		Text:  fmt.Sprintf("in %.0f ms the kernel counted %d system calls that read the clock, most of them by %s, which makes none where it can do without", span, r.Calls, r.Callers[0].Stack[0]),
+		Text:  fmt.Sprintf("in %.0f ms the kernel counted %d system calls that read the clock, most of them by %s, which makes none where it can do without", span, r.Calls, name),
 		Holds: Yes, Decides: true, Number: float64(its) / float64(all),
 	}, true
 }

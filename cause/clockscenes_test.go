@@ -51,6 +51,13 @@ func called(set cause.Settings, calls, each int64) cause.Settings {
 	return set
 }
 
+// unknownFirst adds calls of which the stack is not known, more than of any other.
+func unknownFirst(set cause.Settings) cause.Settings {
+	r := set.Kernel.Readings
+	r.Callers = append([]events.Caller{{N: 1000}}, r.Callers...)
+	return set
+}
+
 // briefly ends the counting before the first request is sampled.
 func briefly(set cause.Settings) cause.Settings {
 	set.Kernel.Readings.ToNS = set.Kernel.Readings.FromNS + 100*ms
@@ -108,6 +115,7 @@ var clockScenes = []told{
 	{name: "the kernel counts the readings, of which there are too few", scene: computing(clock, code, code, code, code, code, code), set: called(cause.Settings{}, 500_000, 350), finding: "expensive-request", where: "main.scale"},
 	{name: "the kernel counts when nobody is sampled, and it is the runtime that calls", scene: computing(clock, clock), set: from(briefly(called(cause.Settings{}, 180_000, 120)), "time.now", "time.Now", "main.stamp"), finding: "slow-clock", where: "main.stamp"},
 	{name: "the kernel counts when nobody is sampled, and it is somebody who calls himself", scene: computing(clock, clock), set: from(briefly(called(onHost(0.05), 180_000, 120)), "syscall.RawSyscall", "main.tick"), finding: "expensive-request"},
+	{name: "the kernel counts when nobody is sampled, and most of it is of a stack that is not known", scene: computing(clock, clock), set: unknownFirst(from(briefly(called(cause.Settings{}, 180_000, 120)), "time.now", "main.stamp")), finding: "slow-clock", where: "main.stamp"},
 	{name: "few samples, which all read the clock", scene: few(clock), set: called(cause.Settings{}, 3_000_000, 350), finding: "slow-clock", where: "main.stamp"},
 	{name: "few samples, half of which read the clock", scene: few(clock, code), set: called(cause.Settings{}, 3_000_000, 350), alike: []string{"expensive-request", "page-faults", "quota-too-low", "gomaxprocs-over-quota", "host-contention"}},
 	{name: "other system calls do not explain the kernel's time", scene: computing(clock, clock, kernel, kernel), set: onHost(0.9), finding: "slow-clock", where: "main.stamp", second: "expensive-request"},

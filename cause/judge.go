@@ -603,16 +603,19 @@ func (v *Verdict) faint(s Settings, hanging int) bool {
 		v.Tail.Excess < HealthyMany && v.most < NamedExcess
 }
 
-// The shape of what varies by itself: the steps between the quantiles 0.5, 0.75, 0.9 and 0.99 are 2.3 and 2.4 times as long each
-// as the one before if something is exponentially distributed, 1.9 and 1.8 if normally, 1.6 and 1.2 if equally. Where a part of
-// the requests is late and others are not, one of them is many times as long, or the one before was. SpreadExcess is the
-// excess below which that is healthy.
+// The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
+// far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
+// Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. SpreadExcess is
+// the excess below which that is healthy.
 const (
 	leastStep, mostStep = 1.4, 3.2
 	SpreadExcess        = 2 * HealthyMany
 	// everywhere is the part of the recording's tenths in which slow requests begin, at least, where nothing happened at a
 	// time: twenty by chance are in nine of ten.
 	everywhere = 0.7
+	// mostlyVaries is the part of the excess that must be in what varies, and OtherThings what may fit several causes, or
+	// not be known.
+	mostlyVaries, otherThings = 0.6, 0.2
 )
 
 // spread reports whether slow requests are but the end of what varies by itself: no step tells them from others, they
@@ -621,21 +624,30 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || v.Findings[0].Contrast != TailContrast || !Lookup(v.Findings[0].Cause).Varies {
 		return false
 	}
-	others := 0.0
-	for _, f := range v.Findings[1:] {
-		if f.Contrast == TailContrast && !Lookup(f.Cause).Varies {
-			others += f.Share
+	varies, others := 0.0, v.Unresolved
+	for _, f := range v.Findings {
+		switch {
+		case f.Contrast != TailContrast:
+		case !Lookup(f.Cause).Varies:
+			return false
+		default:
+			varies += f.Share
+		}
+	}
+	for _, c := range v.Consistent {
+		if c.Contrast == TailContrast {
+			others += c.Share
 		}
 	}
 	tail, typical := means(p, v.ownAtLeast)
-	if others >= v.Findings[0].Share || tail-typical >= SpreadExcess || tail >= HealthyTimes*typical {
+	if varies < mostlyVaries || others > otherThings || max(tail-typical, v.Tail.Excess) >= SpreadExcess || tail >= HealthyTimes*typical {
 		return false
 	}
-	half, third, tenth, last := float64(p.Quantile(0.5)), float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))
+	half, quarter, tenth, last := float64(p.Quantile(0.5)), float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))
 	step := func(long, short float64) bool {
 		return long-half >= leastStep*(short-half) && long-half <= mostStep*(short-half)
 	}
-	return third > half && step(tenth, third) && step(last, tenth) && p.Tenths(p.Tail()) >= everywhere
+	return quarter > half && step(tenth, quarter) && step(last, tenth) && p.Tenths(p.Tail()) >= everywhere
 }
 
 // drop forgets the names in the tail: what there is to see is shown as leaves only.

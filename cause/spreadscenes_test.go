@@ -17,7 +17,7 @@ func TestWhatVariesByItselfIsNoCause(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		takes   func(i int) int64
+		takes   func(i int) int64 // below 0: so long, of which two thirds are not known
 		slo     int64
 		healthy bool
 	}{
@@ -54,9 +54,20 @@ func TestWhatVariesByItselfIsNoCause(t *testing.T) {
 			}
 			return vary(i, 8*ms/10)
 		}, 0, false},
+		{"it varies, and most of it is not known", func(i int) int64 { return -vary(i, 18*ms/10) }, 0, false},
 	} {
-		v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, in: func(p *play, i int) { peerWaits(p, c.takes(i), reply...) }}), cause.Settings{SLO: c.slo})
-		if (v.Verdict == "healthy") != c.healthy || !c.healthy && v.Findings[0].Cause != "slow-dependency" || c.healthy && !strings.Contains(v.Sentence, "how much they vary: there is no step") {
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, in: func(p *play, i int) {
+			d := c.takes(i)
+			if d < 0 {
+				p.waits(serving, "")
+				p.pass(-2 * d / 3)
+				p.wakes(0, serving)
+				p.runs(serving, 0)
+				d /= -3
+			}
+			peerWaits(p, d, reply...)
+		}}), cause.Settings{SLO: c.slo})
+		if (v.Verdict == "healthy") != c.healthy || !c.healthy && v.Verdict != "inconclusive" && v.Findings[0].Cause != "slow-dependency" || c.healthy && !strings.Contains(v.Sentence, "how much they vary: there is no step") {
 			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
 		}
 	}

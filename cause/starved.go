@@ -65,7 +65,14 @@ func (c *Case) culprit() blame.ClassID {
 	if id != timeline.ClassScheduler {
 		return id
 	}
-	ran := map[blame.ClassID]int{}
+	if c.fired == 0 {
+		c.fired = c.mostFired()
+	}
+	return c.fired
+}
+
+func (c *Case) mostFired() blame.ClassID {
+	id, ran := timeline.ClassScheduler, map[blame.ClassID]int{}
 	t := c.A.Timeline()
 	for g := range t.Gs {
 		me := &t.Gs[g]

@@ -360,7 +360,8 @@ func (x *analysis) window(t *timeline.Timeline, origin timeline.Time) *report.Di
 	if d.Target.Go == "" {
 		d.Target.Go = t.Version
 	}
-	d.Mix.Endpoint = cause.EndpointName(a, v.MixEndpoint)
+	endpoint, asks := a.Endpoint(v.MixEndpoint)
+	d.Mix.Endpoint, d.Mix.Asks = endpoint, a.Sites[asks].Func
 	if l := v.Level; l != nil {
 		d.Level = &report.Level{MedianNS: l.Median, WaitShare: l.WaitShare, Against: l.Against, ExcessNS: int64(l.Excess), OtherShare: l.Other}
 	}

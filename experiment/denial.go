@@ -171,6 +171,8 @@ func (l lacking) behind() (by, next string) {
 	switch {
 	case largest >= 0:
 		return d.Findings[largest].Cause, next
+	case d.Mix.Share >= cause.MixShare && d.Mix.Asks != "":
+		return "what is asked in " + d.Mix.Asks, next
 	case d.Mix.Share >= cause.MixShare && d.Mix.Endpoint != "":
 		return "the endpoint " + d.Mix.Endpoint, next
 	case len(d.ConsistentWith) > 0:
@@ -193,7 +195,7 @@ func nextToTail(d *report.Diagnosis) (ns int64, ok bool) {
 		if r.Band == detail.Tail {
 			want += r.Weight
 		}
-		if r.Band != detail.Tail && !r.InFlight && (d.Mix.Share < cause.MixShare || r.Endpoint != d.Mix.Endpoint) {
+		if r.Band != detail.Tail && !r.InFlight && (d.Mix.Share < cause.MixShare || d.Mix.Asks != "" || r.Endpoint != d.Mix.Endpoint) {
 			next = append(next, r)
 		}
 	}

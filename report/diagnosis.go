@@ -160,6 +160,9 @@ type Class struct {
 type Mix struct {
 	Share    float64 `json:"share"`
 	Endpoint string  `json:"endpoint"`
+	// Asks is the function in which those requests of the endpoint ask a peer of which the tail has more; "" if it has more of
+	// all of them.
+	Asks string `json:"asks,omitempty"`
 }
 
 // Level is the contrast of the median request against zero or a baseline.

@@ -104,7 +104,7 @@ var additive = []string{
 	".kernel.tcp.connections[].resets_got", ".kernel.tcp.connections[].resets_sent", ".kernel.tcp.connections[].syns", ".kernel.tcp.from_ns",
 	".kernel.tcp.lost", ".kernel.tcp.more", ".kernel.tcp.other_resets", ".kernel.tcp.others", ".kernel.tcp.to_ns",
 	".level", ".level.against", ".level.excess_ns", ".level.median_ns", ".level.other_share", ".level.wait_share",
-	".lost.advice", ".lost.detail", ".notes",
+	".lost.advice", ".lost.detail", ".mix.asks", ".notes",
 	".requests.arrival_ns", ".requests.classes", ".requests.classes[].class", ".requests.classes[].count", ".requests.classes[].p99_ns",
 	".requests.excluded[].p99_ns", ".requests.health_checks", ".requests.perhaps", ".requests.typical.episodes", ".ruled_out[].absent", ".ruled_out[].by_share", ".ruled_out[].fits", ".sentence", ".service", ".stolen_share",
 	".target.file", ".target.gomaxprocs",

@@ -155,6 +155,9 @@ func rest(d *Diagnosis, base int64) []row {
 		if d.Mix.Endpoint != "" {
 			label = "mix: the tail has more of " + quote(d.Mix.Endpoint, maxName)
 		}
+		if d.Mix.Asks != "" {
+			label += " that ask a peer in " + quote(d.Mix.Asks, maxName)
+		}
 		add(label, d.Mix.Share)
 	}
 	leaves := append([]cause.Unnamed{}, d.Unnamed...)

@@ -88,11 +88,11 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	var fix []string
 	if one.Holds != cause.Yes && c.Keyed(w.Site) {
-		free, ahead := c.A.Keyed(w.Site)
+		own, ahead := c.A.Keyed(w.Site)
 		who = "one of several goroutines, each with a queue of its own"
-		one.Text = fmt.Sprintf("%d goroutines end waits in %s; of the time in which who waits there is behind others of the same one (%s in all), in %s another one had nothing to do",
-			q.Wakers, c.SiteName(w.Site), cause.Ms(float64(ahead)), cause.Pct(free))
-		one.Holds, one.Number = cause.Yes, free
+		one.Text = fmt.Sprintf("%d goroutines end waits in %s; of the time in which who waits there is behind others of the same one (%s in all), %s is by such as have no queue in common with another one",
+			q.Wakers, c.SiteName(w.Site), cause.Ms(float64(ahead)), cause.Pct(own))
+		one.Holds, one.Number = cause.Yes, own
 		fix = []string{
 			"take the slow part out of the goroutine's loop, or do what is queued for a key in one go",
 			"bound what one caller may queue for a key, or let the rest pass it",

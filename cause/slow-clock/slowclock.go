@@ -32,7 +32,7 @@ const (
 	// kernel is the part of the clock's CPU time that must be found in the kernel. A
 	// system call's way there and back counts as the user's.
 	kernel = 0.5
-	// few samples tell if nearly all of them read the clock: were it half of them, five of five would be once in 30 times.
+	// few samples tell if all of them read the clock: were it half of the time, five of five would be once in 32 times.
 	few = 5
 	// nearlyAll is the part of the samples that read the clock from which on all that slow requests compute does.
 	nearlyAll = 0.8
@@ -58,7 +58,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		Evidence: []cause.Evidence{
 			{
 				Text:  fmt.Sprintf("of %s %d CPU samples %s read the clock, most of them for %s", whose, own.Samples, cause.Pct(part), name),
-				Holds: cause.Of(part >= suspect && own.Samples >= cause.MinDoubt || part >= nearlyAll && own.Clock >= few), Decides: true, Number: part,
+				Holds: cause.Of(part >= suspect && own.Samples >= cause.MinDoubt || own.Clock == own.Samples && own.Clock >= few), Decides: true, Number: part,
 			},
 			called(c),
 		},
