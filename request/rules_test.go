@@ -169,20 +169,7 @@ func TestLongPollsAreExcluded(t *testing.T) {
 	s := httptest.NewServer(mux)
 	defer s.Close()
 	f := record(t, Options{}, func() {
-		_, err := onEach(4, func() ([]int64, error) {
-			for _, path := range []string{"/", "/poll", "/"} {
-				resp, err := http.Get(s.URL + path)
-				if err != nil {
-					return nil, err
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-			return nil, nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
+		visit(t, 4, s.URL, "/", "/poll", "/")
 	})
 	if len(f.Requests) != 8 || excluded(f, classPoll) != 4 {
 		t.Errorf("%d requests, excluded %v", len(f.Requests), f.Excluded)
@@ -315,6 +302,25 @@ func ExampleAppFrame() {
 	// Output: main.(*cache).refresh 88 true
 }
 
+// visit has so many clients at a time get these paths one after the other.
+func visit(t *testing.T, clients int, url string, paths ...string) {
+	t.Helper()
+	_, err := onEach(clients, func() ([]int64, error) {
+		for _, path := range paths {
+			resp, err := http.Get(url + path)
+			if err != nil {
+				return nil, err
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		return nil, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFastRequestsNobodySawAreGuesses(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/report", func(rw http.ResponseWriter, r *http.Request) { time.Sleep(20 * time.Millisecond) })
@@ -322,20 +328,7 @@ func TestFastRequestsNobodySawAreGuesses(t *testing.T) {
 	s := httptest.NewServer(mux)
 	defer s.Close()
 	f := record(t, Options{}, func() {
-		_, err := onEach(4, func() ([]int64, error) {
-			for _, path := range []string{"/", "/", "/report", "/", "/"} {
-				resp, err := http.Get(s.URL + path)
-				if err != nil {
-					return nil, err
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-			return nil, nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
+		visit(t, 4, s.URL, "/", "/", "/report", "/", "/")
 	})
 	report := pkg + "TestFastRequestsNobodySawAreGuesses.func1"
 	for _, r := range f.Requests {
@@ -358,20 +351,7 @@ func TestFastRequestsNobodySawAreOfNoneOfSeveralEndpoints(t *testing.T) {
 	s := httptest.NewServer(mux)
 	defer s.Close()
 	f := record(t, Options{}, func() {
-		_, err := onEach(2, func() ([]int64, error) {
-			for _, path := range append(slow, "/", "/") {
-				resp, err := http.Get(s.URL + path)
-				if err != nil {
-					return nil, err
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-			return nil, nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
+		visit(t, 2, s.URL, append(slow, "/", "/")...)
 	})
 	sleeps, slept := map[string]bool{}, 0
 	for i := range slow {
