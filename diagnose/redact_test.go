@@ -89,7 +89,7 @@ func TestAdviceIsTheSameInACopy(t *testing.T) {
 }
 
 // named are the fields of a diagnosis that hold names, or sentences with names in them.
-var named = regexp.MustCompile(`^(sentence|summary|evidence|fix|verify|because|leaf|endpoint|class|where|why|command|what|notes|target|found_by|cost|record|kernel|lost)$`)
+var named = regexp.MustCompile(`^(sentence|summary|evidence|fix|verify|because|leaf|endpoint|asks|class|where|why|command|what|notes|target|found_by|cost|record|kernel|lost)$`)
 
 // unnamed returns a diagnosis without names, and how many numbers and words are left to compare.
 func unnamed(t *testing.T, d *report.Diagnosis) (any, int) {
