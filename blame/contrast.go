@@ -113,7 +113,9 @@ func (a *Attribution) population(role int, of func(endpoint int) bool) *Populati
 	few, slow := map[int]bool{}, alwaysSlow*p.Quantile(0.5)
 	for e, rows := range p.byEndpoint {
 		if len(rows) < MinEndpoint {
-			if few[e] = p.always(rows, slow); !few[e] {
+			if p.always(rows, slow) {
+				few[e] = true
+			} else {
 				delete(p.byEndpoint, e)
 			}
 		}
@@ -153,7 +155,7 @@ func (p *Population) dropConditional(few map[int]bool) {
 		kind LeafKind
 		site SiteID
 	}
-	if any := slices.ContainsFunc(slices.Collect(maps.Keys(p.byEndpoint)), func(e int) bool { return few[e] }); !any && !slices.ContainsFunc(p.rows, func(r row) bool { return p.a.f.Requests[p.a.Requests[r.req].Request].Unseen }) {
+	if len(few) == 0 && !slices.ContainsFunc(p.rows, func(r row) bool { return p.a.f.Requests[p.a.Requests[r.req].Request].Unseen }) {
 		return
 	}
 	var unseen float64

@@ -606,7 +606,7 @@ func (v *Verdict) faint(s Settings, hanging int) bool {
 // The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
 // far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
 // Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. SpreadExcess is
-// the excess below which that is healthy.
+// the excess below which that is healthy: services whose peers, or parts, vary by a millisecond or two have 6 to 9 ms.
 const (
 	leastStep, mostStep = 1.4, 3.2
 	SpreadExcess        = 2 * HealthyMany
@@ -746,22 +746,23 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			why, leaf = yields, fmt.Sprintf("%s, with %s", leaf, to)
 			v.yielded, v.yieldedTo = max(0, share.Share), to
 		}
-		if why != "" && i != contention && o.holds == Yes && !o.entry.Ours && whole[i].Share >= MostShare && why == uncertain(whole[i], t.Mix.Share) {
-			// Most of it is there, and may be chance: not to be named, but neither to be left out.
+		doubt := func(text string, number float64) {
 			o.holds = Unknown
-			o.j = o.j.With(Evidence{Text: why, Holds: Unknown, Decides: true, Number: whole[i].Share, Record: "longer, with more requests in it"})
+			o.j = o.j.With(Evidence{Text: text, Holds: Unknown, Decides: true, Number: number, Record: "longer, with more requests in it"})
+		}
+		if why != "" && i != contention && o.holds == Yes && !o.entry.Ours && whole[i].Share >= MostShare && why == uncertain(whole[i], t.Mix.Share) {
+			doubt(why, whole[i].Share) // most of it is there, and may be chance: not to be named, but neither to be left out
 			why = ""
 		}
 		if why == "" && o.holds == Yes && slight(whole[i], t.Excess, s) && !(least < share.Share) {
-			doubt := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(whole[i], t.Excess)))
+			text := fmt.Sprintf("it may be no more than %s, by the interval of its share or for want of episodes", Ms(surely(whole[i], t.Excess)))
 			if o.entry.Ours { // it is told, but nothing to act on
-				why = doubt
+				why = text
 				if c.Contrast == TailContrast {
 					v.told = share.Share
 				}
 			} else {
-				o.holds = Unknown
-				o.j = o.j.With(Evidence{Text: doubt, Holds: Unknown, Decides: true, Number: surely(share, t.Excess), Record: "longer, with more requests in it"})
+				doubt(text, surely(share, t.Excess))
 			}
 		}
 		if why != "" {
@@ -1243,7 +1244,6 @@ func (c *Case) leafText(k blame.Key) string {
 // unmaterial says why a share is too small or too uncertain to be reported by
 // name, or "". What endpoints differ in, mix, is no cause's: the shares are those of the rest.
 func unmaterial(s blame.Share, mix float64, set Settings, holds Truth) string {
-	rest := 1 - min(max(0, mix), MixShare)
 	if holds == Unknown {
 		if s.Share < SuspectShare {
 			return fmt.Sprintf("only %s of the excess", Pct(s.Share))
@@ -1251,7 +1251,7 @@ func unmaterial(s blame.Share, mix float64, set Settings, holds Truth) string {
 		return ""
 	}
 	switch {
-	case s.Share < NamedShare*rest:
+	case s.Share < NamedShare*unmixed(mix):
 		return fmt.Sprintf("only %s of the excess", Pct(s.Share))
 	case s.NS < NamedExcess:
 		return fmt.Sprintf("only %s per slow request", Ms(s.NS))
@@ -1261,11 +1261,14 @@ func unmaterial(s blame.Share, mix float64, set Settings, holds Truth) string {
 	return uncertain(s, mix)
 }
 
+// unmixed is the part of the excess that is not mix, where that is less than what would be told instead.
+func unmixed(mix float64) float64 { return 1 - min(max(0, mix), MixShare) }
+
 // uncertain says that a share is not known well enough to be reported by name, or "".
 func uncertain(s blame.Share, mix float64) string {
 	if s.HasInterval && s.Episodes >= Pattern {
 		switch {
-		case s.Low < NamedLow*(1-min(max(0, mix), MixShare)):
+		case s.Low < NamedLow*unmixed(mix):
 			return fmt.Sprintf("its share is uncertain: %s [%s..%s]", Pct(s.Share), Pct(s.Low), Pct(s.High))
 		case s.High-s.Low > NamedWidth:
 			return fmt.Sprintf("its share is too uncertain: %s [%s..%s]", Pct(s.Share), Pct(s.Low), Pct(s.High))

@@ -137,8 +137,9 @@ func (c *Case) Often(keys []blame.KeyID, meanHold float64) (usual int64, often b
 			}
 		}
 	}
+	place := c.A.Place(at)
 	for site := range c.A.Sites {
-		if c.A.Place(blame.SiteID(site)) != c.A.Place(at) || c.A.Sites[site].Kind != c.A.Sites[at].Kind {
+		if c.A.Place(blame.SiteID(site)) != place || c.A.Sites[site].Kind != c.A.Sites[at].Kind {
 			continue
 		}
 		waits, _ := waitsAt(blame.SiteID(site)) // the same call, whoever makes it
