@@ -44,7 +44,7 @@ func (p *play) passOn(n gotrace.GoID) {
 }
 
 func waitingOthers(p *play) {
-	for g := other; g < other+3; g++ {
+	for g := other; g < other+6; g++ {
 		p.waits(g, "", home...)
 	}
 }
@@ -182,10 +182,26 @@ func comeBefore(p *play, others []gotrace.GoID, at ...string) {
 // Three others come just before every tenth request, and wait at a place for that; for the first of them
 // the peer takes so long.
 func servesEach(first int64, at ...string) func(p *play, i int) {
+	return servesAll(func(i int) int {
+		if i%10 == 9 {
+			return 3
+		}
+		return 0
+	}, func(_ int, ofSeveral bool) int64 {
+		if ofSeveral {
+			return first
+		}
+		return 2 * ms
+	}, at...)
+}
+
+// servesAll is servesEach where so many others come before a request, and the peer takes so
+// long, which may depend on whether it is for the first of several.
+func servesAll(queued func(i int) int, takes func(i int, first bool) int64, at ...string) func(p *play, i int) {
 	return func(p *play, i int) {
 		var before []gotrace.GoID
-		if i%10 == 9 {
-			before = []gotrace.GoID{other, other + 1, other + 2}
+		for k := range queued(i) {
+			before = append(before, other+gotrace.GoID(k))
 		}
 		comeBefore(p, before, at...)
 		p.wakes(serving, helper, "runtime.chansend1", "main.(*desk).do", "main.serve")
@@ -193,10 +209,7 @@ func servesEach(first int64, at ...string) func(p *play, i int) {
 		p.do(p.b.Busy(1))
 		p.runs(helper, 1)
 		for k, g := range append(before, serving) {
-			d := int64(2 * ms)
-			if k == 0 && g != serving {
-				d = first
-			}
+			d := takes(i, k == 0 && g != serving)
 			p.leaves(helper, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.(*desk).run")
 			p.pass(d)
 			p.wakes(0, helper)
@@ -214,11 +227,28 @@ func servesEach(first int64, at ...string) func(p *play, i int) {
 	}
 }
 
+// fromTheMiddle has five others come before each request in the last eighth of a scene's.
+func fromTheMiddle(i int) int {
+	if i < 350 {
+		return 0
+	}
+	return 5
+}
+
 func TestAWorkerThatAsksAPeerForOneAfterTheOtherIsTheCause(t *testing.T) {
 	tell(t, []told{
 		{name: "the peer is as fast as usual", scene: scene{procs: 2, cast: atDesk, in: servesEach(2*ms, desk...)},
 			finding: "single-worker", where: "main.ask"},
 		{name: "those before came on another way", scene: scene{procs: 2, cast: atDesk, in: servesEach(2*ms, "runtime.chanrecv1", "main.(*desk).do", "main.sync")},
+			finding: "single-worker", where: "main.ask"},
+		{name: "the peer is slower from the middle on", scene: scene{procs: 2, cast: atDesk, in: servesAll(fromTheMiddle, func(i int, _ bool) int64 {
+			if fromTheMiddle(i) > 0 {
+				return 12 * ms
+			}
+			return 2 * ms
+		}, desk...)},
+			finding: "slow-dependency", where: "main.ask"},
+		{name: "the queue is longer from the middle on", scene: scene{procs: 2, cast: atDesk, in: servesAll(fromTheMiddle, func(int, bool) int64 { return 2 * ms }, desk...)},
 			finding: "single-worker", where: "main.ask"},
 		{name: "the peer takes long once", scene: scene{procs: 2, cast: atDesk, in: servesEach(60*ms, desk...)},
 			finding: "slow-dependency", where: "main.ask"},

@@ -338,6 +338,9 @@ func (c *Case) Workers() *Locks {
 	if l.InTurn = others != nil; !l.InTurn {
 		others = c.forAnother(l.Keys)
 	}
+	if c.quickAlone(others) {
+		l.InTurn, others = false, nil
+	}
 	device := func(k blame.Key) bool {
 		return (k.Kind == blame.Syscall || k.Kind == blame.Cgo) && !computesInKernel(k)
 	}
@@ -425,6 +428,35 @@ func (c *Case) callsInTurn(keys []blame.KeyID) []blame.KeyID {
 		return nil
 	}
 	return far
+}
+
+// quickTimes is how many times as fast that is at least. Long calls make a queue also where they only vary: then it is
+// two to four.
+const quickTimes = 5
+
+// quickAlone reports whether the peer that a worker asks under keys answers much faster where
+// nobody queues for the worker: what is slow from some time on has a queue always, so that it is also what is usual.
+func (c *Case) quickAlone(keys []blame.KeyID) bool {
+	at, waitsAt, _ := c.asksAt(keys, c.A.EndedByNone)
+	if at == 0 {
+		return false
+	}
+	ahead := keep(keys, func(id blame.KeyID) bool { return c.Key(id).Flags&blame.Ahead != 0 })
+	var queueing []int
+	for _, r := range c.P.All() {
+		if slices.ContainsFunc(c.A.Requests[r].Pieces, func(p blame.Piece) bool { return slices.Contains(ahead, p.Key) }) {
+			queueing = append(queueing, r)
+		}
+	}
+	busy := c.spansOf(queueing)
+	var sum, n float64
+	waits, _ := waitsAt(at)
+	for _, w := range waits {
+		if timeline.Overlap(busy, w.Start, w.End) == 0 {
+			sum, n = sum+float64(w.End-w.Start), n+1
+		}
+	}
+	return n >= Pattern && c.MeanHold(keys) > quickTimes*sum/n
 }
 
 // MeanHold is the mean length, in nanoseconds, of the holds that the tail
