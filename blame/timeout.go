@@ -167,6 +167,9 @@ func (w *walker) timedOut(at *where, g timeline.GID, s timeline.Segment, k Key, 
 	}
 	hop := Hop{Site: k.Site, Reason: s.Reason}
 	if a.pooled(k.Site) {
+		if w.stillHeld(at, g, s, hop, from, to) {
+			return
+		}
 		next := a.queueAt(at, hop)
 		if next.queue == hop {
 			w.returned(s, k.Site)
@@ -204,6 +207,44 @@ func (w *walker) timedOut(at *where, g timeline.GID, s timeline.Segment, k Key, 
 		w.walk(&next, h, from, to)
 	}
 	w.waiters = w.waiters[:len(w.waiters)-1]
+}
+
+// stillHeld replaces a wait s of g at a pool, which a deadline ended, by what those did who had what it waited for: whoever gave it
+// back next, if that one had it when the time was out, and who had it before. It reports whether that is known.
+func (w *walker) stillHeld(at *where, g timeline.GID, s timeline.Segment, hop Hop, from, to timeline.Time) bool {
+	a := w.a
+	r, ok := a.nextRelease(hop.Site, s.End)
+	if !ok || r.waker == g || slices.Contains(w.waiters, r.waker) || slices.Contains(w.waiters, g) || len(w.waiters) >= maxTimeouts {
+		return false // nobody is walked for a wait of its own, see timedOut
+	}
+	seg := a.t.Gs[r.g].Seg(int(r.seg))
+	since := a.passed(r.waker, a.siteOf(seg.Stack), r.at, from)
+	if since >= to {
+		return false
+	}
+	hop.WakerSite, hop.Waker = a.siteOf(seg.WakerStack), a.classAt(r.waker, seg.End)
+	next := a.queueAt(at, hop)
+	next.depth++
+	next.flags |= TimedOut
+	w.waiters = append(w.waiters, g)
+	if since > from {
+		w.cover(&next, s, hop, from, since)
+	}
+	w.holder(&next, r.waker, since, ahead{until: to, n: 1, longest: to - since})
+	w.waiters = w.waiters[:len(w.waiters)-1]
+	return true
+}
+
+// nextRelease returns the first release from an instant on of what is waited for at a site, wherever that is waited for.
+func (a *Attribution) nextRelease(site SiteID, from timeline.Time) (next release, ok bool) {
+	for _, one := range a.sitesOf[a.queueOf(site)] {
+		rs := a.releases[one]
+		i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= from })
+		if i < len(rs) && (!ok || rs[i].at < next.at) {
+			next, ok = rs[i], true
+		}
+	}
+	return next, ok
 }
 
 // worker walks what a worker h did in [from, to] of the wait s: first, perhaps,

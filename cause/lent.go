@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/whylate/whylate/blame"
@@ -110,10 +111,11 @@ func (c *Case) Long(l *Locks, meanHold float64) (part float64, least int64) {
 // made of many of them, fewLong the part of their time that may be in waits that are slow.
 const manyCalls, fewLong = 4, 0.1
 
-// Often reports whether those who hold something under keys, for meanHold on average, wait for a peer many times in a row
-// meanwhile, and hardly longer each time than anybody does at other times: then nothing became slow, they only
-// keep what others want for many calls. Usual is what three quarters of these waits take at most; all is in nanoseconds.
-func (c *Case) Often(keys []blame.KeyID, meanHold float64) (usual int64, often bool) {
+// Often reports whether those who hold something under keys, for meanHold on average where usualHold is usual, wait for a
+// peer many times in a row meanwhile, and hardly longer each time than anybody does at other times: then nothing became slow, they only
+// keep what others want for many calls. Where calls are longer as well, it is their number if that makes more of the difference.
+// Usual is what three quarters of these waits take at most; all is in nanoseconds.
+func (c *Case) Often(keys []blame.KeyID, meanHold, usualHold float64) (usual int64, often bool) {
 	asks := keep(keys, func(id blame.KeyID) bool { return c.asks(c.Key(id)) })
 	if c.Sum(asks) < 0.5*c.Sum(keys) {
 		return 0, false
@@ -152,7 +154,8 @@ func (c *Case) Often(keys []blame.KeyID, meanHold float64) (usual int64, often b
 	if held.n < Pattern || other.n < Pattern {
 		return usual, false
 	}
-	return usual, held.sum/held.n <= GrownHold*other.sum/other.n && slow <= fewLong*held.sum
+	longer := max(GrownHold, math.Sqrt(meanHold/max(1, usualHold)))
+	return usual, held.sum/held.n <= longer*other.sum/other.n && slow <= fewLong*held.sum
 }
 
 // leased is Lent of connections, each of which its reader gives back. All who wait for one have something to ask.

@@ -106,7 +106,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		if l.Apart && l.OwnWork >= 0.5 {
 			hold := c.MeanHold(far)
 			if l.InTurn = !c.Grown(far, hold, l.Usual); !l.InTurn && !c.Slower(far).Holds() {
-				_, l.InTurn = c.Often(far, hold)
+				_, l.InTurn = c.Often(far, hold, l.Usual)
 			}
 		}
 	}

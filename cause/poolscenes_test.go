@@ -800,6 +800,45 @@ func lendsTheOnly(p *play, i int) {
 	}
 }
 
+// lendsBeyondDeadlines is lends of which another request, that came before, gives up just before the job
+// gives back what it has: every other time, when a request waits less for that.
+func lendsBeyondDeadlines(do borrowing) scene {
+	return scene{procs: 2, cast: func(p *play) {
+		waitingOthers(p)
+		p.waits(helper, "", job...)
+	}, in: func(p *play, i int) {
+		if i%20 == 18 {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.wakes(0, other)
+			p.runs(other, 0)
+			p.do(p.b.Task(other, "request"))
+			p.leaves(other, 0, "select", connection...)
+			p.runs(serving, 0)
+			return
+		}
+		if !lent(p, i, connection, func(p *play, takes int64) {
+			switch i % 20 {
+			case 9:
+				do(p, takes+(8+int64(i/20%5))*ms)
+			case 19:
+				do(p, takes+int64(i/20%5)*ms)
+				p.wakes(0, other)
+				p.runs(other, 0)
+				p.do(p.b.Done(other))
+				p.leaves(other, 0, "network", home...)
+			default:
+				settlesMany(p, takes)
+			}
+		}, func() {}) {
+			return
+		}
+		p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "net/http.(*persistConn).Read", "main.ask", "main.serve")
+		p.pass(ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}}
+}
+
 // theOnlyPermit is a service whose requests compute with the only permit. Of those that wait for it most wait behind one
 // that got it at once, and one in three behind one that was let in.
 func theOnlyPermit() scene {
@@ -878,6 +917,9 @@ var lendingScenes = []told{
 	{name: "the job asks many times in a row by a client library what requests ask, too", scene: readBy(lends(getsMany, func(p *play) {
 		gets(p, serving, 0, ms, "main.show", "main.serve")
 	})), finding: "pool-exhausted", where: "main.settle"},
+	{name: "the job asks many times in a row, and who waits for it gives up", scene: lendsBeyondDeadlines(settlesMany), finding: "pool-exhausted", where: "main.settle"},
+	{name: "the job computes, and who waits for it gives up", scene: lendsBeyondDeadlines(settlesSum), finding: "pool-exhausted", where: "main.settle"},
+	{name: "the job asks once, and who waits for it gives up", scene: lendsBeyondDeadlines(settlesCall), finding: "slow-dependency"},
 	{name: "the job asks once by a client library what requests ask, too", scene: readBy(lends(func(p *play, takes int64) {
 		gets(p, helper, 1, takes, "main.settle", "main.job")
 	}, func(p *play) {

@@ -156,7 +156,7 @@ func lent(c *cause.Case, l *cause.Locks, q *blame.Queue, j *cause.Judgement) {
 		if used.Holds == cause.Yes {
 			return
 		}
-		if usual, often := c.Often(l.Keys, c.MeanHold(l.Keys)); often {
+		if usual, often := c.Often(l.Keys, c.MeanHold(l.Keys), float64(c.A.Holds(l.Site).Mean)); often {
 			used.Holds = cause.Yes
 			used.Text += fmt.Sprintf("; but who holds it waits for a peer many times in a row, and hardly longer each time than anybody does at other times: three quarters of the waits there %s or less", cause.Ms(float64(usual)))
 			if x.Holder == nil {
