@@ -150,6 +150,56 @@ func (v *Verdict) queued(c *Case, s Settings) {
 // stopped looks for times in which somebody had the world stopped, and it did stop. What arrives in one waits until its
 // end.
 func (v *Verdict) stopped(c *Case, s Settings) {
+	if x := v.stops(c, s); x != nil && len(x.times) >= Pattern {
+		v.Verdict, v.Sentence, v.Findings = "cause", x.sentence, append(v.Findings, x.finding)
+	}
+}
+
+// wake is the part of the slow requests that must come in or right behind stops, for what they wait for to be a wake of these:
+// a dump of stacks, of 40 ms, makes 46 to 82 % of them slow, and the garbage that it leaves others.
+const wake = 1.0 / 3
+
+// inTheWake looks at slow requests that wait for a CPU, or of which nothing is known: where they come right behind
+// stops of the world, in which others wait longer than all that these take longer, the stops are the cause.
+func (v *Verdict) inTheWake(c *Case, s Settings) {
+	if len(v.Findings) > 0 {
+		lead := v.leading()
+		if l := Lookup(lead.Cause).Layer; lead.Contrast != TailContrast || l != Host && l != Scheduler && l != GC && l != Load {
+			return
+		}
+	}
+	x := v.stops(c, s)
+	if x == nil || len(x.times) < 2 || float64(x.finding.ExcessNS) < v.Tail.Excess {
+		return
+	}
+	if len(x.times) < Pattern {
+		x.finding.Pattern, x.finding.Confidence = oneIncident, "low"
+	}
+	behind := 0
+	for _, i := range c.Tail {
+		at := c.A.Found().Requests[c.A.Requests[i].Request].Start()
+		if slices.ContainsFunc(x.times, func(t events.Suspension) bool {
+			return t.FromNS <= int64(at) && int64(at) <= t.ToNS+(t.ToNS-t.FromNS)
+		}) {
+			behind++
+		}
+	}
+	if float64(behind) < wake*float64(len(c.Tail)) {
+		return
+	}
+	x.finding.Evidence = append(x.finding.Evidence, fmt.Sprintf("%s of the requests that are slow by the process's own clock come in such a stop, or right behind it: all who waited want a CPU then", Pct(float64(behind)/float64(len(c.Tail)))))
+	v.Verdict, v.Reason, v.Sentence, v.Findings = "cause", "", x.sentence, slices.Insert(v.Findings, 0, x.finding)
+}
+
+// worldStops is what stops of the world do to requests that arrive meanwhile.
+type worldStops struct {
+	finding  Finding
+	sentence string
+	times    []events.Suspension
+}
+
+// stops returns how stops of the world make requests late before the process sees them; nil if they do not.
+func (v *Verdict) stops(c *Case, s Settings) *worldStops {
 	took := map[string]timeline.Time{}
 	for _, x := range c.A.Timeline().STW {
 		if Foreign(x.Name) {
@@ -157,7 +207,7 @@ func (v *Verdict) stopped(c *Case, s Settings) {
 		}
 	}
 	if len(took) == 0 {
-		return
+		return nil
 	}
 	reason := slices.MaxFunc(slices.Sorted(maps.Keys(took)), func(a, b string) int { return cmp.Compare(took[a], took[b]) })
 	var stops []events.Suspension
@@ -173,16 +223,14 @@ func (v *Verdict) stopped(c *Case, s Settings) {
 	late := v.lateBefore(c, s, stops)
 	n, _, where := c.StopsFor(reason)
 	// Where most are short something else made the others long.
-	if late == 0 || len(stops) < Pattern || 2*len(stops) < n || stopping > stoppingLow*all {
-		return
+	if late == 0 || 2*len(stops) < n || stopping > stoppingLow*all {
+		return nil
 	}
-	e := Lookup("stop-the-world")
 	subject := fmt.Sprintf("the world was stopped (%s) by %s", reason, PlaceName(where))
-	f := e.before(late, lateBy(late, subject),
+	f := Lookup("stop-the-world").before(late, lateBy(late, subject),
 		[]string{fmt.Sprintf("%d of %d stops for %q take %s or more, %s on average, called from %s", len(stops), n, reason, Ms(HealthyExcess), Ms(all/float64(len(stops))), PlaceName(where)), unseen})
 	f.Where = where
-	v.Verdict, v.Findings = "cause", append(v.Findings, f)
-	v.Sentence = v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), subject))
+	return &worldStops{f, v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), subject)), stops}
 }
 
 // starved looks for threads that wait for a CPU.

@@ -148,3 +148,53 @@ func TestTheKernelSaysWhetherWhoRanOnWasOnACPU(t *testing.T) {
 		})
 	}
 }
+
+// inAWake is a service that reads requests for others, of which every tenth begins to run and waits for its thread for 8 ms; before
+// these, or before others, somebody dumps all stacks.
+func inAWake(dumps func(i int) bool) scene {
+	const dump = "stop-the-world (all goroutines stack trace)"
+	at := []string{"runtime.Stack", "main.census"}
+	return scene{procs: 2, plain: true, cast: stopper, in: func(p *play, i int) {
+		if dumps(i) {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+			p.do(p.b.Range(gotrace.KindRangeBegin, helper, dump, p.stack(at...)))
+			p.pass(20 * ms)
+			p.do(p.b.Range(gotrace.KindRangeEnd, helper, dump, 0))
+			p.leaves(helper, 1, "select", idle...)
+			p.runs(serving, 0)
+		}
+		p.do(p.b.Task(serving, "request"))
+		p.pass(ms)
+		if i%10 == 9 {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.pass(8 * ms)
+			p.runs(serving, 0)
+		}
+		p.do(p.b.Done(serving))
+		p.leaves(serving, 0, "network", home...)
+	}}
+}
+
+// What is slow right behind stops of the world, in which others have waited for longer, is their wake.
+func TestWhatIsSlowInTheWakeOfStopsIsTheirs(t *testing.T) {
+	for name, c := range map[string]struct {
+		dumps func(i int) bool
+		first string
+	}{
+		"stops before the slow ones": {func(i int) bool { return i%10 == 9 }, "stop-the-world"},
+		"stops before some of these": {func(i int) bool { return i%20 == 9 }, "stop-the-world"},
+		"stops before others":        {func(i int) bool { return i%10 == 4 }, "host-contention"},
+		"one stop":                   {func(i int) bool { return i == 99 }, "host-contention"},
+		"nobody stops the world":     {func(int) bool { return false }, "host-contention"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attributed(t, inAWake(c.dumps))
+			v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, delayed: 0.8, own: 0.2})})
+			if v.Verdict != "cause" || v.Findings[0].Cause != c.first || v.Findings[len(v.Findings)-1].Cause != "host-contention" {
+				t.Errorf("%s: %s", v.Verdict, v.Sentence)
+			}
+		})
+	}
+}
