@@ -91,6 +91,7 @@ type Attribution struct {
 	takesWork   map[timeline.GID]bool
 	announced   map[SiteID]bool
 	hands       map[SiteID]bool // see HandsOver
+	feeds       map[SiteID]bool
 	keyed       map[SiteID]keyed
 	// replied is the cache of repliesAt.
 	replied map[SiteID]bool

@@ -163,6 +163,24 @@ func (a *Attribution) Announced(site SiteID) bool {
 	return a.announced[site]
 }
 
+// Feeds reports whether who waits at a site sends to somebody who waits for that at other times: from the same line waits
+// are ended, too. Who ends a wait there takes what it is sent, and gives back nothing.
+func (a *Attribution) Feeds(site SiteID) bool {
+	if is, ok := a.feeds[site]; ok {
+		return is
+	}
+	a.findEnds()
+	is := false
+	for from := range a.endedBy {
+		is = is || a.Place(from) == a.Place(site)
+	}
+	if a.feeds == nil {
+		a.feeds = map[SiteID]bool{}
+	}
+	a.feeds[site] = is
+	return is
+}
+
 // HandsOver reports whether who waits at a site in a select sends there: a trace does not say which of a select's cases
 // it is. Who ends such a wait receives. If that is in a select, too, then where whoever ends most of them waits for work
 // itself: there it is woken by who stands at the site, or by nobody, as for a time. (Where it would wait to answer, only

@@ -228,6 +228,11 @@ var scenes = []struct {
 		verdict: "cause", finding: "back-pressure", where: "main.consume",
 	},
 	{
+		name:    "a full channel in front of a slow consumer whose work counts as requests, too",
+		scene:   scene{procs: 2, cast: waitingHelper, in: delivered},
+		verdict: "cause", finding: "back-pressure", where: "main.push",
+	},
+	{
 		name:    "a full channel, sent to and received from in selects",
 		scene:   scene{procs: 2, cast: waitingHelper, in: every(10, bothSelect(choose, idle))},
 		verdict: "cause", finding: "back-pressure", where: "main.consume",
@@ -702,6 +707,28 @@ func attributed(tb testing.TB, s scene) *blame.Attribution {
 	}
 	s.period = 20 * ms
 	return s.attribute(tb)
+}
+
+// delivered has each request send something to the helper, which delivers it as a request of its own; to every tenth one it
+// comes 20 ms late.
+func delivered(p *play, i int) {
+	take := []string{"runtime.chanrecv1", "main.consume", "main.loop"}
+	begins := func() {
+		p.do(p.b.Task(helper, "delivery"))
+	}
+	p.wakes(serving, helper, send...)
+	p.runs(helper, 1)
+	begins()
+	if i%10 == 9 {
+		p.leaves(serving, 0, "chan send", send...)
+		naps(20*ms, "main.push", "main.loop")(p)
+		p.do(p.b.Done(helper))
+		begins()
+		p.wakes(helper, serving, take...)
+		p.runs(serving, 0)
+	}
+	p.do(p.b.Done(helper))
+	p.leaves(helper, 1, "chan receive", take...)
 }
 
 // actors are two goroutines, each with a queue of its own: the helper's has three questions of others before the request's

@@ -94,7 +94,7 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Child
 	case q.Messages > PeerRatio && q.Busiest > OneWorker:
 		return Worker // who carries them one after the other
-	case q.Peers > PeerRatio:
+	case q.Peers > PeerRatio && !(sends && c.A.Feeds(h.Site)):
 		return Pool
 	case sends && (q.Busiest > OneWorker || c.Keyed(h.Site)) && c.A.Answers(q.Worker):
 		return Worker // it answers: handing over and waiting are one queue

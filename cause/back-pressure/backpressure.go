@@ -39,7 +39,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	ev := []cause.Evidence{{
 		Text:    fmt.Sprintf("%d channel sends in %s had to wait for the receiver; %s of them ended by its busiest goroutine, %s by other requests", q.Waits, c.SiteName(l.Site), cause.Pct(q.Busiest), cause.Pct(q.Peers)),
-		Holds:   cause.Of(q.Peers <= cause.PeerRatio),
+		Holds:   cause.Of(q.Peers <= cause.PeerRatio || c.A.Feeds(l.Site)),
 		Decides: true, Number: q.Busiest,
 	}}
 	if l.Waits < 0.5 { // the consumer computes
