@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "back-pressure", Title: "back-pressure", Rank: 421, Layer: cause.Code,
 	What:       "Requests block in sending to a full channel, because its consumer is slower than they are.",
 	MustHold:   "waits in a channel send, ended by the slow receiver",
-	MustNot:    "waits in a receive; receivers that are other requests (then it is a pool)",
+	MustNot:    "waits in a receive; receivers that are other requests and never wait for what is sent there (then it is a pool)",
 	LookAlikes: []string{"single-worker", "pool-exhausted"},
 	Fix: []string{
 		"decide what happens when the buffer is full: drop, sample, or answer early instead of blocking",
