@@ -89,7 +89,7 @@ func (r *Reader) convert(ev *Event, c *cursor) (bool, error) {
 	case evGoLabel:
 		ev.Kind, ev.Name, ev.Go = KindLabel, r.text(a[1]), o.at.g
 	case evUserTaskBegin:
-		ev.Kind, ev.Name, ev.Task, ev.Stack = KindTaskBegin, o.name, TaskID(a[1]), r.stack(a[4])
+		ev.Kind, ev.Name, ev.Task, ev.Parent, ev.Stack = KindTaskBegin, o.name, TaskID(a[1]), TaskID(a[2]), r.stack(a[4])
 	case evUserTaskEnd:
 		ev.Kind, ev.Name, ev.Task, ev.Stack = KindTaskEnd, o.name, TaskID(a[1]), r.stack(a[2])
 	case evUserRegionBegin, evUserRegionEnd:
@@ -111,7 +111,7 @@ func (ev *Event) clear(at place) {
 	ev.G, ev.P, ev.M, ev.Go, ev.Proc = at.g, at.p, at.m, NoGoroutine, NoProc
 	ev.Slot, ev.GSlot = 0, at.slot
 	ev.Reason, ev.Name = "", ""
-	ev.Task, ev.Value, ev.Wall = 0, 0, 0
+	ev.Task, ev.Parent, ev.Value, ev.Wall = 0, 0, 0, 0
 }
 
 // of makes ev a change of a goroutine's state.

@@ -53,7 +53,7 @@ const (
 	KindLabel
 	// KindSample is a CPU profile sample: Stack of G.
 	KindSample
-	// KindTaskBegin and KindTaskEnd are runtime/trace tasks: Task, Name.
+	// KindTaskBegin and KindTaskEnd are runtime/trace tasks: Task, Name, and where it begins Parent.
 	KindTaskBegin
 	KindTaskEnd
 	// KindRegionBegin and KindRegionEnd are runtime/trace regions of G: Task, Name.
@@ -124,6 +124,8 @@ type Event struct {
 	// Name is the range, label, task, region or metric name.
 	Name string
 	Task TaskID
+	// Parent is the task within which a new one begins, at a KindTaskBegin; BackgroundTask if there is none.
+	Parent TaskID
 	// Value is the value of a numeric metric, or a number of bytes at a KindSync.
 	Value uint64
 	// Wall is the wall clock at a KindSync, in nanoseconds since 1970, or 0.

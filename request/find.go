@@ -33,8 +33,8 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	case o.Func != nil:
 		d.byFunction()
 	default:
-		annotated := d.annotations()
 		d.known()
+		annotated := d.annotations()
 		d.generic()
 		d.dropOverlapping(annotated)
 	}

@@ -2,7 +2,8 @@
 // a user feels.
 //
 // In this order: runtime/trace tasks and regions, known servers by their
-// stacks, and generic activations of goroutines that the network drives.
+// stacks, and generic activations of goroutines that the network drives. Tasks that are a tracing
+// library's spans come after known servers.
 package request
 
 import (

@@ -90,7 +90,7 @@ func (b *builder) followGoroutines(f *builder, at Time) []GID {
 // followAnnotations gives f the tasks and regions that are open.
 func (b *builder) followAnnotations(f *builder, at Time, index func(GID) GID) {
 	for id, t := range b.tasks {
-		f.tasks[id] = &Task{Name: t.Name, G: index(t.G), Start: at, Before: true}
+		f.tasks[id] = &Task{Name: t.Name, G: index(t.G), Start: at, Stack: t.Stack, Child: t.Child, Before: true}
 	}
 	for g, r := range b.regions {
 		if g = index(g); g == NoG || r.depth == 0 {

@@ -953,7 +953,7 @@ func (b *builder) assist(g GID, ev *gotrace.Event) {
 func (b *builder) annotation(ev *gotrace.Event) {
 	switch ev.Kind {
 	case gotrace.KindTaskBegin:
-		b.tasks[ev.Task] = &Task{Name: ev.Name, G: b.g(ev.G, ev.GSlot), Start: ev.Time}
+		b.tasks[ev.Task] = &Task{Name: ev.Name, G: b.g(ev.G, ev.GSlot), Start: ev.Time, Stack: ev.Stack, Child: ev.Parent != gotrace.BackgroundTask}
 	case gotrace.KindTaskEnd:
 		if t := b.tasks[ev.Task]; t != nil {
 			t.End = ev.Time

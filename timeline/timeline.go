@@ -322,6 +322,10 @@ type Task struct {
 	Name       string
 	G          GID
 	Start, End Time
+	// Stack is where a task was begun, 0 if the trace does not say.
+	Stack gotrace.StackID
+	// Child marks a task that was begun within another one, be it on another goroutine.
+	Child bool
 	// Open marks one that did not end within the trace.
 	Open bool
 	// Before marks one that the part of the trace before has, which it began in: Start is where this

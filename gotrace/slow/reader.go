@@ -157,9 +157,12 @@ func (r *Reader) convert(ev *gotrace.Event, e *trace.Event) (ok bool, err error)
 		ev.Kind, ev.Stack = gotrace.KindSample, r.intern(e.Stack())
 	case trace.EventTaskBegin, trace.EventTaskEnd:
 		t := e.Task()
-		ev.Kind, ev.Name, ev.Task = gotrace.KindTaskBegin, t.Type, gotrace.TaskID(t.ID)
+		ev.Kind, ev.Name, ev.Task, ev.Parent = gotrace.KindTaskBegin, t.Type, gotrace.TaskID(t.ID), gotrace.TaskID(t.Parent)
+		if t.Parent == trace.NoTask {
+			ev.Parent = gotrace.BackgroundTask
+		}
 		if e.Kind() == trace.EventTaskEnd {
-			ev.Kind = gotrace.KindTaskEnd
+			ev.Kind, ev.Parent = gotrace.KindTaskEnd, gotrace.BackgroundTask
 		}
 		ev.Stack = r.intern(e.Stack())
 	case trace.EventRegionBegin, trace.EventRegionEnd:

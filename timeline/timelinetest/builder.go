@@ -341,13 +341,18 @@ const markPhase = "GC concurrent mark phase"
 
 // Task begins a task on a running goroutine, Done ends its task.
 func (b *Builder) Task(g gotrace.GoID, name string) error {
-	e, err := b.by(gotrace.KindTaskBegin, g, 0)
+	return b.TaskWithin(g, name, 0, gotrace.BackgroundTask)
+}
+
+// TaskWithin begins a task on a running goroutine, at a stack and within another task.
+func (b *Builder) TaskWithin(g gotrace.GoID, name string, at gotrace.StackID, parent gotrace.TaskID) error {
+	e, err := b.by(gotrace.KindTaskBegin, g, at)
 	if err != nil || b.tasks[g] != 0 {
 		return fmt.Errorf("g%d cannot begin a task: %v", g, err)
 	}
 	b.ntasks++
 	b.tasks[g] = b.ntasks
-	e.Name, e.Task = name, b.ntasks
+	e.Name, e.Task, e.Parent = name, b.ntasks, parent
 	b.add(e)
 	return nil
 }
