@@ -110,6 +110,8 @@ type finder struct {
 	passing   []handedStream
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
+	// quic says that there are requests of HTTP/3: the packets that these come in are none.
+	quic bool
 	carried   []bool
 	slab      []Part
 	nodes     []nodeCount // scratch

@@ -3,6 +3,7 @@ package request
 import (
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
@@ -144,7 +145,7 @@ func (d *finder) groups(takenOver bool) (out []*group) {
 	by := map[key]*group{}
 	for i := range d.h.of { // messages are behind these
 		r, home := d.h.of[i], d.h.home[i]
-		if r == nil || home < keyFirst || serves(r.name) && !(takenOver && d.hijackers[timeline.GID(i)]) || !d.readsAt(i, home) {
+		if r == nil || home < keyFirst || serves(r.name) && !(takenOver && d.hijackers[timeline.GID(i)]) || d.quic && strings.HasPrefix(r.name, quicGo) || !d.readsAt(i, home) {
 			continue
 		}
 		g := by[key{r, home}]

@@ -23,6 +23,8 @@ func (d *finder) known() {
 		case handlesHTTP2(r.name):
 			d.stands(g, roleHTTP2, PerRequest)
 			d.http2(g)
+		case strings.HasPrefix(r.name, handlesHTTP3):
+			d.http3(g)
 		case strings.HasPrefix(r.name, grpcStreams):
 			d.stands(g, roleUnary, PerRequest)
 			d.grpc(g)
@@ -37,6 +39,7 @@ func (d *finder) known() {
 
 const (
 	roleHTTP2 = "net/http (HTTP/2)"
+	roleHTTP3 = "quic-go (HTTP/3)"
 	roleUnary = "grpc-go unary"
 )
 
@@ -125,6 +128,24 @@ func (d *finder) http2(g timeline.GID) {
 	e := d.examine(g, 0, gr.Start(), gr.End())
 	before, byNet := d.arrival(g)
 	d.add(role, Request{Parts: d.parts(append(before, Part{g, gr.Start(), end})...), InFlight: !gr.Died, ByNetwork: byNet}, e)
+}
+
+// handlesHTTP3 begins the names of the functions that a connection's server starts: for each request, until it is answered, and
+// for what else the connection needs, as long as that lives.
+// Source: github.com/quic-go/quic-go/http3, v0.48 to v0.59.
+const handlesHTTP3 = quicGo + "/http3.(*Server).handleConn.func"
+
+const quicGo = "github.com/quic-go/quic-go"
+
+// http3 finds the request of a goroutine that handles one: from its birth until its end.
+func (d *finder) http3(g timeline.GID) {
+	gr := &d.t.Gs[g]
+	if !gr.Born || gr.Len() == 0 || !gr.Died && !d.inHandlers(g) {
+		return
+	}
+	d.quic = true
+	e := d.examine(g, 0, gr.Start(), gr.End())
+	d.add(d.roleOf(roleHTTP3, PerRequest, d.h.of[g].name, keyNone), Request{Parts: d.parts(Part{g, gr.Start(), gr.End()}), InFlight: !gr.Died}, e)
 }
 
 // arrival returns the parts of a request that came before the birth of its
