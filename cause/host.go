@@ -291,7 +291,7 @@ func (h *HostView) stops(t *Throttling, procs int) (spans []host.Span) {
 		}
 		n := max(1, min(b.Groups[i].Throttled-a.Groups[i].Throttled, maxStops))
 		ns := float64(b.Groups[i].ThrottledNS-a.Groups[i].ThrottledNS) / float64(cpus) / float64(n)
-		long := int64(min(ns, longestStop(t.Group, h.CPUs()), maxStop))
+		long := int64(min(ns, longestStop(t.Group, h.CPUs()), host.MaxStop))
 		for j := n; j > 0 && long > 0; j-- {
 			to := b.MonoNS - (j-1)*long
 			spans = append(spans, host.Span{From: to - long, To: to})
@@ -300,9 +300,8 @@ func (h *HostView) stops(t *Throttling, procs int) (spans []host.Span) {
 	return spans
 }
 
-// maxStop is the longest period that the kernel has, in nanoseconds, maxStops how many stops between two samples are looked
-// at: they lie a few hundredths of a second apart.
-const maxStop, maxStops = 1e9, 1 << 10
+// maxStops is how many stops between two samples are looked at: they lie a few hundredths of a second apart.
+const maxStops = 1 << 10
 
 // longestStop is for how long a group may be stopped in a period, in nanoseconds, which begins when the quota is used
 // up, by all CPUs at best.

@@ -140,7 +140,7 @@ func (u *Usage) throttled(r *Recording, s Span) {
 	i := sort.Search(len(samples), func(i int) bool { return samples[i].MonoNS > s.From })
 	for i = max(i, 1); i < len(samples); i++ {
 		a, b := &samples[i-1], &samples[i]
-		if b.MonoNS-maxStop >= s.To {
+		if b.MonoNS-MaxStop >= s.To {
 			break
 		}
 		for k := range u.Groups {
@@ -151,7 +151,7 @@ func (u *Usage) throttled(r *Recording, s Span) {
 			if d <= 0 {
 				continue
 			}
-			longest := int64(maxStop)
+			longest := int64(MaxStop)
 			if period := 1000 * r.Static.Groups[k].PeriodUS; period > 0 {
 				longest = min(longest, period*max(1, b.Groups[k].Throttled-a.Groups[k].Throttled))
 			}
@@ -163,9 +163,9 @@ func (u *Usage) throttled(r *Recording, s Span) {
 	}
 }
 
-// maxStop is the longest that a quota stops a group at a time, in nanoseconds:
+// MaxStop is the longest that a quota stops a group at a time, in nanoseconds:
 // the kernel's longest period (1 s; most use 100 ms).
-const maxStop = 1e9
+const MaxStop = 1e9
 
 // smooth spreads what counters grew over the samples in which they were not read again:
 // reading them is costly where there are many CPUs, and a sample then repeats the

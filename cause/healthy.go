@@ -1,0 +1,90 @@
+package cause
+
+import (
+	"github.com/whylate/whylate/blame"
+)
+
+// isHealthy applies the absolute part of the verdict: is there anything to
+// explain, beside what the recording itself took?
+func isHealthy(p *blame.Population, s Settings, hanging int, own blame.Share) bool {
+	if hanging > 0 {
+		return false
+	}
+	if s.SLO > 0 {
+		return p.Quantile(0.99) <= s.SLO || own.NS > 0 && own.P99Without <= s.SLO
+	}
+	return !felt(means(p, own))
+}
+
+// means returns how long slow and typical requests take, in nanoseconds. One request, however slow, is no tail.
+func means(p *blame.Population, own blame.Share) (tail, typical float64) {
+	return min(p.Tail().Mean, p.MeanButSlowest(p.Tail())) - max(0, own.NS), p.Typical().Mean
+}
+
+// usual reports whether slow requests are not felt to take longer than is usual for their endpoints, in which
+// they differ from typical ones.
+func (v *Verdict) usual(p *blame.Population, s Settings, hanging int) bool {
+	tail, typical := means(p, v.ownAtLeast)
+	return s.SLO == 0 && hanging == 0 && v.Mix > 0 && v.Mix < MixShare && !felt(tail, typical+v.Mix*v.Tail.Excess)
+}
+
+// felt reports whether slow requests take so much longer than typical ones, in
+// nanoseconds, that without an SLO somebody minds.
+func felt(tail, typical float64) bool {
+	excess := tail - typical
+	return excess >= HealthyExcess && tail >= HealthyMean &&
+		(excess >= HealthyMany || tail >= HealthyTimes*typical) && tail >= HealthyRatio*typical
+}
+
+// faint reports whether a tail is felt, but by many small things: none has a name.
+func (v *Verdict) faint(s Settings, hanging int) bool {
+	return s.SLO == 0 && hanging == 0 && len(v.Findings) == 0 && v.Unresolved <= UnresolvedShare && v.Mix < MixShare &&
+		v.Tail.Excess < HealthyMany && v.most < NamedExcess
+}
+
+// The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
+// far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
+// Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. SpreadExcess is
+// the excess below which that is healthy: services whose peers, or parts, vary by a millisecond or two have 6 to 9 ms.
+const (
+	leastStep, mostStep = 1.4, 3.2
+	SpreadExcess        = 2 * HealthyMany
+	// everywhere is the part of the recording's tenths in which slow requests begin, at least, where nothing happened at a
+	// time: twenty by chance are in nine of ten.
+	everywhere = 0.7
+	// mostlyVaries is the part of the excess that must be in what varies, and OtherThings what may fit several causes, or
+	// not be known.
+	mostlyVaries, otherThings = 0.6, 0.2
+)
+
+// spread reports whether slow requests are but the end of what varies by itself: no step tells them from others, they
+// come at all times, and take not many times as long.
+func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
+	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || v.Findings[0].Contrast != TailContrast || !Lookup(v.Findings[0].Cause).Varies {
+		return false
+	}
+	varies, others := 0.0, v.Unresolved
+	for _, f := range v.Findings {
+		switch {
+		case f.Contrast != TailContrast:
+		case !Lookup(f.Cause).Varies:
+			return false
+		default:
+			varies += f.Share
+		}
+	}
+	for _, c := range v.Consistent {
+		if c.Contrast == TailContrast {
+			others += c.Share
+		}
+	}
+	tail, typical := means(p, v.ownAtLeast)
+	if varies < mostlyVaries || others > otherThings || max(tail-typical, v.Tail.Excess) >= SpreadExcess || tail >= HealthyTimes*typical {
+		return false
+	}
+	half, quarter, tenth, last := float64(p.Quantile(0.5)), float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))
+	step := func(long, short float64) bool {
+		return long-half >= leastStep*(short-half) && long-half <= mostStep*(short-half)
+	}
+	return quarter > half && step(tenth, quarter) && step(last, tenth) && p.Tenths(p.Tail()) >= everywhere
+}
