@@ -70,7 +70,7 @@ func (c *Case) anew(s Settings) bool {
 // of what the process computes is handshakes: then the peer that has the CPUs computes the other half
 // of them.
 func (c *Case) Dials() *Dials {
-	lost := c.Delayed(Connecting).Hold()
+	lost := c.Delayed(Connecting).Hold() == Yes
 	connects := func(k blame.Key) bool {
 		return c.connects(k) && !(lost && c.A.Sites[k.Site].Connect) && !c.Unconnected(k)
 	}

@@ -72,19 +72,21 @@ type Delayed struct {
 	InParts int
 }
 
-// Hold reports whether there are enough of them, and hardly others. To open a
+// Hold reports whether there are enough of them, and hardly others; Unknown if only their number is too small. To open a
 // connection is for the kernels alone, no program answers late there.
-func (d *Delayed) Hold() bool {
+func (d *Delayed) Hold() Truth {
 	n := len(d.Stalls)
 	switch {
-	case d.Part < inSteps:
-		return false
+	case d.Part < inSteps || n == 0:
+		return No
 	case d.By == Connecting:
-		return n > 0
+		return Yes
 	case d.By == HoldingBack && float64(d.InParts) < inSteps*float64(n):
-		return false
+		return No
+	case n < Pattern && d.By == Resending:
+		return Unknown
 	}
-	return n >= Pattern
+	return Of(n >= Pattern)
 }
 
 // Delayed looks for waits that a delay of TCP's explains.
@@ -114,17 +116,35 @@ func (c *Case) Delayed(by Delay) *Delayed {
 			d.Usual = usual[len(usual)/2]
 		}
 	}
+	// What calls on one connection wait for together began with the first of them.
+	type read struct {
+		g  timeline.GID
+		to timeline.Time
+	}
+	first := map[read]int{}
+	for _, i := range c.P.All() {
+		if p := c.A.Requests[i].Peer; of(p.Site) {
+			if j, ok := first[read{p.G, p.To}]; !ok || p.From < c.A.Requests[j].Peer.From {
+				first[read{p.G, p.To}] = i
+			}
+		}
+	}
+	steps := func(i int) bool {
+		p := c.A.Requests[i].Peer
+		j, ok := first[read{p.G, p.To}]
+		return ok && d.step(length(j)-d.Usual)
+	}
 	var all, in float64
 	for _, i := range c.Tail {
 		longer := max(0, length(i)-d.Usual)
 		all += longer
-		if d.step(longer) {
+		if steps(i) {
 			in += longer
 		}
 	}
 	d.Part = in / max(1, all)
 	for _, i := range c.P.All() {
-		if p := c.A.Requests[i].Peer; d.step(length(i) - d.Usual) {
+		if p := c.A.Requests[i].Peer; steps(i) && first[read{p.G, p.To}] == i {
 			d.Stalls = append(d.Stalls, timeline.Span{Start: p.From, End: p.To})
 			if by == HoldingBack && c.A.Written(p) > 1 {
 				d.InParts++

@@ -8,6 +8,7 @@ import (
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 )
 
 // counted adds TCP's counters to a host's evidence: two readings a second, with so
@@ -64,6 +65,49 @@ func (s *sent) told(a *blame.Attribution) *events.Connections {
 	return &events.Connections{FromNS: int64(t.Start), ToNS: int64(t.End), Others: s.others, Connections: []events.Connection{x}}
 }
 
+// oneConnection is one for the calls of all, which the helper reads.
+func oneConnection(p *play) {
+	waitingOthers(p)
+	p.waits(helper, "", "internal/poll.runtime_pollWait", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.(*desk).read")
+	p.wakes(0, helper)
+	p.runs(helper, 1)
+	p.waits(helper, "network", answersRead...)
+}
+
+// heldUpTogether has each request ask a peer on one connection. Each 80th comes first of four, while nothing comes in on it for so long.
+func heldUpTogether(long int64) func(p *play, i int) {
+	return func(p *play, i int) {
+		p.leaves(serving, 0, "chan receive", desk...)
+		asking, took := []gotrace.GoID{serving}, int64(2*ms)
+		if i%80 == 79 {
+			took = long
+			for g := other; g < other+3; g++ {
+				p.pass(30 * ms)
+				took -= 30 * ms
+				p.wakes(0, g)
+				p.runs(g, 0)
+				p.do(p.b.Task(g, "request"))
+				p.leaves(g, 0, "chan receive", desk...)
+				asking = append(asking, g)
+			}
+		}
+		p.pass(took)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		calls(helper, ms/100, "syscall.read", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.(*desk).read")(p)
+		for _, g := range asking {
+			p.wakes(helper, g, "runtime.chansend1", "main.(*desk).read")
+		}
+		p.leaves(helper, 1, "network", answersRead...)
+		for _, g := range asking[1:] {
+			p.runs(g, 0)
+			p.do(p.b.Done(g))
+			p.leaves(g, 0, "network", home...)
+		}
+		p.runs(serving, 0)
+	}
+}
+
 // TestWhatTCPSendsAgainIsToldFromSlowPeers plays peers whose answers come late by
 // what TCP waits before it sends again, and others.
 func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
@@ -93,6 +137,7 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
+		cast    func(*play)
 		in      func(*play, int)
 		host    *evidence
 		kernel  *sent
@@ -115,7 +160,12 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 		{name: "as much without them, whose is not known", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000", others: 200}, alike: alike},
 		{name: "as much without them, on its connections at any time", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000", every: 10 * ms}, alike: alike},
 		{name: "any length, and something was sent again", in: waits(0, 400, reply, any...), host: &evidence{1, 0, 40}, finding: "slow-dependency"},
-		{name: "a few steps", in: waits(100, 140, reply, steps...), host: &evidence{1, 0, 40}, finding: "slow-dependency"},
+		{name: "a few steps, and as much was sent again", in: waits(100, 140, reply, steps...), host: &evidence{1, 0, 40}, alike: alike},
+		{name: "a few steps, and nothing was sent again", in: waits(100, 140, reply, steps...), host: &evidence{0, 0, 0}, finding: "slow-dependency"},
+		{name: "a few steps, and nobody counted", in: waits(100, 140, reply, steps...), finding: "slow-dependency"},
+		{name: "one connection for many calls is held up in steps", cast: oneConnection, in: heldUpTogether(205 * ms), host: &evidence{1, 0, 40}, finding: "tcp-loss"},
+		{name: "one connection for many calls is held up in steps, and nothing was sent again", cast: oneConnection, in: heldUpTogether(205 * ms), host: &evidence{0, 0, 0}, finding: "slow-dependency"},
+		{name: "one connection for many calls is held up for another time", cast: oneConnection, in: heldUpTogether(290 * ms), host: &evidence{1, 0, 40}, finding: "slow-dependency"},
 		{name: "connecting took whole seconds", in: waits(0, 400, connect, seconds...), finding: "tcp-loss"},
 		{name: "a peer's answer took whole seconds", in: waits(0, 400, reply, seconds...), finding: "slow-dependency"},
 		{name: "connecting took any time", in: waits(0, 400, connect, any...), finding: "dial-per-request"},
@@ -126,7 +176,7 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 		}, finding: "tcp-loss"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := attributed(t, scene{procs: 2, in: c.in})
+			a := attributed(t, scene{procs: 2, cast: c.cast, in: c.in})
 			set := cause.Settings{}
 			if c.host != nil {
 				set.Host = counted(a, c.host.each, c.host.always, c.host.own)
