@@ -45,12 +45,18 @@ func (a *Attribution) grows(s gotrace.StackID) bool {
 }
 
 // sampled returns the part of a running time d of g within [from, to] that the
-// samples of g among those of do say of its CPU samples there. Time without a sample
+// samples of g among those of do say of its CPU samples there, or, of the request itself, in
+// all of it. Time without a sample
 // counts as none: over many requests that is too little, never too much.
-func (a *Attribution) sampled(of map[timeline.GID][]timeline.Time, g timeline.GID, from, to, d timeline.Time) timeline.Time {
+func (w *walker) sampled(at *where, of map[timeline.GID][]timeline.Time, g timeline.GID, from, to, d timeline.Time) timeline.Time {
+	all := w.a.SamplesIn(g, from, to)
+	if all == 0 && at.depth == 0 && g == w.g {
+		from, to = w.begun, w.ends
+		all = w.a.SamplesIn(g, from, to)
+	}
 	n := within(of[g], from, to)
 	if n == 0 {
 		return 0
 	}
-	return timeline.Time(float64(d) * float64(n) / float64(a.SamplesIn(g, from, to)))
+	return timeline.Time(float64(d) * float64(n) / float64(all))
 }

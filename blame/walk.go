@@ -300,11 +300,11 @@ func (w *walker) running(at *where, g timeline.GID, i int, from, to timeline.Tim
 		silent = rest
 	}
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Silent}, silent)
-	clock := w.a.sampled(w.a.clocks, g, from, to, rest-silent)
+	clock := w.sampled(at, w.a.clocks, g, from, to, rest-silent)
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Clock}, clock)
-	growth := w.a.sampled(w.a.growths, g, from, to, rest-silent)
+	growth := w.sampled(at, w.a.growths, g, from, to, rest-silent)
 	w.add(at, Key{Kind: CPU, Class: class, Flags: Growth}, growth)
-	sweep := w.a.sampled(w.a.sweepings, g, from, to, rest-silent)
+	sweep := w.sampled(at, w.a.sweepings, g, from, to, rest-silent)
 	w.collected(at, Key{Kind: Assist, Class: class}, sweep, from, to)
 	w.add(at, Key{Kind: CPU, Class: class}, rest-silent-clock-growth-sweep)
 }

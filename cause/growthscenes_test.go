@@ -38,6 +38,16 @@ var growthScenes = []told{
 	{name: "a stack grows", scene: burns(40*ms, stacks), finding: "growth", where: "main.page"},
 	{name: "a slice grows, and what is put into it takes half as long", scene: burns(20*ms, appends, appends, nil), finding: "growth", where: "main.page", second: "expensive-request"},
 	{name: "a slice grows, but what is put into it takes twice as long", scene: burns(20*ms, appends, nil, nil), finding: "expensive-request", where: "main.page", share: 1},
+	{name: "a slice grows, as samples of one in three of its stretches show", scene: scene{procs: 2, in: every(10, func(p *play) {
+		for k := range 18 {
+			p.pass(10 * ms / 3)
+			if k%3 == 2 {
+				p.b.Sample(serving, p.stack(with(appends, "main.page", "main.serve")...))
+			}
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			p.runs(serving, 0)
+		}
+	})}, finding: "growth", where: "main.page", share: 1},
 	{name: "a large slice is made at once", scene: burns(40*ms, asksForIt), finding: "expensive-request"},
 	{name: "the collector makes who grows a slice mark", scene: burns(40*ms, marksForIt), finding: "expensive-request"},
 	{name: "the program's own code runs while a map grows", scene: burns(40*ms, callsBack), finding: "expensive-request"},
