@@ -485,6 +485,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 		waits[r.g] = true
 	}
 	peers, children, finalizers, messages := 0, 0, 0, 0
+	known := a.Sites[site].Kind == SitePool || a.Sites[site].Kind == SitePermit
 	for _, r := range a.releases[site] {
 		h := r.waker
 		wakers[h]++
@@ -499,7 +500,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 		if other {
 			continue
 		}
-		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g || !waits[h] && a.kin(r.g, h, r.at) { // who waits there, too, gives back
+		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g || !waits[h] && (a.kin(r.g, h, r.at) || !known && a.bornMeanwhile(h, r)) { // who waits there, too, gives back
 			children++
 		}
 		if a.finalizes(h) || a.finalizes(c) {
@@ -529,6 +530,13 @@ func (a *Attribution) forAnother(child, waiter timeline.GID, at timeline.Time) b
 	}
 	its := a.f.RequestAt(child, me.Start())
 	return its >= 0 && its != a.f.RequestAt(waiter, at-1)
+}
+
+// bornMeanwhile reports whether a goroutine that ends a wait, and carries no request, was not there when it began: what it gives
+// the waiter it has not had before, as a timer's function that asks for all who came since.
+func (a *Attribution) bornMeanwhile(waker timeline.GID, r release) bool {
+	me := &a.t.Gs[waker]
+	return me.Born && !a.f.Entry(waker) && me.Start() > a.t.Gs[r.g].Seg(int(r.seg)).Start
 }
 
 // kin reports whether a goroutine that ends a wait of another one, which is not the request's own, was started for the same

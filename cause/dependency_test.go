@@ -9,6 +9,7 @@ import (
 	"github.com/whylate/whylate/capture/dependency"
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 )
 
 const redisAddr = "10.0.0.7:6379"
@@ -262,4 +263,36 @@ func TestTheFirstAnswersOfConnectionsAreDoubted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// batched is a service whose requests wait for what a goroutine asks a peer for that a timer of the service starts a millisecond
+// later, as libraries that load for several at a time do; each tenth time the peer takes long.
+func batched(p *play, i int) {
+	loader := gotrace.GoID(1000 + i)
+	d := ms
+	if i%10 == 9 {
+		d = 40 * ms
+	}
+	p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.load", "main.serve")
+	p.pass(ms)
+	p.wakes(0, helper)
+	p.runs(helper, 1)
+	p.do(p.b.Starts(helper, 1, loader, p.stack("main.tick"), p.stack("main.flush")))
+	p.waits(helper, "sleep", "time.Sleep", "main.tick")
+	p.runs(loader, 1)
+	p.leaves(loader, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.flush")
+	p.pass(d)
+	p.wakes(0, loader)
+	p.runs(loader, 1)
+	p.wakes(loader, serving, "runtime.chansend1", "main.flush")
+	p.do(p.b.Ends(loader))
+	p.do(p.b.Idle(1, gotrace.NoProc))
+	p.runs(serving, 0)
+}
+
+// Who was not there when a wait began had nothing that it could give back: it is no pool.
+func TestWhatABatchAsksForIsNoPool(t *testing.T) {
+	tell(t, []told{{name: "a batch for each", scene: scene{procs: 2, cast: func(p *play) {
+		p.waits(helper, "", "time.Sleep", "main.tick")
+	}, in: batched}, finding: "slow-dependency", where: "main.ask"}})
 }

@@ -1052,7 +1052,7 @@ func commits(takes func(i int) int64) func(p *play, i int) {
 func TestScenesGetTheirVerdict(t *testing.T) {
 	for _, s := range scenes {
 		t.Run(s.name, func(t *testing.T) {
-			v := cause.Judge(attributed(t, s.scene), cause.Settings{})
+			v := cause.Judge(attributed(t, s.scene), s.scene.onItsMachine(cause.Settings{}))
 			if v.Verdict != s.verdict || v.Reason != s.reason {
 				t.Errorf("%s (%s): %s", v.Verdict, v.Reason, v.Sentence)
 				for _, r := range v.RuledOut {
@@ -1106,7 +1106,7 @@ func TestOverloadIsToldFromTooFewPsByTheMachinesCPUs(t *testing.T) {
 		want []string // nil if overload is sure
 		says string
 	}{
-		{"nobody knows the CPUs", 0, nil, "has more CPUs is unknown"},
+		{"nobody knows the CPUs beside the only P's", 0, []string{"overload", "gomaxprocs-too-low"}, "has more CPUs is unknown"},
 		{"a P for every CPU", 1, nil, "there are no more CPUs"},
 		{"fewer Ps than CPUs", 4, []string{"overload", "gomaxprocs-too-low"}, "is 1 on 4 CPUs"},
 	} {

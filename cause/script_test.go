@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
@@ -205,6 +206,14 @@ func (s scene) attribute(tb testing.TB) *blame.Attribution {
 		tb.Fatal(err)
 	}
 	return blame.Attribute(t, request.Find(t, request.Options{}), blame.Options{MaxRequests: s.limit})
+}
+
+// onItsMachine adds to settings that the machine has as many CPUs as the scene has Ps, if they do not say.
+func (s scene) onItsMachine(set cause.Settings) cause.Settings {
+	if set.Target.NumCPU == 0 {
+		set.Target.NumCPU = s.procs
+	}
+	return set
 }
 
 // every returns a scene's part for every nth request.

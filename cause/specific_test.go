@@ -883,7 +883,7 @@ func crowdDoes(p *play, back func(), do func(g gotrace.GoID)) {
 func TestSpecificWorkIsToldFromItsLookAlikes(t *testing.T) {
 	for _, s := range specific {
 		t.Run(s.name, func(t *testing.T) {
-			v := cause.Judge(attributed(t, s.scene), cause.Settings{Host: s.host})
+			v := cause.Judge(attributed(t, s.scene), s.scene.onItsMachine(cause.Settings{Host: s.host}))
 			var f cause.Finding
 			if len(v.Findings) > 0 {
 				f = v.Findings[0]

@@ -25,7 +25,7 @@ type told struct {
 func tell(t *testing.T, scenes []told) {
 	for _, s := range scenes {
 		t.Run(s.name, func(t *testing.T) {
-			v := cause.Judge(attributed(t, s.scene), s.set)
+			v := cause.Judge(attributed(t, s.scene), s.scene.onItsMachine(s.set))
 			var named []string
 			for _, f := range v.Findings {
 				named = append(named, f.Cause)

@@ -49,8 +49,11 @@ func judge(c *cause.Case) *cause.Judgement {
 func capacity(ps, cpus int) cause.Evidence {
 	const alike, record = "gomaxprocs-too-low", "the machine's idle CPU time, on the host of the process"
 	switch {
-	case cpus == 0:
-		return cause.Evidence{Text: fmt.Sprintf("GOMAXPROCS is %d; whether the machine has more CPUs is unknown: if it has, and they are idle, it is %s", ps, alike), Holds: cause.Unknown}
+	case cpus == 0: // hardly a machine has but one
+		return cause.Evidence{
+			Text:  fmt.Sprintf("GOMAXPROCS is %d; whether the machine has more CPUs is unknown: if it has, and they are idle, it is %s", ps, alike),
+			Holds: cause.Unknown, Decides: ps == 1, Alike: []string{alike}, Record: record,
+		}
 	case ps < cpus:
 		return cause.Evidence{
 			Text:  fmt.Sprintf("GOMAXPROCS is %d on %d CPUs; whether the others were idle is unknown", ps, cpus),
