@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,13 +28,15 @@ type pool struct {
 	// everything is given back.
 	last func(p *play)
 	dry  bool
+	// patience is how long those wait who get nothing any more, 15 ms if it is 0.
+	patience int64
 }
 
 func (s pool) scene() scene {
 	return scene{procs: 2, cast: func(p *play) { p.waits(other, "", home...) }, in: func(p *play, i int) {
 		if s.dry {
 			p.leaves(serving, 0, "select", takes...)
-			p.pass(15 * ms)
+			p.pass(cmp.Or(s.patience, 15*ms))
 			p.expires(serving)
 			p.runs(serving, 0)
 			return
@@ -142,6 +145,7 @@ var poolScenes = []told{
 	{name: "one keeps what others wait for, and nobody gets it any more", scene: pool{last: keeps}.scene(), finding: "pool-leak", where: "main.take"},
 	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), alike: []string{"pool-leak", "pool-exhausted"}},
 	{name: "the same, for so long that it does not matter", scene: longer(pool{last: keptUnseen}.scene(), 575), finding: "pool-leak", where: "main.take"},
+	{name: "the same, for many thousand times as long as it was ever used for", scene: pool{last: keptUnseen, patience: 150 * ms}.scene(), finding: "pool-leak", where: "main.take"},
 	{name: "everything is given back", scene: pool{}.scene()},
 	{name: "nobody gets it any more, and alarms have them look whether their time is out", scene: longer(alarmed(true), 575), finding: "pool-leak", where: "main.take"},
 	{name: "the same, and nobody ever got it", scene: alarmed(false), alike: []string{"pool-exhausted", "pool-leak", "timer-wait"}},

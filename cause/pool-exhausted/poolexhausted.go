@@ -229,6 +229,7 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 		return cause.Evidence{
 			Text:  "how long it was held meanwhile is unknown: nothing was given back while the slow requests waited",
 			Holds: cause.Unknown, Decides: true,
+			Alike: []string{"pool-leak", "slow-dependency"}, Record: record + ": if as many stay in use when nobody calls, they leak",
 		}
 	}
 	e := cause.Evidence{
