@@ -63,6 +63,38 @@ func door(elsewhere ...string) scene {
 	}
 }
 
+// limited is a door at which six connections come together, now and then: the acceptor takes one each three milliseconds, as it
+// gets permits for them at a place, and finds that there are no more behind the last. Each request waits for a peer meanwhile.
+func limited(at ...string) scene {
+	s := door()
+	in := s.in
+	s.in = func(p *play, i int) {
+		many := i%10 == 9
+		if !many {
+			in(p, i)
+		}
+		p.leaves(serving, 0, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.serve")
+		for k := range 6 {
+			if many {
+				p.wakes(0, acceptor)
+				p.do(p.b.Busy(1))
+				p.runs(acceptor, 1)
+				calls(acceptor, ms/100, accept...)(p)
+				if k < 5 {
+					p.leaves(acceptor, 1, "chan send", at...)
+				} else {
+					calls(acceptor, ms/100, accept...)(p)
+					p.leaves(acceptor, 1, "network", append([]string{"internal/poll.runtime_pollWait"}, accept...)...)
+				}
+			}
+			p.pass(3 * ms)
+		}
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}
+	return s
+}
+
 // level has each request wait for a peer, too, for 12 ms.
 func level(s scene) scene {
 	in := s.in
@@ -99,6 +131,7 @@ func TestConnectionsThatWaitToBeAcceptedAreSeen(t *testing.T) {
 		{"he is away, and the kernel sees fewer wait", door(asks...), queue(0, 0, 1), 0, "accept-queue", nil, "cause"},
 		{"he is away, and the kernel sees too few", door(asks...), queue(0, 0, 0, 0, 0, 1), 0, "", []string{"accept-queue"}, "inconclusive"},
 		{"he is away, and each request waits for a peer", level(door(asks...)), queue(0, 1), 0, "accept-queue", nil, "cause"},
+		{"he takes one at a time, and the kernel sees others wait", limited("runtime.chansend1", "main.(*gates).ask", "main.(*gates).Accept"), queue(5), 0, "accept-queue", nil, "cause"},
 		{"he is there", door(), queue(0, 1), 0, "", nil, "healthy"},
 		{"he is there, and many find no room", door(), drops, 40, "accept-queue", nil, "cause"},
 		{"he is there, and some are dropped for another reason", door(), drops, 0, "", nil, "healthy"},

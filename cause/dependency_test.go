@@ -280,10 +280,7 @@ func batched(p *play, i int) {
 	p.do(p.b.Starts(helper, 1, loader, p.stack("main.tick"), p.stack("main.flush")))
 	p.waits(helper, "sleep", "time.Sleep", "main.tick")
 	p.runs(loader, 1)
-	p.leaves(loader, 1, "network", "internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.flush")
-	p.pass(d)
-	p.wakes(0, loader)
-	p.runs(loader, 1)
+	gets(p, loader, 1, d, "main.flush")
 	p.wakes(loader, serving, "runtime.chansend1", "main.flush")
 	p.do(p.b.Ends(loader))
 	p.do(p.b.Idle(1, gotrace.NoProc))
@@ -292,7 +289,7 @@ func batched(p *play, i int) {
 
 // Who was not there when a wait began had nothing that it could give back: it is no pool.
 func TestWhatABatchAsksForIsNoPool(t *testing.T) {
-	tell(t, []told{{name: "a batch for each", scene: scene{procs: 2, cast: func(p *play) {
+	tell(t, []told{{name: "a batch for each", scene: readBy(scene{procs: 2, cast: func(p *play) {
 		p.waits(helper, "", "time.Sleep", "main.tick")
-	}, in: batched}, finding: "slow-dependency", where: "main.ask"}})
+	}, in: batched}), finding: "slow-dependency", where: "main.ask"}})
 }

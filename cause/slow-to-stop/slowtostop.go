@@ -16,7 +16,7 @@ var Entry = &cause.Entry{
 	MustNot:    "all Ps stop soon; the thread that ran on was kept from a CPU, or waited for a page",
 	LookAlikes: []string{"gc-pause", "stop-the-world", "forced-gc", "quota-too-low", "gomaxprocs-over-quota", "host-contention", "page-faults"},
 	Fix: []string{
-		"copy, clear, compare or hash large memory in pieces of at most 1 MB: a goroutine can stop between them",
+		"copy, clear, compare or hash large memory in pieces of at most 1 MB with a call of runtime.Gosched between them: in the copy itself a goroutine cannot stop",
 		"call a function now and then in a long loop of assembly, or leave the loop",
 		"fewer stops: allocate less, raise GOGC, read runtime/metrics instead of runtime.ReadMemStats",
 	},
