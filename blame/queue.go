@@ -423,6 +423,26 @@ func (a *Attribution) Enders(site SiteID) map[timeline.GID]bool {
 	return by
 }
 
+// Standing returns how many of the goroutines that end waits at a site wait at a place at a time, on average over spans, which do
+// not overlap.
+func (a *Attribution) Standing(site, place SiteID, spans []timeline.Span) float64 {
+	var in, all timeline.Time
+	for _, s := range spans {
+		all += s.End - s.Start
+	}
+	for g := range a.Enders(site) {
+		me := &a.t.Gs[g]
+		for _, s := range spans {
+			for i := me.SegmentAt(s.Start + 1); i < me.Len() && me.Seg(i).Start < s.End; i++ {
+				if x := me.Seg(i); x.Kind == timeline.Waiting && a.samePool(a.siteOf(x.Stack), place) {
+					in += max(0, min(x.End, s.End)-max(x.Start, s.Start))
+				}
+			}
+		}
+	}
+	return float64(in) / float64(max(1, all))
+}
+
 // HandedWork reports whether a goroutine of a class that ends waits at a site got to do so by what requests do,
 // directly or through others.
 func (a *Attribution) HandedWork(site SiteID, class ClassID) bool {

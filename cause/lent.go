@@ -1,11 +1,14 @@
 package cause
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
@@ -104,7 +107,93 @@ func (c *Case) Long(l *Locks, meanHold float64) (part float64, least int64) {
 			}
 		}
 	}
-	return long / max(1, c.Sum(l.Keys)), least
+	if part = long / max(1, c.Sum(l.Keys)); part >= TheirAlone {
+		return part, least
+	}
+	return c.longCalls(l.Keys, meanHold)
+}
+
+// longCalls is Long of calls that are made at one place for several callers, some of whom always wait so long: another
+// endpoint's report, beside short questions.
+func (c *Case) longCalls(keys []blame.KeyID, meanHold float64) (part float64, least int64) {
+	calls := c.callsOf(keys)
+	if calls == nil {
+		return 0, 0
+	}
+	holders := c.A.Enders(c.QueueSite(keys))
+	var long, all float64
+	for _, w := range calls.waits {
+		if !holders[w.G] {
+			continue
+		}
+		in := float64(timeline.Overlap(c.tailSpans(), w.Start, w.End))
+		all += in
+		if u := calls.usual[c.stackOf(w)]; u.always() && float64(u.low) >= 0.5*meanHold {
+			long += in
+			if least == 0 || u.low < least {
+				least = u.low
+			}
+		}
+	}
+	return long / max(1, all), least
+}
+
+// madeCalls are the waits for a peer at one place, in order of their beginning, and what is usual for each stack on which they are made.
+type madeCalls struct {
+	waits []timeline.Span
+	usual map[gotrace.StackID]usually
+}
+
+// usually are the quartiles of the longer half of n waits, in nanoseconds: a client library waits there until the question is written,
+// too, which is soon.
+type usually struct {
+	n         int
+	low, high int64
+}
+
+// always reports whether it takes about as long each time.
+func (u usually) always() bool { return u.n >= Pattern && u.low >= u.high/2 }
+
+// stackOf returns where somebody stands in a wait.
+func (c *Case) stackOf(w timeline.Span) gotrace.StackID {
+	me := &c.A.Timeline().Gs[w.G]
+	return me.Seg(me.SegmentAt(w.Start + 1)).Stack
+}
+
+// callsOf returns the calls of the peer that holders under keys mostly wait for; nil if that is not most of what they do, or
+// nothing tells one call from another.
+func (c *Case) callsOf(keys []blame.KeyID) *madeCalls {
+	asks := keep(keys, func(id blame.KeyID) bool { return c.asks(c.Key(id)) })
+	at, waitsAt, ns := c.asksAt(asks, c.A.EndedByNone)
+	if at == 0 || ns < 0.5*c.Sum(keys) {
+		return nil
+	}
+	if known, ok := c.made[at]; ok {
+		return known
+	}
+	m := &madeCalls{usual: map[gotrace.StackID]usually{}}
+	lengths := map[gotrace.StackID][]int64{}
+	place := c.A.Place(at)
+	for site := range c.A.Sites {
+		if c.A.Place(blame.SiteID(site)) != place || c.A.Sites[site].Kind != c.A.Sites[at].Kind {
+			continue
+		}
+		waits, _ := waitsAt(blame.SiteID(site)) // the same call, whoever makes it
+		for _, w := range waits {
+			lengths[c.stackOf(w)] = append(lengths[c.stackOf(w)], int64(w.End-w.Start))
+		}
+		m.waits = append(m.waits, waits...)
+	}
+	slices.SortStableFunc(m.waits, func(x, y timeline.Span) int { return cmp.Compare(x.Start, y.Start) })
+	for stack, took := range lengths {
+		slices.Sort(took)
+		m.usual[stack] = usually{len(took), took[len(took)*5/8], took[len(took)*7/8]}
+	}
+	if c.made == nil {
+		c.made = map[blame.SiteID]*madeCalls{}
+	}
+	c.made[at] = m
+	return m
 }
 
 // manyCalls is how many times as long as three quarters of the waits for a peer a hold is at least that is

@@ -176,9 +176,34 @@ func (c *Case) single(site blame.SiteID) bool {
 		if c.knownQueue(site) == Pool {
 			one = one && h > 0 && h < ManyHolders
 		}
+		one = one && c.AtOnce(site) < ManyHolders
 		c.singles[site] = one
 	}
 	return one
+}
+
+// AtOnce is how many of the requests that give back at a site stand, while slow requests wait, where who has it mostly does: who
+// got it without a wait, and gives it back when nobody waits, is seen by this only.
+func (c *Case) AtOnce(site blame.SiteID) float64 {
+	if c.A.Queue(site).Peers <= PeerRatio {
+		return 0
+	}
+	var keys []blame.KeyID
+	for id := range c.A.Keys {
+		if k := c.A.Keys[id]; k.Queue.Site != 0 && c.NS[id] > 0 && c.A.Place(k.Queue.Site) == c.A.Place(site) {
+			keys = append(keys, blame.KeyID(id))
+		}
+	}
+	at, ns := TopBy(c, keys, func(k blame.Key) blame.SiteID {
+		if k.Last != k.Queue {
+			return k.Last.Site
+		}
+		return k.Site
+	})
+	if at == 0 || ns < 0.5*c.Sum(keys) {
+		return 0
+	}
+	return c.A.Standing(site, at, c.tailSpans())
 }
 
 // surelyDecided is how many waits that say that there is one holder, up to surelyOne on average, are

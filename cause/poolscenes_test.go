@@ -843,6 +843,58 @@ func lendsBeyondDeadlines(do borrowing) scene {
 	}}
 }
 
+// reports is a service with a pool of two that all use to ask a peer at one place: requests shortly, and two reports for long each tenth
+// time, when a request waits for what the first of them gives back, and another one for what that one does.
+func reports(p *play, i int) {
+	first, second, last := other, other+1, other+2
+	if i%20 == 19 {
+		first, second = second, first
+	}
+	get := []string{"runtime.chanrecv1", "main.get", "main.query", "main.show", "main.serve"}
+	asks := func(g gotrace.GoID, on gotrace.ProcID, by string) {
+		p.leaves(g, on, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "main.query", by, "main.serve")
+	}
+	answered := func(g gotrace.GoID, on gotrace.ProcID) {
+		p.wakes(0, g)
+		p.runs(g, on)
+	}
+	ends := func(g gotrace.GoID) {
+		p.do(p.b.Done(g))
+		p.leaves(g, 1, "network", home...)
+	}
+	if i%10 == 9 {
+		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+		for _, g := range []gotrace.GoID{first, second} {
+			answered(g, 1)
+			p.do(p.b.Task(g, "report"))
+			asks(g, 1, "main.report")
+		}
+		p.runs(serving, 0)
+		p.leaves(serving, 0, "chan receive", get...)
+		answered(last, 1)
+		p.do(p.b.Task(last, "request"))
+		p.leaves(last, 1, "chan receive", get...)
+		p.pass(30 * ms)
+		answered(first, 1)
+		p.wakes(first, serving, "runtime.chansend1", "main.put", "main.query", "main.report", "main.serve")
+		ends(first)
+		p.runs(serving, 0)
+	}
+	asks(serving, 0, "main.show")
+	p.pass(ms)
+	answered(serving, 0)
+	if i%10 == 9 {
+		p.wakes(serving, last, "runtime.chansend1", "main.put", "main.query", "main.show", "main.serve")
+		p.runs(last, 1)
+		asks(last, 1, "main.show")
+		p.pass(ms)
+		answered(last, 1)
+		ends(last)
+		answered(second, 1)
+		ends(second)
+	}
+}
+
 // theOnlyPermit is a service whose requests compute with the only permit. Of those that wait for it most wait behind one
 // that got it at once, and one in three behind one that was let in.
 func theOnlyPermit() scene {
@@ -886,6 +938,13 @@ func theOnlyPermit() scene {
 
 func TestOnePermitIsALock(t *testing.T) {
 	tell(t, []told{{name: "few waits tell", scene: theOnlyPermit(), finding: "lock-held-across-work", where: "main.release"}})
+}
+
+// What always takes a caller so long is no peer that became slow: somebody holds what others want for that.
+func TestWhoAlwaysHoldsAPoolForLongIsToldFromASlowPeer(t *testing.T) {
+	tell(t, []told{
+		{name: "two reports have all there is", scene: scene{procs: 2, cast: waitingOthers, in: reports}, finding: "pool-exhausted", where: "main.get"},
+	})
 }
 
 // asksBy lets a request wait for a peer's answer by a client.

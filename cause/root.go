@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -124,8 +125,16 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 	s.Usual = usual
 	var slow, others []timeline.Span
 	var inSlow, inAll timeline.Time // while no slow request is open
+	var own map[gotrace.StackID]usually
+	if calls := c.callsOf(does); calls != nil {
+		own = calls.usual
+	}
 	for _, w := range waits {
 		is := w.End-w.Start > slowTimes*timeline.Time(usual)
+		if is && own != nil { // unless whoever asks there always waits so long
+			u := own[c.stackOf(w)]
+			is = !u.always() || w.End-w.Start > slowTimes*timeline.Time(u.high)
+		}
 		if timeline.Overlap(c.tailSpans(), w.Start, w.End) == 0 {
 			inAll += w.End - w.Start
 			if is {

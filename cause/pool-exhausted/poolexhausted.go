@@ -185,6 +185,10 @@ func long(c *cause.Case, l *cause.Locks, used *cause.Evidence) {
 	}
 	used.Holds = cause.Yes
 	used.Text += fmt.Sprintf("; but for %s of that time holders wait for a peer where they always take so long: three quarters of the waits there %s or more", cause.Pct(part), cause.Ms(float64(least)))
+	at, _ := cause.TopBy(c, l.Keys, c.CallSite)
+	if where, called := c.Caller(at, l.Keys, c.CallSite); called != "" {
+		used.Text += fmt.Sprintf(", in %s, called by %s", cause.PlaceName(where), called)
+	}
 }
 
 // leastTurns is the part of the waits that must say who holds, for those who wait there to
@@ -214,6 +218,10 @@ func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool, connectio
 	if tell && t.Holders > n {
 		n, decides = t.Holders, true
 		text = fmt.Sprintf("%.1f hold at a time, by who lets in whom in %d waits behind others; by %s of these several do", n, t.Decided, cause.Pct(t.Several))
+	}
+	if stand := c.AtOnce(l.Site); !known && stand > n {
+		n, decides = stand, true
+		text = fmt.Sprintf("%.1f at a time wait, while slow requests do for it, where who has it mostly does", n)
 	}
 	return cause.Evidence{Text: text, Holds: cause.Of(known || n >= cause.ManyHolders || tell && t.Several >= cause.SomeSeveral), Decides: !known && decides, Number: n}
 }
