@@ -34,6 +34,7 @@ const (
 	SiteInbound // reading from or writing to the client of the request itself
 	SiteSleep   // a system call that only lets time pass
 	SiteBusy    // sleeping before it tries again to lock a database
+	SiteLocked  // waiting for a file's lock
 	SiteWeak    // making a strong pointer of a weak one
 )
 
@@ -116,6 +117,10 @@ var sites = slices.Concat(rowsOf(SitePool, request.Pools), rowsOf(SitePermit, re
 	{6, SiteFile, "modernc.org/libc.Xftruncate"},
 	{5, SiteBusy, "modernc.org/sqlite/lib._sqliteDefaultBusyCallback"},
 	{5, SiteBusy, "modernc.org/sqlite/lib.sqliteDefaultBusyCallback"},
+	{6, SiteLocked, "syscall.Flock"},
+	{6, SiteLocked, "syscall.FcntlFlock"},
+	{6, SiteLocked, "golang.org/x/sys/unix.Flock"},
+	{6, SiteLocked, "golang.org/x/sys/unix.FcntlFlock"},
 	{6, SiteSleep, "syscall.Nanosleep"},
 	{6, SiteSleep, "golang.org/x/sys/unix.Nanosleep"},
 	{6, SiteSleep, "golang.org/x/sys/unix.ClockNanosleep"},

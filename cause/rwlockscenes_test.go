@@ -177,3 +177,13 @@ var writerScenes = []told{
 }
 
 func TestReadersBehindAWriterAreToldFromOtherLocks(t *testing.T) { tell(t, writerScenes) }
+
+// The lock of a file is one, too: who has it no trace tells.
+func TestWhoWaitsForAFilesLockWaitsForALock(t *testing.T) {
+	alike := []string{"lock-held-across-wait", "lock-held-across-work"}
+	tell(t, []told{
+		{name: "flock", scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, "syscall.Flock", "main.add", "main.serve"))}, alike: alike},
+		{name: "fcntl", scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, "golang.org/x/sys/unix.FcntlFlock", "main.add", "main.serve"))}, alike: alike},
+		{name: "another call", scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, "syscall.Fcntl", "main.add", "main.serve"))}},
+	})
+}

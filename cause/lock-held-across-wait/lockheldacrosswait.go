@@ -26,6 +26,10 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Locks()
+	file := c.Free(func(k blame.Key) bool { return k.Kind == blame.Syscall && c.A.Sites[k.Site].Kind == blame.SiteLocked })
+	if c.Sum(file) > c.Sum(l.Keys) {
+		return ofFile(c, file)
+	}
 	if len(l.Keys) == 0 {
 		return nil
 	}
@@ -70,6 +74,21 @@ func judge(c *cause.Case) *cause.Judgement {
 			},
 			hold, l.OwnWorkEvidence(),
 		},
+	}
+}
+
+// ofFile judges waits for the lock of a file: that it is held is certain, by whom, and what for, no trace tells.
+func ofFile(c *cause.Case, keys []blame.KeyID) *cause.Judgement {
+	where := c.PlaceOfKeys(keys)
+	return &cause.Judgement{
+		Keys: keys, Where: where,
+		Subject: fmt.Sprintf("they wait for a file's lock in %s", cause.PlaceName(where)),
+		Evidence: []cause.Evidence{{
+			Text:  "the system call returns when whoever has the file's lock gives it up: another process, or another file descriptor of this one",
+			Holds: cause.Unknown, Decides: true, Number: c.Share(keys),
+		}},
+		Alike:  []string{"lock-held-across-work"},
+		Record: "who has the lock (/proc/locks names the process), and what he does meanwhile",
 	}
 }
 
