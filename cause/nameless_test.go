@@ -10,7 +10,7 @@ import (
 
 // What fits no cause is at least told: what it is, and at which line.
 func TestMostOfTheExcessAtOnePlaceIsToldWhereNoCauseFits(t *testing.T) {
-	lock := []string{"syscall.Syscall", "golang.org/x/sys/unix.Flock", "main.withFileLock", "main.serve"}
+	lock := []string{"syscall.Syscall", "golang.org/x/sys/unix.IoctlSetInt", "main.withFileLock", "main.serve"}
 	// The same functions, and the program's own on its next line: script.go:4.
 	other := append([]string{"runtime.exitsyscall"}, lock...)
 	brief := func(p *play) { calls(serving, ms/10, lock...)(p) }
@@ -26,12 +26,12 @@ func TestMostOfTheExcessAtOnePlaceIsToldWhereNoCauseFits(t *testing.T) {
 			if i%10 == 9 {
 				calls(serving, 20*ms, other...)(p)
 			}
-		}}, "is the request itself in a system call, unix.Flock, in main.withFileLock (script.go:4).", "main.withFileLock", 4},
+		}}, "is the request itself in a system call, unix.IoctlSetInt, in main.withFileLock (script.go:4).", "main.withFileLock", 4},
 		{"two calls of the program that take as long", scene{procs: 2, in: func(p *play, i int) {
 			brief(p)
 			if i%10 == 9 {
 				calls(serving, 20*ms, lock...)(p)
-				calls(serving, 20*ms, "syscall.Syscall", "golang.org/x/sys/unix.Flock", "main.withOther", "main.serve")(p)
+				calls(serving, 20*ms, "syscall.Syscall", "golang.org/x/sys/unix.IoctlSetInt", "main.withOther", "main.serve")(p)
 			}
 		}}, "no cause of the catalogue explains half of what slow requests take longer.", "", 0},
 	} {

@@ -75,6 +75,9 @@ func finding(c *Case, o outcome, s blame.Share, unresolved float64) Finding {
 		Where: o.j.Where, Fix: append(slices.Clone(o.j.Fix), o.entry.Fix...), Verify: o.entry.Verify, Via: o.j.Via,
 		Summary: summary(c, o, s), keys: o.j.Keys,
 	}
+	if f.P99WithoutNS > 0 {
+		f.P99NS = c.P.Quantile(0.99)
+	}
 	if s.HasInterval {
 		low, high := s.Low, s.High
 		f.ShareLow, f.ShareHigh = &low, &high

@@ -717,7 +717,7 @@ func mostlyLost(d *report.Diagnosis, m *evidence.Manifest) {
 	if d.Verdict != report.VerdictHealthy || d.Lost.Detail == "" || 2*d.DurationNS >= m.DurationNS {
 		return
 	}
-	d.Verdict, d.Reason = report.VerdictInconclusive, "few-requests"
+	d.Verdict, d.Reason = report.VerdictInconclusive, "lost"
 	d.Sentence = fmt.Sprintf("There is nothing to explain in the %d requests of %.1f s, and the rest of %.1f s is lost: %s.", d.Requests.Count, float64(d.DurationNS)/1e9, float64(m.DurationNS)/1e9, d.Lost.Detail)
 }
 

@@ -354,7 +354,7 @@ func TestWhatIsMostlyLostIsNotHealthy(t *testing.T) {
 	} {
 		d := &report.Diagnosis{Verdict: report.VerdictHealthy, DurationNS: c.trace, Lost: report.Lost{Detail: c.lost}}
 		mostlyLost(d, &evidence.Manifest{DurationNS: c.recorded})
-		if d.Verdict != c.want || c.want != report.VerdictHealthy && !strings.Contains(d.Sentence, c.lost) {
+		if d.Verdict != c.want || (d.Reason == "lost") != (c.want == report.VerdictInconclusive) || c.want != report.VerdictHealthy && !strings.Contains(d.Sentence, c.lost) {
 			t.Errorf("%+v: %s, %s", c, d.Verdict, d.Sentence)
 		}
 	}

@@ -18,7 +18,7 @@ type Service struct {
 	// Name is that of the program, of its main module or its URL's host; "" for bare traces, which
 	// name none and are taken for those of one service.
 	Name string
-	// Diagnosis is that of the worst recording: of those with enough requests to tell, the one in
+	// Diagnosis is that of the worst recording: of those with enough requests to tell, and rather one that is not healthy, the one in
 	// which slow requests took the most time together. Its Windows are all of them, with what is
 	// known of the worst window of a long one.
 	Diagnosis *report.Diagnosis

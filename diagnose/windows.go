@@ -19,6 +19,7 @@ type windows struct {
 	at    int     // of the worst
 	most  float64 // the time that slow requests took together there
 	told  bool    // there were enough of them to say why
+	fine  bool    // it is a recording of its own, and healthy: one that is not is worse
 	// few is the most that slow requests took in a window with too few requests to say why; counted
 	// are the requests of the others.
 	few     float64
@@ -55,7 +56,7 @@ func (w *windows) add(d *report.Diagnosis, file string, from, to int64) {
 	}
 	w.list = append(w.list, window{x, r.Tail.Episodes, r.InFlight})
 	told := d.Reason != "few-requests" && d.Reason != "no-requests" && d.Reason != "no-trace"
-	one := windows{worst: d, at: len(w.list) - 1, most: float64(r.Tail.Count) * float64(r.Tail.MeanNS), told: told}
+	one := windows{worst: d, at: len(w.list) - 1, most: float64(r.Tail.Count) * float64(r.Tail.MeanNS), told: told, fine: file != "" && d.Verdict == report.VerdictHealthy}
 	if told {
 		one.counted = r.Count
 	} else {
@@ -67,8 +68,12 @@ func (w *windows) add(d *report.Diagnosis, file string, from, to int64) {
 // better takes over the worst window of others if it is worse, and adds their numbers.
 func (w *windows) better(o *windows) {
 	w.few, w.counted = max(w.few, o.few), w.counted+o.counted
-	if w.worst == nil || o.told && !w.told || o.told == w.told && o.most > w.most {
-		w.worst, w.at, w.most, w.told = o.worst, o.at, o.most, o.told
+	worse := o.told && !w.told
+	if o.told == w.told {
+		worse = w.fine && !o.fine || w.fine == o.fine && o.most > w.most
+	}
+	if w.worst == nil || worse {
+		w.worst, w.at, w.most, w.told, w.fine = o.worst, o.at, o.most, o.told, o.fine
 	}
 }
 

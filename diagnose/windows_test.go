@@ -489,3 +489,23 @@ func TestThinWindowsAreSeen(t *testing.T) {
 		}
 	}
 }
+
+// Of recordings of a service one that is not healthy is explained, be the slow requests of another endpoint slower in a healthy one;
+// of a trace's windows the worst is.
+func TestAHealthyRecordingIsNotTheWorst(t *testing.T) {
+	of := func(verdict string, tail int64) *report.Diagnosis {
+		d := &report.Diagnosis{Verdict: verdict}
+		d.Requests.Count, d.Requests.Tail.Count, d.Requests.Tail.MeanNS = 1000, 20, tail
+		return d
+	}
+	for file, want := range map[string]int{"a": 1, "": 2} {
+		var w windows
+		w.add(of(report.VerdictHealthy, 90e6), file, 0, 1e9)
+		w.add(of(report.VerdictCause, 50e6), file, 1e9, 2e9)
+		w.add(of(report.VerdictHealthy, 99e6), file, 2e9, 3e9)
+		w.add(of(report.VerdictCause, 40e6), file, 3e9, 4e9)
+		if w.at != want {
+			t.Errorf("of %q: the worst is %d, want %d", file, w.at, want)
+		}
+	}
+}

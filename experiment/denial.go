@@ -225,6 +225,7 @@ var hidden = map[string]string{
 	"level":        "every request waits alike; --slo says whether that is too long",
 	"unresolved":   "too much of the excess could not be followed to anyone",
 	"few-requests": "there are too few requests",
+	"lost":         "most of the recording is lost",
 	"no-requests":  "no request was found",
 	"no-trace":     "no execution trace was recorded",
 }

@@ -209,6 +209,7 @@ func (p *page) sentence(d *Diagnosis, terminal bool) {
 // reasons says what an inconclusive verdict means and what to do about it.
 var reasons = map[string]string{
 	"few-requests": "too few finished requests for a tail; record longer (--for) or under load",
+	"lost":         "what is left of the recording is healthy, but most of it is lost; record again, to the end",
 	"no-requests":  "no request was found; say which function is one: --request func=REGEXP",
 	"no-trace":     "no execution trace was recorded; what to add to the program stands below",
 	"level":        "every request waits alike; say whether that is too long: --slo 10ms, or --baseline FILE of a good time",
@@ -452,7 +453,7 @@ func (p *page) finding(i int, f cause.Finding, p99 int64) {
 	p.title(markOf(i), quote(f.Cause, maxName), red)
 	p.paragraph(quote(f.Summary, maxSentence))
 	if f.P99WithoutNS > 0 {
-		p.field("p99", duration(p99)+" → "+duration(f.P99WithoutNS)+" without it")
+		p.field("p99", duration(cmp.Or(f.P99NS, p99))+" → "+duration(f.P99WithoutNS)+" without it")
 	}
 	p.fieldStyled("where", place(f.Where), strong)
 	p.field("via", joined(f.Via, " → "))

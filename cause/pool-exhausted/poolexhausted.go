@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client, Unwanted: true,
 	What:       "All connections, workers or permits of a pool are in use; requests wait until another one gives one back.",
-	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time, whose holds are not longer than usual, or which who carries no request holds while it sleeps, computes, calls what the waiters do not, calls for what always takes it so long, or calls many times in a row for what takes hardly longer than at other times",
+	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time. Their holds are not longer than usual; or, if they are, no peer became slow: whoever holds it carries no request and sleeps, computes or calls what the waiters do not, or makes calls that always take it so long, or many in a row that take hardly longer than at other times",
 	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do)",
 	LookAlikes: []string{"lock-held-across-wait", "pool-leak", "slow-dependency"},
 	Fix: []string{

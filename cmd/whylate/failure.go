@@ -249,7 +249,7 @@ func next(cmd *cobra.Command, d *report.Diagnosis) string {
 		return ""
 	}
 	switch d.Reason {
-	case "few-requests":
+	case "few-requests", "lost":
 		return longer()
 	case "no-requests":
 		if f := d.Requests.Perhaps; f != "" {
