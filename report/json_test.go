@@ -82,6 +82,7 @@ var additive = []string{
 	".consistent_with[].contrast", ".consistent_with[].evidence", ".consistent_with[].summary",
 	".consistent_with[].where", ".consistent_with[].where.file", ".consistent_with[].where.function", ".consistent_with[].where.line",
 	".cost.asked", ".cost.asked[].commands", ".cost.asked[].ns", ".cost.asked[].what", ".cost.probe_cpu",
+	".findings[].p99_ns", // of the same requests, where an endpoint is left out
 	".kernel", ".kernel.alloc", ".kernel.alloc.bytes", ".kernel.alloc.from_ns", ".kernel.alloc.hit_ns", ".kernel.alloc.hits", ".kernel.alloc.lost",
 	".kernel.alloc.max_size", ".kernel.alloc.samples", ".kernel.alloc.short", ".kernel.alloc.sites", ".kernel.alloc.sites[].bytes",
 	".kernel.alloc.sites[].samples", ".kernel.alloc.sites[].stack", ".kernel.alloc.to_ns",
