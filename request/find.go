@@ -111,10 +111,10 @@ type finder struct {
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	// quic says that there are requests of HTTP/3: the packets that these come in are none.
-	quic bool
-	carried   []bool
-	slab      []Part
-	nodes     []nodeCount // scratch
+	quic    bool
+	carried []bool
+	slab    []Part
+	nodes   []nodeCount // scratch
 	// writesLast are the places at which workers write to a socket last before they are home.
 	writesLast map[timeline.GID]int32
 	answering  map[timeline.GID]bool           // see Found.Answering
