@@ -271,6 +271,7 @@ func TestTheTrapsOfRealPrograms(t *testing.T) {
 		{"a quota on an ancestor only", false, 2.5, true, nil, nil, 48, Bad, "ancestor", Bad},
 		{"the floor of 2", false, 0.5, false, nil, nil, 2, OK, "floor", Look},
 		{"GOMAXPROCS in the environment", false, 2.5, false, []string{"GOMAXPROCS=16"}, nil, 16, Bad, "environment", Bad},
+		{"GOMAXPROCS in the environment, too low without a quota", false, 0, false, []string{"GOMAXPROCS=16"}, nil, 16, Look, "environment", Look},
 		{"GOMAXPROCS in the environment that is right", false, 2.5, false, []string{"GOMAXPROCS=3"}, nil, 3, OK, "environment", OK},
 		{"GOMAXPROCS in the environment that is no number", false, 2.5, false, []string{"GOMAXPROCS=many"}, nil, 3, OK, "environment", Look},
 		{"set in code", false, 2.5, false, nil, []string{"24"}, 24, Bad, "set-in-code", Bad},

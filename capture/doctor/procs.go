@@ -160,13 +160,17 @@ func (r *Procs) compare(p *process, low *Group) Row {
 }
 
 // traps are the reasons for which the number of Ps does not follow the quota.
-// Those without an effect now are listed as OK: they wait for a quota.
+// Those without an effect now are listed as OK: they wait for a quota. What was set decides without one, too.
 func (r *Procs) traps(p *process, c choice, g *groups, expected int) []Row {
 	var rows []Row
 	high := r.GOMAXPROCS > r.Wanted && r.Quota > 0
 	trap := func(id, value, why, advice string) {
 		row := Row{ID: id, State: Bad, Value: value, Why: why, Advice: advice}
-		if !high {
+		switch {
+		case high:
+		case c.explicit > 0 && r.GOMAXPROCS != r.Wanted:
+			row.State, row.Why = Look, join(why, fmt.Sprintf("it is why there are not %d", r.Wanted))
+		default:
 			row.State, row.Why = OK, join(why, "no effect here and now")
 		}
 		rows = append(rows, row)
