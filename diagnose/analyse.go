@@ -378,6 +378,7 @@ func (x *analysis) window(t *timeline.Timeline, origin timeline.Time) *report.Di
 		d.Kernel = counted(watch, int64(t.Start), int64(t.Until))
 	}
 	notes(d, a, v, len(by.Calls) > 0)
+	x.noteBaseline(d, v)
 	noteCalls(d, watch, watchErr, &o)
 	stolen(d, hosts)
 	onlyHealthChecks(d, f)
@@ -634,6 +635,19 @@ func notes(d *report.Diagnosis, a *blame.Attribution, v *cause.Verdict, calls bo
 	}
 	if d.Requests.ArrivalNS > 1e6 {
 		d.Notes = append(d.Notes, fmt.Sprintf("Slow requests were probably late by another %.1f ms before the runtime saw them; that is not in these numbers.", float64(d.Requests.ArrivalNS)/1e6))
+	}
+}
+
+// noteBaseline says if a baseline is of another program, or was of no use.
+func (x *analysis) noteBaseline(d *report.Diagnosis, v *cause.Verdict) {
+	if x.base == nil {
+		return
+	}
+	if here, there := x.in.Manifest.Target.Program, x.o.Baseline.Manifest.Target.Program; here != "" && there != "" && here != there {
+		d.Notes = append(d.Notes, fmt.Sprintf("The baseline is a recording of another program, %s.", there))
+	}
+	if v.Level == nil && v.Only < 0 && d.Verdict != report.VerdictHealthy {
+		d.Notes = append(d.Notes, "The baseline was not needed: it says what is usual where every request is slow, and slow requests are compared with typical ones of this recording.")
 	}
 }
 

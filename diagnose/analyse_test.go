@@ -311,6 +311,16 @@ func TestBaseline(t *testing.T) {
 			t.Errorf("%s, level %+v: %s", d.Verdict, d.Level, d.Sentence)
 		}
 	})
+	t.Run("one that is not needed, of another program, is said to be so", func(t *testing.T) {
+		d, err := analyse(readFile(t, recorded), AnalyseOptions{Baseline: read(readFile(t, "../cause/lock-convoy/testdata/fares-sales.whylate"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(d.Notes, "\n")
+		if !strings.Contains(notes, "another program, ") || !strings.Contains(notes, "was not needed") {
+			t.Errorf("%s: %s", d.Verdict, notes)
+		}
+	})
 	t.Run("a baseline without a trace is an error that says so", func(t *testing.T) {
 		_, err := analyse(readFile(t, alike), AnalyseOptions{Baseline: incident(t, nil, nil)})
 		if !errors.Is(err, ErrNoTrace) || !strings.Contains(err.Error(), "baseline") {
