@@ -45,9 +45,8 @@ func (a *Attribution) grows(s gotrace.StackID) bool {
 }
 
 // sampled returns the part of a running time d of g within [from, to] that the
-// samples of g among those of do say of its CPU samples there, or, of the request itself, in
-// all of it. Time without a sample
-// counts as none: over many requests that is too little, never too much.
+// samples of g among those of do say of its CPU samples there. Where there is none, the request's own goroutine counts
+// as it does in all of the request; time of others counts as nothing of the kind.
 func (w *walker) sampled(at *where, of map[timeline.GID][]timeline.Time, g timeline.GID, from, to, d timeline.Time) timeline.Time {
 	all := w.a.SamplesIn(g, from, to)
 	if all == 0 && at.depth == 0 && g == w.g {

@@ -423,21 +423,33 @@ func (a *Attribution) Enders(site SiteID) map[timeline.GID]bool {
 	return by
 }
 
-// Standing returns how many of the goroutines that end waits at a site wait at a place at a time, on average over spans, which do
-// not overlap.
+// Standing returns how many of the goroutines that end waits at a site, and have not done so since they last waited there or for
+// work, wait at a place at a time, on average over spans, which are in order and do not overlap.
 func (a *Attribution) Standing(site, place SiteID, spans []timeline.Span) float64 {
 	var in, all timeline.Time
 	for _, s := range spans {
 		all += s.End - s.Start
 	}
-	for g := range a.Enders(site) {
-		me := &a.t.Gs[g]
-		for _, s := range spans {
-			for i := me.SegmentAt(s.Start + 1); i < me.Len() && me.Seg(i).Start < s.End; i++ {
-				if x := me.Seg(i); x.Kind == timeline.Waiting && a.samePool(a.siteOf(x.Stack), place) {
-					in += max(0, min(x.End, s.End)-max(x.Start, s.Start))
-				}
+	gave := map[timeline.GID][]timeline.Time{}
+	for _, r := range a.releases[site] {
+		gave[r.waker] = append(gave[r.waker], r.at)
+	}
+	for g, at := range gave {
+		me, since := &a.t.Gs[g], timeline.Time(0) // when it may have got what it has
+		for _, x := range me.Waits() {
+			there := a.siteOf(x.Stack)
+			if a.samePool(there, site) || a.f.Home(g, x) {
+				since = x.End
+				continue
 			}
+			if !a.samePool(there, place) {
+				continue
+			}
+			k := sort.Search(len(at), func(k int) bool { return at[k] >= since })
+			if k < len(at) && at[k] <= x.Start {
+				continue // it has given it back
+			}
+			in += timeline.Overlap(spans, x.Start, x.End)
 		}
 	}
 	return float64(in) / float64(max(1, all))
@@ -520,7 +532,7 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 		if other {
 			continue
 		}
-		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g || !waits[h] && (a.kin(r.g, h, r.at) || !known && a.bornMeanwhile(h, r)) { // who waits there, too, gives back
+		if c == r.g || c != timeline.NoG && a.t.Gs[c].Creator == r.g || !waits[h] && (a.kin(r.g, h, r.at) || !known && !waits[c] && a.bornMeanwhile(h, r)) { // who waits there, too, gives back
 			children++
 		}
 		if a.finalizes(h) || a.finalizes(c) {
@@ -553,7 +565,8 @@ func (a *Attribution) forAnother(child, waiter timeline.GID, at timeline.Time) b
 }
 
 // bornMeanwhile reports whether a goroutine that ends a wait, and carries no request, was not there when it began: what it gives
-// the waiter it has not had before, as a timer's function that asks for all who came since.
+// the waiter it has not had before, as a timer's function that asks for all who came since, unless who started it was let in
+// there.
 func (a *Attribution) bornMeanwhile(waker timeline.GID, r release) bool {
 	me := &a.t.Gs[waker]
 	return me.Born && !a.f.Entry(waker) && me.Start() > a.t.Gs[r.g].Seg(int(r.seg)).Start

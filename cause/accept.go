@@ -101,7 +101,7 @@ func (c *Case) seeWaiting(accepted []blame.Accepted) {
 			continue
 		}
 		next := sort.Search(len(accepted), func(k int) bool { return int64(accepted[k].At) >= s.MonoNS })
-		for k := next; k > 0 && k < len(accepted) && int64(k-next) < s.Listen.Waiting && accepted[k].Run == accepted[next-1].Run; k++ {
+		for k := next; k > 0 && k < len(accepted) && int64(k-next) < min(s.Listen.Waiting, s.Listen.Room) && accepted[k].Run == accepted[next-1].Run; k++ {
 			accepted[k].Waited = max(accepted[k].Waited, accepted[k].At-timeline.Time(s.MonoNS))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -155,13 +156,16 @@ func (v *Verdict) stopped(c *Case, s Settings) {
 	}
 }
 
-// wake is the part of the slow requests that must come in or right behind stops, for what they wait for to be a wake of these:
+// wake is the part of the slow requests, beyond that of typical ones, that must come in or right behind stops, for what they wait for to be a wake of these:
 // a dump of stacks, of 40 ms, makes 46 to 82 % of them slow, and the garbage that it leaves others.
 const wake = 1.0 / 3
 
 // inTheWake looks at slow requests that wait for a CPU, or of which nothing is known: where they come right behind
 // stops of the world, in which others wait longer than all that these take longer, the stops are the cause.
 func (v *Verdict) inTheWake(c *Case, s Settings) {
+	if v.Verdict != "cause" && v.Reason != "unexplained" && v.Reason != "look-alikes" || len(c.Tail) == 0 || len(c.Typical) == 0 {
+		return
+	}
 	if len(v.Findings) > 0 {
 		lead := v.leading()
 		if l := Lookup(lead.Cause).Layer; lead.Contrast != TailContrast || l != Host && l != Scheduler && l != GC && l != Load {
@@ -175,20 +179,23 @@ func (v *Verdict) inTheWake(c *Case, s Settings) {
 	if len(x.times) < Pattern {
 		x.finding.Pattern, x.finding.Confidence = oneIncident, "low"
 	}
-	behind := 0
-	for _, i := range c.Tail {
-		at := c.A.Found().Requests[c.A.Requests[i].Request].Start()
-		if slices.ContainsFunc(x.times, func(t events.Suspension) bool {
-			return t.FromNS <= int64(at) && int64(at) <= t.ToNS+(t.ToNS-t.FromNS)
-		}) {
-			behind++
+	behind := func(requests []int) float64 {
+		n := 0
+		for _, i := range requests {
+			at := int64(c.A.Found().Requests[c.A.Requests[i].Request].Start())
+			k := sort.Search(len(x.times), func(k int) bool { return x.times[k].FromNS > at }) - 1
+			if k >= 0 && at <= x.times[k].ToNS+(x.times[k].ToNS-x.times[k].FromNS) {
+				n++
+			}
 		}
+		return float64(n) / float64(len(requests))
 	}
-	if float64(behind) < wake*float64(len(c.Tail)) {
+	slow, usual := behind(c.Tail), behind(c.Typical)
+	if slow-usual < wake {
 		return
 	}
-	x.finding.Evidence = append(x.finding.Evidence, fmt.Sprintf("%s of the requests that are slow by the process's own clock come in such a stop, or right behind it: all who waited want a CPU then", Pct(float64(behind)/float64(len(c.Tail)))))
-	v.Verdict, v.Reason, v.Sentence, v.Findings = "cause", "", x.sentence, slices.Insert(v.Findings, 0, x.finding)
+	x.finding.Evidence = append(x.finding.Evidence, fmt.Sprintf("%s of the requests that are slow by the process's own clock come in such a stop, or right behind it, %s of typical ones: all who waited want a CPU then", Pct(slow), Pct(usual)))
+	v.Verdict, v.Reason, v.Sentence, v.Findings, v.Consistent = "cause", "", x.sentence, slices.Insert(v.Findings, 0, x.finding), nil
 }
 
 // worldStops is what stops of the world do to requests that arrive meanwhile.

@@ -248,6 +248,18 @@ func TestAWorkerThatAsksAPeerForOneAfterTheOtherIsTheCause(t *testing.T) {
 			return 2 * ms
 		}, desk...)},
 			finding: "slow-dependency", where: "main.ask"},
+		{name: "for some the peer always takes long, and they queue", scene: scene{procs: 2, cast: atDesk, in: servesAll(func(i int) int {
+			if i%10 == 9 {
+				return 5
+			}
+			return 0
+		}, func(i int, _ bool) int64 {
+			if i%10 == 9 {
+				return 12 * ms
+			}
+			return 2 * ms
+		}, desk...)},
+			finding: "single-worker", where: "main.ask"},
 		{name: "the queue is longer from the middle on", scene: scene{procs: 2, cast: atDesk, in: servesAll(fromTheMiddle, func(int, bool) int64 { return 2 * ms }, desk...)},
 			finding: "single-worker", where: "main.ask"},
 		{name: "the peer takes long once", scene: scene{procs: 2, cast: atDesk, in: servesEach(60*ms, desk...)},

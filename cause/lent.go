@@ -107,10 +107,11 @@ func (c *Case) Long(l *Locks, meanHold float64) (part float64, least int64) {
 			}
 		}
 	}
-	if part = long / max(1, c.Sum(l.Keys)); part >= TheirAlone {
-		return part, least
+	part = long / max(1, c.Sum(l.Keys))
+	if calls, shortest := c.longCalls(l.Keys, meanHold); part < TheirAlone && calls > part {
+		return calls, shortest
 	}
-	return c.longCalls(l.Keys, meanHold)
+	return part, least
 }
 
 // longCalls is Long of calls that are made at one place for several callers, some of whom always wait so long: another
@@ -145,14 +146,33 @@ type madeCalls struct {
 }
 
 // usually are the quartiles of the longer half of n waits, in nanoseconds: a client library waits there until the question is written,
-// too, which is soon.
+// too, which is soon. first and last are the medians of the longer half of the first ones and of the last ones.
 type usually struct {
-	n         int
-	low, high int64
+	n                      int
+	low, high, first, last int64
 }
 
-// always reports whether it takes about as long each time.
-func (u usually) always() bool { return u.n >= Pattern && u.low >= u.high/2 }
+// always reports whether it takes about as long each time, and from first to last.
+func (u usually) always() bool {
+	return u.n >= Pattern && u.low >= u.high/2 && u.first >= u.last/2 && u.last >= u.first/2
+}
+
+// usuallyOf is what waits take that are in order of time. It sorts them.
+func usuallyOf(took []int64) usually {
+	half := len(took) / 2
+	longer := func(of []int64) int64 {
+		if len(of) == 0 {
+			return 0
+		}
+		of = slices.Clone(of)
+		slices.Sort(of)
+		return of[len(of)*3/4]
+	}
+	u := usually{n: len(took), first: longer(took[:half]), last: longer(took[half:])}
+	slices.Sort(took)
+	u.low, u.high = took[len(took)*5/8], took[len(took)*7/8]
+	return u
+}
 
 // stackOf returns where somebody stands in a wait.
 func (c *Case) stackOf(w timeline.Span) gotrace.StackID {
@@ -179,15 +199,15 @@ func (c *Case) callsOf(keys []blame.KeyID) *madeCalls {
 			continue
 		}
 		waits, _ := waitsAt(blame.SiteID(site)) // the same call, whoever makes it
-		for _, w := range waits {
-			lengths[c.stackOf(w)] = append(lengths[c.stackOf(w)], int64(w.End-w.Start))
-		}
 		m.waits = append(m.waits, waits...)
 	}
 	slices.SortStableFunc(m.waits, func(x, y timeline.Span) int { return cmp.Compare(x.Start, y.Start) })
+	for _, w := range m.waits {
+		stack := c.stackOf(w)
+		lengths[stack] = append(lengths[stack], int64(w.End-w.Start))
+	}
 	for stack, took := range lengths {
-		slices.Sort(took)
-		m.usual[stack] = usually{len(took), took[len(took)*5/8], took[len(took)*7/8]}
+		m.usual[stack] = usuallyOf(took)
 	}
 	if c.made == nil {
 		c.made = map[blame.SiteID]*madeCalls{}

@@ -176,7 +176,9 @@ func (c *Case) single(site blame.SiteID) bool {
 		if c.knownQueue(site) == Pool {
 			one = one && h > 0 && h < ManyHolders
 		}
-		one = one && c.AtOnce(site) < ManyHolders
+		if t.Several > 0 || t.Decided < surelyDecided {
+			one = one && c.AtOnce(site) < ManyHolders
+		}
 		c.singles[site] = one
 	}
 	return one
@@ -456,32 +458,43 @@ func (c *Case) callsInTurn(keys []blame.KeyID) []blame.KeyID {
 }
 
 // quickTimes is how many times as fast that is at least. Long calls make a queue also where they only vary: then it is
-// two to four.
-const quickTimes = 5
+// two to four. stillQuick is the part of the calls that may be as quick from the first slow one to the last one: who always asks
+// for some things that take long has quick ones between them. What takes less than a part of a hold, noCall, is no answer: a client
+// library waits until the question is written, too.
+const quickTimes, stillQuick, noCall = 5, 0.25, 0.01
 
-// quickAlone reports whether the peer that a worker asks under keys answers much faster where
-// nobody queues for the worker: what is slow from some time on has a queue always, so that it is also what is usual.
+// quickAlone reports whether the peer that a worker asks under keys answers much faster before
+// it became slow, or after: what is slow from some time on has a queue always, so that it is also what is usual.
 func (c *Case) quickAlone(keys []blame.KeyID) bool {
 	at, waitsAt, _ := c.asksAt(keys, c.A.EndedByNone)
 	if at == 0 {
 		return false
 	}
-	ahead := keep(keys, func(id blame.KeyID) bool { return c.Key(id).Flags&blame.Ahead != 0 })
-	var queueing []int
-	for _, r := range c.P.All() {
-		if slices.ContainsFunc(c.A.Requests[r].Pieces, func(p blame.Piece) bool { return slices.Contains(ahead, p.Key) }) {
-			queueing = append(queueing, r)
-		}
-	}
-	busy := c.spansOf(queueing)
-	var sum, n float64
 	waits, _ := waitsAt(at)
-	for _, w := range waits {
-		if timeline.Overlap(busy, w.Start, w.End) == 0 {
-			sum, n = sum+float64(w.End-w.Start), n+1
+	hold := c.MeanHold(keys)
+	slow := func(w timeline.Span) bool { return 2*float64(w.End-w.Start) >= hold }
+	first := slices.IndexFunc(waits, slow)
+	if first < 0 {
+		return false
+	}
+	last := len(waits) - 1
+	for !slow(waits[last]) {
+		last--
+	}
+	var sum, n, quick, within float64
+	for i, w := range waits {
+		d := float64(w.End - w.Start)
+		switch {
+		case d < noCall*hold:
+		case i < first || i > last:
+			sum, n = sum+d, n+1
+		default:
+			if within++; quickTimes*d < hold {
+				quick++
+			}
 		}
 	}
-	return n >= Pattern && c.MeanHold(keys) > quickTimes*sum/n
+	return n >= Pattern && hold > quickTimes*sum/n && quick <= stillQuick*within
 }
 
 // MeanHold is the mean length, in nanoseconds, of the holds that the tail

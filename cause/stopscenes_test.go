@@ -185,6 +185,7 @@ func TestWhatIsSlowInTheWakeOfStopsIsTheirs(t *testing.T) {
 	}{
 		"stops before the slow ones": {func(i int) bool { return i%10 == 9 }, "stop-the-world"},
 		"stops before some of these": {func(i int) bool { return i%20 == 9 }, "stop-the-world"},
+		"stops before all":           {func(int) bool { return true }, "host-contention"},
 		"stops before others":        {func(i int) bool { return i%10 == 4 }, "host-contention"},
 		"one stop":                   {func(i int) bool { return i == 99 }, "host-contention"},
 		"nobody stops the world":     {func(int) bool { return false }, "host-contention"},
@@ -196,5 +197,40 @@ func TestWhatIsSlowInTheWakeOfStopsIsTheirs(t *testing.T) {
 				t.Errorf("%s: %s", v.Verdict, v.Sentence)
 			}
 		})
+	}
+}
+
+// Of too few requests stops say as little as anything else.
+func TestStopsBesideTooFewRequestsAreNoCause(t *testing.T) {
+	const dump, conn, root = "stop-the-world (all goroutines stack trace)", gotrace.GoID(77), "net/http.(*conn).serve"
+	reads := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "bufio.(*Reader).fill", "bufio.(*Reader).Peek", root}
+	writes := []string{"syscall.Write", "internal/poll.(*FD).Write", "net.(*conn).Write", "net/http.checkConnErrorWriter.Write", root}
+	a := attributed(t, scene{procs: 2, plain: true, requests: 30, cast: func(p *play) {
+		stopper(p)
+		p.waits(conn, "", reads...)
+	}, in: func(p *play, i int) {
+		p.leaves(serving, 0, "network", home...)
+		if i%2 == 0 {
+			p.wakes(0, helper)
+			p.do(p.b.Busy(0))
+			p.runs(helper, 0)
+			p.do(p.b.Range(gotrace.KindRangeBegin, helper, dump, p.stack("runtime.Stack", "main.census")))
+			p.pass(20 * ms)
+			p.do(p.b.Range(gotrace.KindRangeEnd, helper, dump, 0))
+			p.leaves(helper, 0, "select", idle...)
+		}
+		p.wakes(0, conn)
+		p.do(p.b.Busy(0))
+		p.runs(conn, 0)
+		p.leaves(conn, 0, "sleep", "time.Sleep", "main.show", "net/http.HandlerFunc.ServeHTTP", "net/http.serverHandler.ServeHTTP", root)
+		p.pass(ms)
+		p.wakes(0, conn)
+		p.do(p.b.Busy(0))
+		p.runs(conn, 0)
+		calls(conn, ms/100, writes...)(p)
+		p.leaves(conn, 0, "network", reads...)
+	}})
+	if v := cause.Judge(a, cause.Settings{}); v.Verdict != "inconclusive" || v.Reason != "few-requests" {
+		t.Errorf("%s (%s): %s", v.Verdict, v.Reason, v.Sentence)
 	}
 }

@@ -55,7 +55,7 @@ func (w *windows) add(d *report.Diagnosis, file string, from, to int64) {
 		x.Cause, x.Share = d.Findings[0].Cause, d.Findings[0].Share
 	}
 	w.list = append(w.list, window{x, r.Tail.Episodes, r.InFlight})
-	told := d.Reason != "few-requests" && d.Reason != "no-requests" && d.Reason != "no-trace"
+	told := d.Reason != "few-requests" && d.Reason != "no-requests" && d.Reason != "no-trace" && d.Reason != "lost"
 	one := windows{worst: d, at: len(w.list) - 1, most: float64(r.Tail.Count) * float64(r.Tail.MeanNS), told: told, fine: file != "" && d.Verdict == report.VerdictHealthy}
 	if told {
 		one.counted = r.Count

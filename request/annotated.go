@@ -25,9 +25,10 @@ var tracers = []string{
 	"github.com/DataDog/dd-trace-go/v2/ddtrace/",
 }
 
-// isSpan reports whether a task was begun by such a library: a part of a request, of which the program says nothing.
-func (d *finder) isSpan(t *timeline.Task) bool {
-	return slices.ContainsFunc(d.t.Stacks.Frames(t.Stack), func(f gotrace.Frame) bool {
+// isSpan reports whether a task that begins at a stack was begun by such a library: a part of a request, of which the program says
+// nothing.
+func (d *finder) isSpan(stack gotrace.StackID) bool {
+	return slices.ContainsFunc(d.t.Stacks.Frames(stack), func(f gotrace.Frame) bool {
 		return slices.ContainsFunc(tracers, func(p string) bool { return strings.HasPrefix(f.Func, p) })
 	})
 }
@@ -36,11 +37,17 @@ func (d *finder) isSpan(t *timeline.Task) bool {
 // server on its goroutine, is a part of a request.
 func (d *finder) tasks() (out []timeline.Task) {
 	var spans []timeline.Task
-	for i := range d.t.Tasks {
-		if t := &d.t.Tasks[i]; !d.isSpan(t) {
-			out = append(out, *t)
+	known := map[gotrace.StackID]bool{}
+	for _, t := range d.t.Tasks {
+		span, ok := known[t.Stack]
+		if !ok {
+			span = d.isSpan(t.Stack)
+			known[t.Stack] = span
+		}
+		if !span {
+			out = append(out, t)
 		} else if !t.Child {
-			spans = append(spans, *t)
+			spans = append(spans, t)
 		}
 	}
 	served := map[timeline.GID][]Part{}

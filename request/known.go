@@ -1,6 +1,7 @@
 package request
 
 import (
+	"slices"
 	"sort"
 	"strings"
 
@@ -24,6 +25,7 @@ func (d *finder) known() {
 			d.stands(g, roleHTTP2, PerRequest)
 			d.http2(g)
 		case strings.HasPrefix(r.name, handlesHTTP3):
+			d.quic = true
 			d.http3(g)
 		case strings.HasPrefix(r.name, grpcStreams):
 			d.stands(g, roleUnary, PerRequest)
@@ -140,12 +142,33 @@ const quicGo = "github.com/quic-go/quic-go"
 // http3 finds the request of a goroutine that handles one: from its birth until its end.
 func (d *finder) http3(g timeline.GID) {
 	gr := &d.t.Gs[g]
-	if !gr.Born || gr.Len() == 0 || !gr.Died && !d.inHandlers(g) {
+	if gr.Len() == 0 || !d.handlesRequest(g) {
 		return
 	}
-	d.quic = true
+	d.stands(g, roleHTTP3, PerRequest)
+	if !gr.Born && !d.held(gr) {
+		return
+	}
 	e := d.examine(g, 0, gr.Start(), gr.End())
 	d.add(d.roleOf(roleHTTP3, PerRequest, d.h.of[g].name, keyNone), Request{Parts: d.parts(Part{g, gr.Start(), gr.End()}), InFlight: !gr.Died}, e)
+}
+
+// handlesRequest reports whether a goroutine that quic-go started for a connection handles a request: by where it blocks, or because
+// it was done without.
+func (d *finder) handlesRequest(g timeline.GID) bool {
+	gr, blocks := &d.t.Gs[g], false
+	for _, s := range gr.Blocked() {
+		if s.Stack == 0 {
+			continue
+		}
+		blocks = true
+		if slices.ContainsFunc(d.t.Stacks.Frames(s.Stack), func(f gotrace.Frame) bool {
+			return strings.HasPrefix(f.Func, quicGo) && strings.Contains(f.Func, "andleRequest") // exported since v0.56
+		}) {
+			return true
+		}
+	}
+	return !blocks && gr.Born && gr.Died
 }
 
 // arrival returns the parts of a request that came before the birth of its

@@ -40,6 +40,10 @@ func TestRequestsOfHTTP3(t *testing.T) {
 		b.do(b.Ends(call0 + i))
 	}
 	b.pass(ms)
+	b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, others, 0)) // the connection ends
+	b.do(b.Runs(others, 0, 0))
+	b.do(b.Ends(others))
+	b.pass(ms)
 	f := Find(b.read(), Options{})
 	if len(f.Roles) != 1 || f.Roles[0].Name != roleHTTP3 || f.Roles[0].Count != n || len(f.Requests) != n || f.Endpoints[f.Requests[0].Endpoint] != "main.show" {
 		t.Errorf("%d requests of %+v, endpoints %v", len(f.Requests), f.Roles, f.Endpoints)

@@ -27,7 +27,7 @@ var Entry = &cause.Entry{
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Locks()
 	file := c.Free(func(k blame.Key) bool { return k.Kind == blame.Syscall && c.A.Sites[k.Site].Kind == blame.SiteLocked })
-	if c.Sum(file) > c.Sum(l.Keys) {
+	if len(file) > 0 && c.Sum(file) > c.Sum(l.Keys) {
 		return ofFile(c, file)
 	}
 	if len(l.Keys) == 0 {

@@ -184,7 +184,7 @@ func long(c *cause.Case, l *cause.Locks, used *cause.Evidence) {
 		return
 	}
 	used.Holds = cause.Yes
-	used.Text += fmt.Sprintf("; but for %s of that time holders wait for a peer where they always take so long: three quarters of the waits there %s or more", cause.Pct(part), cause.Ms(float64(least)))
+	used.Text += fmt.Sprintf("; but for %s of that time holders wait for a peer where they always take so long: mostly %s or more", cause.Pct(part), cause.Ms(float64(least)))
 	at, _ := cause.TopBy(c, l.Keys, c.CallSite)
 	if where, called := c.Caller(at, l.Keys, c.CallSite); called != "" {
 		used.Text += fmt.Sprintf(", in %s, called by %s", cause.PlaceName(where), called)

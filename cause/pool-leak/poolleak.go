@@ -34,10 +34,11 @@ const (
 	// is rare even where uses vary, and all of them at a time would have to be.
 	longDry = 10
 	// surelyVain and surelyDry are the same where it is so long that it does not matter that nobody
-	// was seen to keep anything, fewVain and veryDry where it is fewer, but much longer. Where nothing was given back in all of
-	// the recording it does: who has it may have been there before.
+	// was seen to keep anything, fewVain and veryDry where it is fewer, but much longer, and longDryNS at least, in nanoseconds.
+	// Where nothing was given back in all of the recording it does: who has it may have been there before.
 	surelyVain, surelyDry = 250, 100
 	fewVain, veryDry      = 100, 10_000
+	longDryNS             = 2e9
 )
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -59,7 +60,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if usual <= 0 || float64(dry) < longDry*usual {
 		return nil // likewise
 	}
-	surely := c.A.Queue(l.Site).Waits > 0 && (vain >= surelyVain && float64(dry) >= surelyDry*usual || vain >= fewVain && float64(dry) >= veryDry*usual)
+	surely := c.A.Queue(l.Site).Waits > 0 && (vain >= surelyVain && float64(dry) >= surelyDry*usual || vain >= fewVain && dry >= longDryNS && float64(dry) >= veryDry*usual)
 	k := c.A.Kept(l.Site)
 	gave := fmt.Sprintf("of %d that got something there and were done while others waited, %d gave nothing back", k.Given, k.Kept)
 	if k.Given == 0 {

@@ -43,7 +43,10 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), cutShort()...)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal ends what the first one only cut short
+	context.AfterFunc(ctx, func() {
+		signal.Ignore(syscall.SIGHUP) // who closes a terminal sends more than one
+		stop()                        // the second signal of the others ends what the first one only cut short
+	})
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
