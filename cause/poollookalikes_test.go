@@ -149,14 +149,6 @@ func slowsDown(from int) func(p *play, i int) {
 		asks := func(g gotrace.GoID, on gotrace.ProcID) {
 			p.leaves(g, on, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "main.query", "main.show", "main.serve")
 		}
-		answered := func(g gotrace.GoID, on gotrace.ProcID) {
-			p.wakes(0, g)
-			p.runs(g, on)
-		}
-		ends := func(g gotrace.GoID) {
-			p.do(p.b.Done(g))
-			p.leaves(g, 1, "network", home...)
-		}
 		d := ms
 		if i >= from {
 			d = 30 * ms
@@ -164,36 +156,36 @@ func slowsDown(from int) func(p *play, i int) {
 		if i >= from || i%3 == 2 {
 			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
 			for _, g := range []gotrace.GoID{first, second} {
-				answered(g, 1)
+				p.answered(g, 1)
 				p.do(p.b.Task(g, "request"))
 				asks(g, 1)
 			}
 			p.runs(serving, 0)
 			p.leaves(serving, 0, "select", get...)
-			answered(last, 1)
+			p.answered(last, 1)
 			p.do(p.b.Task(last, "request"))
 			p.leaves(last, 1, "select", get...)
 			p.pass(d)
-			answered(first, 1)
+			p.answered(first, 1)
 			p.wakes(first, serving, put...)
-			ends(first)
+			p.done(first, 1)
 			p.runs(serving, 0)
 			asks(serving, 0)
 			p.pass(d / 10)
-			answered(second, 1)
+			p.answered(second, 1)
 			p.wakes(second, last, put...)
-			ends(second)
+			p.done(second, 1)
 			p.runs(last, 1)
 			asks(last, 1)
 			p.pass(d)
-			answered(serving, 0)
-			answered(last, 1)
-			ends(last)
+			p.answered(serving, 0)
+			p.answered(last, 1)
+			p.done(last, 1)
 			return
 		}
 		asks(serving, 0)
 		p.pass(d)
-		answered(serving, 0)
+		p.answered(serving, 0)
 	}
 }
 

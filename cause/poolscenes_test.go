@@ -854,44 +854,36 @@ func reports(p *play, i int) {
 	asks := func(g gotrace.GoID, on gotrace.ProcID, by string) {
 		p.leaves(g, on, "network", "internal/poll.runtime_pollWait", "internal/poll.(*pollDesc).waitRead", "net.(*conn).Read", "main.query", by, "main.serve")
 	}
-	answered := func(g gotrace.GoID, on gotrace.ProcID) {
-		p.wakes(0, g)
-		p.runs(g, on)
-	}
-	ends := func(g gotrace.GoID) {
-		p.do(p.b.Done(g))
-		p.leaves(g, 1, "network", home...)
-	}
 	if i%10 == 9 {
 		p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
 		for _, g := range []gotrace.GoID{first, second} {
-			answered(g, 1)
+			p.answered(g, 1)
 			p.do(p.b.Task(g, "report"))
 			asks(g, 1, "main.report")
 		}
 		p.runs(serving, 0)
 		p.leaves(serving, 0, "chan receive", get...)
-		answered(last, 1)
+		p.answered(last, 1)
 		p.do(p.b.Task(last, "request"))
 		p.leaves(last, 1, "chan receive", get...)
 		p.pass(30 * ms)
-		answered(first, 1)
+		p.answered(first, 1)
 		p.wakes(first, serving, "runtime.chansend1", "main.put", "main.query", "main.report", "main.serve")
-		ends(first)
+		p.done(first, 1)
 		p.runs(serving, 0)
 	}
 	asks(serving, 0, "main.show")
 	p.pass(ms)
-	answered(serving, 0)
+	p.answered(serving, 0)
 	if i%10 == 9 {
 		p.wakes(serving, last, "runtime.chansend1", "main.put", "main.query", "main.show", "main.serve")
 		p.runs(last, 1)
 		asks(last, 1, "main.show")
 		p.pass(ms)
-		answered(last, 1)
-		ends(last)
-		answered(second, 1)
-		ends(second)
+		p.answered(last, 1)
+		p.done(last, 1)
+		p.answered(second, 1)
+		p.done(second, 1)
 	}
 }
 

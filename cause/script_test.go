@@ -88,6 +88,20 @@ func (p *play) wakes(by, whom gotrace.GoID, functions ...string) {
 	p.do(p.b.Wakes(by, gotrace.NoProc, whom, p.stack(functions...)))
 }
 
+// answered lets a goroutine that waits for the network run on a P.
+func (p *play) answered(g gotrace.GoID, on gotrace.ProcID) {
+	p.tb.Helper()
+	p.wakes(0, g)
+	p.runs(g, on)
+}
+
+// done ends the request of a goroutine on a P, which waits for the next one.
+func (p *play) done(g gotrace.GoID, on gotrace.ProcID) {
+	p.tb.Helper()
+	p.do(p.b.Done(g))
+	p.leaves(g, on, "network", home...)
+}
+
 // expires ends a wait by the deadline of its context, on P 1.
 func (p *play) expires(whom gotrace.GoID) {
 	p.tb.Helper()

@@ -3,6 +3,7 @@ package cause_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/cause"
@@ -29,6 +30,10 @@ func tell(t *testing.T, scenes []told) {
 			var named []string
 			for _, f := range v.Findings {
 				named = append(named, f.Cause)
+			}
+			// What the sentence says of p99 is of the same requests as what a cause would take away.
+			if i := strings.Index(v.Sentence, "p99 is "); i >= 0 && len(v.Findings) > 0 && v.Findings[0].P99NS > 0 && !strings.HasPrefix(v.Sentence[i+len("p99 is "):], cause.Ms(float64(v.Findings[0].P99NS))) {
+				t.Errorf("p99 of %s with the cause: %s", cause.Ms(float64(v.Findings[0].P99NS)), v.Sentence)
 			}
 			if want := slices.DeleteFunc([]string{s.finding, s.second}, func(id string) bool { return id == "" }); !slices.Equal(named, want) {
 				t.Errorf("named %q, want %q: %s", named, want, v.Sentence)

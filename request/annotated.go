@@ -50,6 +50,9 @@ func (d *finder) tasks() (out []timeline.Task) {
 			spans = append(spans, t)
 		}
 	}
+	if len(spans) == 0 {
+		return out
+	}
 	served := map[timeline.GID][]Part{}
 	for i := range d.list {
 		for _, p := range d.list[i].Parts {
