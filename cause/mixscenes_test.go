@@ -72,6 +72,10 @@ func TestSlowerEndpointsHideNobodyElse(t *testing.T) {
 		}}), cause.Settings{})
 		if v.Verdict != "cause" || len(v.Findings) == 0 || v.Findings[0].Cause != "lock-held-across-wait" {
 			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
+			continue
+		}
+		if f := &v.Findings[0]; f.P99NS >= 50*ms || f.P99WithoutNS >= f.P99NS {
+			t.Errorf("%s: p99 of %d ns, %d ns without: these leave out what is slow on purpose", c.name, f.P99NS, f.P99WithoutNS)
 		}
 	}
 }
