@@ -582,6 +582,21 @@ func requests(a *blame.Attribution, v *cause.Verdict) report.Requests {
 	out.Tail = report.Band{Count: int(tail.Count), Episodes: v.Tail.Episodes, MeanNS: int64(tail.Mean)}
 	out.Typical = report.Band{Count: int(mid.Count), MeanNS: int64(mid.Mean)}
 	out.ArrivalNS = int64(a.Arrival(p.Requests(tail)))
+	out.Endpoints = endpoints(f, all.Latencies())
+	return out
+}
+
+// endpoints describes the latency of several endpoints.
+func endpoints(f *request.Found, all []blame.Latency) (out []report.Endpoint) {
+	if len(all) < 2 {
+		return nil
+	}
+	for _, l := range all[:min(len(all), report.MaxEndpoints)] {
+		out = append(out, report.Endpoint{
+			Endpoint: f.Endpoints[l.Endpoint], Count: int(l.N), Slow: int(l.Slow), Presumed: int(l.Unseen),
+			P50NS: l.P50, P99NS: l.P99, MaxNS: l.Max,
+		})
+	}
 	return out
 }
 

@@ -115,12 +115,33 @@ type Requests struct {
 	ArrivalNS int64 `json:"arrival_ns"` // mean over the tail of the estimated time before the wake-up, not part of the durations
 	// Classes counts what was found, largest first: entry roles, outgoing calls.
 	Classes []Class `json:"classes"`
+	// Endpoints are what the requests above are of, if they are of several: those with most of the
+	// slow requests first, at most MaxEndpoints.
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
 	// Excluded counts what looked like a request and is none.
 	Excluded []Class `json:"excluded"`
 	// HealthChecks says that the requests are health checks, by the names of their functions.
 	HealthChecks bool `json:"health_checks,omitempty"`
 	// Perhaps is a function that may be what a request is, if none was found: a guess, for --request.
 	Perhaps string `json:"perhaps,omitempty"`
+}
+
+// MaxEndpoints is how many endpoints a diagnosis lists.
+const MaxEndpoints = 50
+
+// Endpoint is how long the requests of one endpoint took.
+type Endpoint struct {
+	Endpoint string `json:"endpoint"`
+	// Count is how many requests it has, those in flight among them, Slow how many of these are in
+	// the tail.
+	Count int `json:"count"`
+	Slow  int `json:"slow"`
+	// Presumed is of how many the endpoint is not known: they did nothing in their handlers that the
+	// trace shows, and took as long as others of this endpoint.
+	Presumed int   `json:"presumed,omitempty"`
+	P50NS    int64 `json:"p50_ns"`
+	P99NS    int64 `json:"p99_ns"`
+	MaxNS    int64 `json:"max_ns"`
 }
 
 // Window is a part of a trace with its own diagnosis, in nanoseconds since the trace began, or a

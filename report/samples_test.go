@@ -146,6 +146,10 @@ func mixed() *Diagnosis {
 	d.Verdict, d.Reason = VerdictInconclusive, "unexplained"
 	d.Sentence = "61.0 % of the slow tail is simply another endpoint, GET /report, which is slow by design."
 	d.Mix = Mix{Share: 0.61, Endpoint: "GET /report"}
+	d.Requests.Endpoints = []Endpoint{
+		{Endpoint: "GET /report", Count: 160, Slow: 151, P50NS: 31 * ms, P99NS: 49 * ms, MaxNS: 52700000},
+		{Endpoint: "github.com/example/shop/internal/server.(*handlers).listEverythingOfOneCustomer.func1", Count: 11874, Slow: 29, Presumed: 1, P50NS: 1900000, P99NS: 12 * ms, MaxNS: 38 * ms},
+	}
 	// Thirds: the printed tenths must still add up.
 	d.Unnamed = []cause.Unnamed{{Share: 0.13, Leaf: "cpu main.render"}, {Share: 0.13, Leaf: "network db:5432"}, {Share: 0.13, Leaf: "gc"}}
 	return d
@@ -197,6 +201,7 @@ func hostile() *Diagnosis {
 	d.Target = Target{Kind: attack, URL: "http://" + attack, File: long + attack, Go: attack}
 	d.Requests.FoundBy, d.Requests.Clock = attack, long
 	d.Requests.Classes = []Class{{Class: attack, Count: 1}, {Class: long, Count: 1 << 40}}
+	d.Requests.Endpoints = []Endpoint{{Endpoint: attack, Count: -1, Slow: 1 << 40, Presumed: 1 << 50, P50NS: -1}, {Endpoint: long}}
 	f := &d.Findings[0]
 	f.Where = &cause.Place{Function: "main." + attack, File: "/x/" + long + "/" + attack, Line: -1}
 	f.Summary, f.Verify, f.Confidence = attack, long, attack

@@ -59,6 +59,7 @@ func Terminal(w io.Writer, d *Diagnosis, opts TerminalOptions) error {
 	}
 	p.sentence(d, opts.Width > 0)
 	p.recording(d)
+	p.endpoints(d.Requests.Endpoints)
 	for _, a := range accounts(d) {
 		p.account(d, a)
 	}
@@ -281,6 +282,35 @@ func (p *page) recording(d *Diagnosis) {
 	p.parts("classes", classes(r.Classes))
 	p.parts("left out", classes(r.Excluded))
 	p.parts("target", target(d))
+}
+
+// endpoints is a table of how long the requests of each endpoint took.
+func (p *page) endpoints(all []Endpoint) {
+	if len(all) == 0 {
+		return
+	}
+	p.heading("Endpoints, those with most of the slow requests first")
+	row := func(cells ...string) (line string) {
+		for i, width := range [...]int{8, 10, 9, 9, 9} {
+			line += padLeft(quote(cells[i], width-1), width)
+		}
+		return line + "  "
+	}
+	p.line(p.styled(row("slow", "requests", "p50", "p99", "max"), faint))
+	presumed := 0
+	for _, e := range all {
+		presumed += e.Presumed
+	}
+	for _, e := range all[:min(len(all), maxItems)] {
+		r := row(count(int64(e.Slow)), count(int64(e.Count)), duration(e.P50NS), duration(e.P99NS), duration(e.MaxNS))
+		p.line(r + quoteEnd(e.Endpoint, p.width-columns(r)))
+	}
+	if n := len(all) - maxItems; n > 0 {
+		p.line(fmt.Sprintf("  … and %s more (-o json has %d)", count(int64(n)), len(all)))
+	}
+	if presumed > 0 {
+		p.paragraph(fmt.Sprintf("The endpoint of %s is presumed, from how long they took: the trace shows nothing that their handlers did.", counted(presumed, "request")))
+	}
 }
 
 // lostPart says what of the recording is missing, "" if nothing is.

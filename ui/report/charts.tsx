@@ -2,8 +2,8 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import type { Document, HeatMap } from './data'
-import { count, duration } from './format'
+import type { Document, Endpoint, HeatMap } from './data'
+import { count, counted, duration } from './format'
 
 // left is the width of the values' axis: the same everywhere, so that tracks are aligned.
 const left = 72, right = 12
@@ -98,7 +98,23 @@ export function Latency({ doc, theme }: { doc: Document; theme: string }) {
       <tbody>{h.edges.slice(0, -1).map((e, i) => h.tail[i]! + h.typical[i]! + h.neither[i]! > 0 && <tr key={i}><td>{duration(e)}</td><td>{duration(h.edges[i + 1]!)}</td>
         <td class="n">{count(h.tail[i]!)}</td><td class="n">{count(h.typical[i]!)}</td><td class="n">{count(h.neither[i]!)}</td></tr>)}</tbody>
     </table></div></details>
+    <Endpoints all={doc.diagnosis.requests.endpoints ?? []} />
   </section>
+}
+
+// Endpoints is a table of what the requests are of, if they are of several.
+function Endpoints({ all }: { all: Endpoint[] }) {
+  if (all.length === 0) return null
+  const presumed = all.reduce((n, e) => n + (e.presumed ?? 0), 0)
+  return <>
+    <h3>By endpoint</h3>
+    <div class="scroll"><table>
+      <thead><tr><th scope="col">Endpoint</th><th scope="col" class="n">Slow</th><th scope="col" class="n">Requests</th><th scope="col" class="n">p50</th><th scope="col" class="n">p99</th><th scope="col" class="n">Longest</th></tr></thead>
+      <tbody>{all.map((e, i) => <tr key={i}><td>{e.endpoint}</td><td class="n">{count(e.slow)}</td><td class="n">{count(e.count)}</td>
+        <td class="n">{duration(e.p50_ns)}</td><td class="n">{duration(e.p99_ns)}</td><td class="n">{duration(e.max_ns)}</td></tr>)}</tbody>
+    </table></div>
+    {presumed > 0 && <p class="faint">The endpoint of {counted(presumed, 'request')} is presumed, from how long they took: the trace shows nothing that their handlers did.</p>}
+  </>
 }
 
 // A Group shows one stretch of time on several charts.

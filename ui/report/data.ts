@@ -23,7 +23,7 @@ export interface Diagnosis {
     found_by: string; clock: string; count: number
     p50_ns: number; p90_ns: number; p99_ns: number; p999_ns: number; max_ns: number
     tail: Band; typical: Band; in_flight: number; oldest_in_flight_ns: number; arrival_ns: number
-    classes: Class[]; excluded: Class[]
+    classes: Class[]; excluded: Class[]; endpoints?: Endpoint[]
   }
   excess_ns: number
   mix: { share: number; endpoint: string }
@@ -36,6 +36,7 @@ export interface Diagnosis {
   kernel?: { run_queue?: HeatMap }
 }
 
+export interface Endpoint { endpoint: string; count: number; slow: number; presumed?: number; p50_ns: number; p99_ns: number; max_ns: number }
 export interface Row { kind: 'named' | 'consistent' | 'rest'; mark: string; label: string; tenths: number; excess_ns: number; interval: string }
 export interface Account { contrast: string; excess_ns: number; rows: Row[] | null }
 export interface Leaf { kind: string; text: string; cause?: string; stack: number; excess: number; typical: number }
