@@ -325,6 +325,9 @@ Without --for, a recording that holds too few requests is made again, longer.`,
 			if err := print(cmd.OutOrStdout(), d, output, next(cmd, d)); err != nil {
 				return err
 			}
+			if output == "text" && save == "" && !diagnose.IsFile(a[0]) {
+				p.say("the recording was not kept: --save FILE keeps it, for whylate show, and as a --baseline")
+			}
 			return verdictExit(d)
 		},
 	}
