@@ -248,7 +248,8 @@ func (a *Attribution) toAll(s timeline.Segment) bool {
 // sleeps reports whether a system call at a site only lets time pass.
 func (k SiteKind) sleeps() bool { return k == SiteSleep || k == SiteBusy }
 
-// Site is a place at which goroutines stand, told apart by functions, not lines.
+// Site is a place at which goroutines stand, told apart by functions, not lines, and by whether
+// they send to a channel or receive.
 type Site struct {
 	Kind SiteKind
 	// Func, File and Line are the innermost frame outside the standard library
@@ -302,6 +303,7 @@ func (a *Attribution) siteOf(s gotrace.StackID) SiteID {
 	}
 	frames := a.t.Stacks.Frames(s)
 	var key strings.Builder
+	key.WriteString(passing(frames)) // who sends to one and then receives from another waits at two places
 	for _, f := range frames {
 		if !runtimeFrame(f.Func) {
 			key.WriteString(f.Func)
@@ -316,6 +318,21 @@ func (a *Attribution) siteOf(s gotrace.StackID) SiteID {
 	}
 	a.siteByStack[s] = id
 	return id
+}
+
+// passing is what the innermost frame does with a channel, "" if it does nothing.
+// Source: package runtime, chan.go, Go 1.22 to 1.26.
+func passing(frames []gotrace.Frame) string {
+	if len(frames) == 0 {
+		return ""
+	}
+	switch frames[0].Func {
+	case "runtime.chansend1":
+		return "send\n"
+	case "runtime.chanrecv1", "runtime.chanrecv2":
+		return "receive\n"
+	}
+	return ""
 }
 
 func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {

@@ -98,6 +98,8 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Pool
 	case sends && (q.Busiest > OneWorker || c.Keyed(h.Site)) && c.A.Answers(q.Worker):
 		return Worker // it answers: handing over and waiting are one queue
+	case sends && q.Wakers > 1 && c.A.Answers(q.Worker):
+		return Pool // of workers, all of which are at work
 	case sends && 2*q.Wakers > q.Waits:
 		return Pool // no consumer stays: everybody gives back once
 	case sends:

@@ -1,0 +1,128 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// booked is a service whose requests ask one goroutine and wait for its answer, and then send what became of it to another one,
+// all in one function. Of ten times the second one sleeps once, and what it was sent before has filled its channel.
+func booked() scene {
+	const auditor = replies
+	takes := []string{"runtime.chanrecv2", "main.audit"}
+	return scene{procs: 2, cast: func(p *play) {
+		waitingHelper(p)
+		p.waits(auditor, "", takes...)
+	}, in: func(p *play, i int) {
+		p.wakes(serving, helper, "runtime.chansend1", "main.serve")
+		p.runs(helper, 1)
+		p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.serve")
+		p.pass(ms / 10)
+		p.wakes(helper, serving, "runtime.chansend1", "main.book")
+		p.leaves(helper, 1, "chan receive", "runtime.chanrecv2", "main.book")
+		p.runs(serving, 0)
+		p.wakes(serving, auditor, "runtime.chansend1", "main.serve")
+		p.runs(auditor, 1)
+		if i%10 == 9 {
+			p.leaves(serving, 0, "chan send", "runtime.chansend1", "main.serve")
+			p.leaves(auditor, 1, "sleep", "time.Sleep", "main.rotate", "main.audit")
+			p.pass(20 * ms)
+			p.wakes(0, auditor)
+			p.runs(auditor, 1)
+			p.wakes(auditor, serving, takes...)
+			p.leaves(auditor, 1, "chan receive", takes...)
+			p.runs(serving, 0)
+			return
+		}
+		p.pass(ms / 100)
+		p.leaves(auditor, 1, "chan receive", takes...)
+	}}
+}
+
+// kitchen is a service of three workers that take requests' jobs from one channel without a buffer, and answer them. Of ten times
+// seven jobs come at once.
+func kitchen() scene {
+	const n, workers = 6, 3
+	worker := func(i int) gotrace.GoID { return helper + gotrace.GoID(i) }
+	takes := []string{"runtime.chanrecv2", "main.worker"}
+	proc := func(g gotrace.GoID) gotrace.ProcID {
+		if g == serving {
+			return 0
+		}
+		return 2
+	}
+	return scene{procs: 3, cast: func(p *play) {
+		for g := crowd0; g < crowd0+n; g++ {
+			p.waits(g, "", home...)
+		}
+		for i := range workers {
+			p.waits(worker(i), "", takes...)
+		}
+	}, in: func(p *play, i int) {
+		var come []gotrace.GoID
+		if i%10 == 9 {
+			for g := crowd0; g < crowd0+n; g++ {
+				come = append(come, g)
+			}
+		}
+		come = append(come, serving) // the last one: what it does behind its answer is its request's
+		var queued []gotrace.GoID
+		doing := map[gotrace.GoID]gotrace.GoID{}
+		answer := func(g gotrace.GoID) { p.leaves(g, proc(g), "chan receive", "runtime.chanrecv1", "main.serve") }
+		works := func(w gotrace.GoID) { p.leaves(w, 1, "sleep", "time.Sleep", "main.render", "main.worker") }
+		for k, g := range come {
+			if g != serving {
+				p.wakes(0, g)
+				p.runs(g, 2)
+				p.do(p.b.Task(g, "request"))
+			}
+			if k >= workers {
+				p.leaves(g, proc(g), "chan send", "runtime.chansend1", "main.serve")
+				queued = append(queued, g)
+				continue
+			}
+			p.wakes(g, worker(k), "runtime.chansend1", "main.serve")
+			answer(g)
+			p.runs(worker(k), 1)
+			doing[worker(k)] = g
+			works(worker(k))
+		}
+		for len(doing) > 0 {
+			p.pass(4 * ms)
+			for k := range workers {
+				w := worker(k)
+				g, busy := doing[w]
+				if !busy {
+					continue
+				}
+				p.wakes(0, w)
+				p.runs(w, 1)
+				p.wakes(w, g, "runtime.chansend1", "main.worker")
+				p.runs(g, proc(g))
+				if g != serving {
+					p.do(p.b.Done(g))
+					p.leaves(g, 2, "network", home...)
+				}
+				delete(doing, w)
+				if len(queued) == 0 {
+					p.leaves(w, 1, "chan receive", takes...)
+					continue
+				}
+				g, queued = queued[0], queued[1:]
+				p.wakes(w, g, takes...)
+				p.runs(g, proc(g))
+				answer(g)
+				doing[w] = g
+				works(w)
+			}
+		}
+	}}
+}
+
+func TestWhoSendsAndReceivesInOneFunctionWaitsAtTwoPlaces(t *testing.T) {
+	tell(t, []told{
+		{name: "for an answer, and until another one has room", scene: booked(), finding: "back-pressure", where: "main.rotate"},
+		{name: "for one of several to take it, and for its answer", scene: kitchen(), finding: "pool-exhausted", where: "main.serve"},
+	})
+}
