@@ -2,6 +2,7 @@ package blame
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/whylate/whylate/gotrace"
@@ -248,8 +249,8 @@ func (a *Attribution) toAll(s timeline.Segment) bool {
 // sleeps reports whether a system call at a site only lets time pass.
 func (k SiteKind) sleeps() bool { return k == SiteSleep || k == SiteBusy }
 
-// Site is a place at which goroutines stand, told apart by functions, not lines, and by whether
-// they send to a channel or receive.
+// Site is a place at which goroutines stand, told apart by functions, not lines, but for those
+// in which one waits for another.
 type Site struct {
 	Kind SiteKind
 	// Func, File and Line are the innermost frame outside the standard library
@@ -303,7 +304,7 @@ func (a *Attribution) siteOf(s gotrace.StackID) SiteID {
 	}
 	frames := a.t.Stacks.Frames(s)
 	var key strings.Builder
-	key.WriteString(passing(frames)) // who sends to one and then receives from another waits at two places
+	key.WriteString(waiting(frames))
 	for _, f := range frames {
 		if !runtimeFrame(f.Func) {
 			key.WriteString(f.Func)
@@ -320,17 +321,26 @@ func (a *Attribution) siteOf(s gotrace.StackID) SiteID {
 	return id
 }
 
-// passing is what the innermost frame does with a channel, "" if it does nothing.
-// Source: package runtime, chan.go, Go 1.22 to 1.26.
-func passing(frames []gotrace.Frame) string {
-	if len(frames) == 0 {
-		return ""
-	}
-	switch frames[0].Func {
-	case "runtime.chansend1":
-		return "send\n"
-	case "runtime.chanrecv1", "runtime.chanrecv2":
-		return "receive\n"
+// waiting tells apart where a function waits for another goroutine, by what it does there, with a
+// channel or a lock, and the line of the program's own code: who sends to one and then receives from
+// another waits at two places. It is "" for other stacks.
+// Source: packages runtime (chan.go, select.go) and sync, Go 1.22 to 1.26.
+func waiting(frames []gotrace.Frame) string {
+	does := ""
+	for _, f := range frames {
+		switch {
+		case strings.HasPrefix(f.Func, "sync.(*") && (strings.HasSuffix(f.Func, "Lock") || strings.HasSuffix(f.Func, ").Wait")),
+			does == "" && (strings.HasPrefix(f.Func, "runtime.chan") || f.Func == "runtime.selectgo"):
+			does = strings.TrimRight(f.Func, "0123456789") // of chanrecv1 and chanrecv2
+		case runtimeFrame(f.Func), strings.HasPrefix(f.Func, "internal/sync."):
+		case does == "":
+			return ""
+		default:
+			if place, app := request.AppFrame(frames); !app || place != f {
+				return does + "\n"
+			}
+			return does + ":" + strconv.Itoa(f.Line) + "\n"
+		}
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package blame
 import (
 	"testing"
 
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline/timelinetest"
 )
 
@@ -59,5 +60,44 @@ func TestSitesAreKnownByTheirStacks(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+	}
+}
+
+// Who waits for another goroutine at two places of one function waits for two things.
+func TestWaitsAreToldApartWithinAFunction(t *testing.T) {
+	at := func(line int, functions ...string) string {
+		var frames []gotrace.Frame
+		for _, f := range functions {
+			frames = append(frames, gotrace.Frame{Func: f})
+		}
+		frames = append(frames, gotrace.Frame{Func: "main.serve", File: "serve.go", Line: line}, gotrace.Frame{Func: "net/http.(*conn).serve", Line: line})
+		return waiting(frames)
+	}
+	receive, send, choose := []string{"runtime.chanrecv1"}, []string{"runtime.chansend1"}, []string{"runtime.selectgo"}
+	lock := []string{"sync.runtime_SemacquireMutex", "internal/sync.(*Mutex).lockSlow", "internal/sync.(*Mutex).Lock", "sync.(*Mutex).Lock"}
+	kinds := [][]string{receive, send, choose, lock, {"sync.runtime_notifyListWait", "sync.(*Cond).Wait"}, {"sync.runtime_SemacquireRWMutexR", "sync.(*RWMutex).RLock"}}
+	seen := map[string]bool{}
+	for _, k := range kinds {
+		for _, line := range []int{7, 9} {
+			if s := at(line, k...); s == "" || seen[s] {
+				t.Errorf("%q in line %d is %q, as another one", k, line, s)
+			} else {
+				seen[s] = true
+			}
+		}
+	}
+	if a, b := at(7, "runtime.chanrecv1"), at(7, "runtime.chanrecv2"); a != b {
+		t.Errorf("a receive is %q, one that asks whether there was something %q", a, b)
+	}
+	for _, other := range [][]string{
+		nil, {"runtime.mallocgc"}, {"syscall.Syscall", "syscall.read"}, {"sync.(*Mutex).Unlock"},
+		{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read"}, // peers are told apart by what is called
+	} {
+		if a, b := at(7, other...), at(9, other...); a != b {
+			t.Errorf("%q is at two places: %q, %q", other, a, b)
+		}
+	}
+	if a, b := at(7, "runtime.selectgo", "net/http.(*persistConn).roundTrip"), at(9, "runtime.selectgo", "net/http.(*persistConn).roundTrip"); a != b {
+		t.Errorf("waits in a library are told apart by who called it: %q, %q", a, b)
 	}
 }
