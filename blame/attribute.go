@@ -109,9 +109,9 @@ type Attribution struct {
 	// cycles are the mark phases by who started them.
 	cycles   [timeline.Starters][]timeline.Span
 	sections map[heldSection]string
-	// explaining is how much work is left for finding sections.
-	explaining int
-	blocking   map[string]blocking
+	// explainable is how much work is left for finding sections.
+	explainable int
+	blocking    map[string]blocking
 	// watch is what the kernel told of the threads, nil if nothing; keptOf sums up by P.
 	watch  *events.Recording
 	keptOf []kept
@@ -151,7 +151,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		siteByKey: map[string]SiteID{},
 		reasonID:  map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]*jobs{},
 		answerers: map[SiteID]map[string]bool{}, replied: map[SiteID]bool{}, cancels: map[SiteID]int{},
-		sections: map[heldSection]string{}, explaining: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
+		sections: map[heldSection]string{}, explainable: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
 		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 		growths: map[timeline.GID][]timeline.Time{}, growthStacks: map[gotrace.StackID]bool{},
 		sweepings: map[timeline.GID][]timeline.Time{}, sweepStacks: map[gotrace.StackID]bool{},

@@ -309,16 +309,16 @@ func (c *Case) PlaceOfKeys(keys []blame.KeyID) *Place {
 		}
 	}
 	h, _ := TopBy(c, last, func(k blame.Key) blame.Hop { return k.Last })
-	if p := c.placeOfRelease(h); p != nil {
+	if p := c.placeOfRelease(h, false); p != nil {
 		return p
 	}
 	return c.PlaceOf(t.first)
 }
 
 // placeOfRelease returns where the goroutine that ended a wait held what was waited for,
-// if that was a lock, else where it released it.
-func (c *Case) placeOfRelease(h blame.Hop) *Place {
-	if f, ok := c.A.Section(h); ok {
+// if that was a lock, else where it released it. own is as for [blame.Attribution.Section].
+func (c *Case) placeOfRelease(h blame.Hop, own bool) *Place {
+	if f, ok := c.A.Section(h, own); ok {
 		return &Place{Function: f.Func, File: f.File, Line: f.Line}
 	}
 	return c.PlaceOf(h.WakerSite)
@@ -331,7 +331,7 @@ func (c *Case) PlaceOfHolder(leaf blame.SiteID, last blame.Hop) *Place {
 	if p := c.PlaceOf(leaf); p != nil {
 		return p
 	}
-	if p := c.placeOfRelease(last); p != nil {
+	if p := c.placeOfRelease(last, false); p != nil {
 		return p
 	}
 	return c.PlaceOf(last.Site)

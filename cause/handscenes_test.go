@@ -126,3 +126,30 @@ func TestWhoSendsAndReceivesInOneFunctionWaitsAtTwoPlaces(t *testing.T) {
 		{name: "for one of several to take it, and for its answer", scene: kitchen(), finding: "pool-exhausted", where: "main.serve"},
 	})
 }
+
+// A lock may be that of a helper package, which takes it and calls what it is given, or has functions that take it and give it
+// back: who holds it is who was given, or stands between the two.
+func TestWhoHoldsALockThatAPackageKeeps(t *testing.T) {
+	with := "example.com/shop/guard.(*Value[...]).With"
+	behind := func(at, release []string, in ...string) scene {
+		return scene{procs: 2, cast: waitingHelper, in: every(10, behindHelper("sync", at, release, func(p *play) {
+			p.computes(helper, 1, 20*ms, in...)
+		}))}
+	}
+	lock := []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).Lock"}
+	waits := append(lock, with, "main.show", "main.serve")
+	release := []string{"sync.(*Mutex).Unlock", with, "main.(*shop).sync", "main.loop"}
+	tell(t, []told{
+		{name: "a literal", scene: behind(waits, release, "main.sort", "main.(*shop).sync.func1", with, "main.(*shop).sync", "main.loop"),
+			finding: "lock-held-across-work", where: "main.(*shop).sync.func1"},
+		{name: "a function of the package that gives it", scene: behind(waits, release, "main.sort", "main.order", with, "main.(*shop).sync", "main.loop"),
+			finding: "lock-held-across-work", where: "main.order"},
+		{name: "what it calls itself", scene: behind(waits, release, "example.com/shop/guard.copy", with, "main.(*shop).sync", "main.loop"),
+			finding: "lock-held-across-work", where: with},
+		{name: "what it calls of a package that it imports", scene: behind(waits, release, "example.com/shop/deep.Copy", with, "main.(*shop).sync", "main.loop"),
+			finding: "lock-held-across-work", where: with},
+		{name: "a lock's own functions", scene: behind(append(lock, "example.com/shop/guard.(*Lock).Take", "main.serve"),
+			[]string{"sync.(*Mutex).Unlock", "example.com/shop/guard.(*Lock).Give", "main.(*shop).rotate", "main.loop"}, "main.generate", "main.(*shop).rotate", "main.loop"),
+			finding: "lock-held-across-work", where: "main.(*shop).rotate"},
+	})
+}

@@ -122,10 +122,10 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		}
 	}
 	h, _ := TopBy(c, there, hop)
-	l.Holder = c.placeOfRelease(h)
+	l.Holder = c.placeOfRelease(h, kind == Lock)
 	last, _ := TopBy(c, keep(there, func(id blame.KeyID) bool { return hop(c.Key(id)) == h }), func(k blame.Key) blame.Hop { return k.Last })
 	if kind == Lock && c.HopKind(last) == Lock && !c.A.EndsAt(h.Site, last.WakerSite) {
-		l.Inner = c.placeOfRelease(last)
+		l.Inner = c.placeOfRelease(last, true)
 	}
 	return l
 }

@@ -929,7 +929,7 @@ func theOnlyPermit() scene {
 }
 
 func TestOnePermitIsALock(t *testing.T) {
-	tell(t, []told{{name: "few waits tell", scene: theOnlyPermit(), finding: "lock-held-across-work", where: "main.release"}})
+	tell(t, []told{{name: "few waits tell", scene: theOnlyPermit(), finding: "lock-held-across-work", where: "main.serve"}})
 }
 
 // What always takes a caller so long is no peer that became slow: somebody holds what others want for that.
