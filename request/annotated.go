@@ -89,18 +89,105 @@ func (d *finder) annotations() []timeline.Task {
 		}
 	}
 	role := d.roleOf(name, Annotated, "", keyNone)
-	for _, t := range used {
+	over := d.handovers(used)
+	for i, t := range used {
 		if t.Before {
 			continue
 		}
-		e := d.examine(t.G, d.segmentFrom(t.G, t.Start), t.Start, t.End)
+		parts := []Part{{t.G, t.Start, t.End}}
+		if elsewhere(t) {
+			parts = d.way(t, over)
+		}
+		last := parts[len(parts)-1]
+		e := d.examine(last.G, d.segmentFrom(last.G, last.Start), last.Start, last.End)
+		used[i].G, used[i].Start = last.G, last.Start // what of it no other request may have
 		n := len(d.list)
-		d.add(role, Request{Parts: d.parts(Part{t.G, t.Start, t.End}), InFlight: t.Open}, e)
+		d.add(role, Request{Parts: d.parts(parts...), InFlight: t.Open}, e)
 		if len(d.list) > n {
 			d.list[n].endpoint, d.list[n].poll = t.Name, false
 		}
 	}
+	slices.SortStableFunc(used, func(a, b timeline.Task) int { return cmp.Or(cmp.Compare(a.G, b.G), cmp.Compare(a.Start, b.Start)) })
 	return used
+}
+
+// elsewhere reports whether a task was ended by another goroutine than began it.
+func elsewhere(t timeline.Task) bool { return !t.Open && t.Last != timeline.NoG && t.Last != t.G }
+
+// handovers are tasks that some goroutines begin and others end: when each goroutine began one, and ended one, in order.
+type handovers struct {
+	begun, ended map[timeline.GID][]timeline.Time
+}
+
+// handovers returns those of the tasks, nil if whoever begins one ends it.
+func (d *finder) handovers(ts []timeline.Task) *handovers {
+	if !slices.ContainsFunc(ts, elsewhere) {
+		return nil
+	}
+	h := &handovers{map[timeline.GID][]timeline.Time{}, map[timeline.GID][]timeline.Time{}}
+	for _, t := range ts {
+		h.begun[t.G] = append(h.begun[t.G], t.Start)
+		if !t.Open && t.Last != timeline.NoG {
+			h.ended[t.Last] = append(h.ended[t.Last], t.End)
+		}
+	}
+	for _, times := range h.ended {
+		slices.Sort(times)
+	}
+	for _, times := range h.begun {
+		slices.Sort(times)
+	}
+	return h
+}
+
+// way returns the parts of a task that another goroutine ends: of who began it, until it has handed it over; of a queue,
+// if nobody took it at once; and of who ends it, from when it had ended the one before, or was woken for this one.
+func (d *finder) way(t timeline.Task, h *handovers) (parts []Part) {
+	me := &d.t.Gs[t.Last]
+	from := t.Start
+	if me.Born {
+		from = max(from, me.Start())
+	}
+	ended := h.ended[t.Last]
+	if i, _ := slices.BinarySearch(ended, t.End); i > 0 {
+		from = max(from, ended[i-1])
+	}
+	for i := me.SegmentAt(from + 1); i < me.Len(); i++ {
+		s := me.Seg(i)
+		if s.Start >= t.End {
+			break
+		}
+		if s.Kind == timeline.Waiting {
+			if s.End < t.End && (s.Start <= from || s.Waker == t.G) {
+				from = s.End
+			}
+			break
+		}
+	}
+	handed := from
+	begun := h.begun[t.G]
+	if i, _ := slices.BinarySearch(begun, t.Start+1); i < len(begun) {
+		handed = min(handed, begun[i])
+	}
+	by := &d.t.Gs[t.G]
+	handed = min(handed, max(by.End(), t.Start))
+	for i := by.SegmentAt(t.Start + 1); i < by.Len(); i++ {
+		s := by.Seg(i)
+		if s.Start >= handed {
+			break
+		}
+		if s.Kind == timeline.Waiting && s.Start > t.Start && s.Reason != timeline.ReasonChanSend {
+			handed = s.Start
+			break
+		}
+	}
+	if handed > t.Start {
+		parts = append(parts, Part{t.G, t.Start, handed})
+	}
+	if from > handed {
+		parts = append(parts, Part{d.t.Await(t.G, t.Last, t.Stack, handed, from), handed, from})
+	}
+	return append(parts, Part{t.Last, from, t.End})
 }
 
 func finished(ts []timeline.Task) (n int) {
@@ -113,7 +200,7 @@ func finished(ts []timeline.Task) (n int) {
 }
 
 // outermost returns the tasks that lie in no other one of their goroutine, by
-// goroutine and start.
+// goroutine and start. Those that another goroutine ends lie in none, unless they were begun within one.
 func outermost(in []timeline.Task, keep func(*timeline.Task) bool) (out []timeline.Task) {
 	ts := make([]timeline.Task, 0, len(in))
 	for i := range in {
@@ -127,9 +214,17 @@ func outermost(in []timeline.Task, keep func(*timeline.Task) bool) (out []timeli
 		}
 		return ts[i].Start < ts[j].Start || ts[i].Start == ts[j].Start && ts[i].End > ts[j].End
 	})
+	last := -1
 	for _, t := range ts {
-		if n := len(out); n > 0 && out[n-1].G == t.G && t.End <= out[n-1].End {
+		switch {
+		case elsewhere(t):
+			if t.Child {
+				continue
+			}
+		case last >= 0 && out[last].G == t.G && t.End <= out[last].End:
 			continue
+		default:
+			last = len(out)
 		}
 		out = append(out, t)
 	}

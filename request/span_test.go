@@ -74,3 +74,86 @@ func TestSpansArePartsOfRequests(t *testing.T) {
 		})
 	}
 }
+
+// A program that begins a task where it reads a message, and ends it where a worker is done with it: the request is the
+// way of the message, not what the reader does meanwhile.
+func TestATaskThatAnotherGoroutineEnds(t *testing.T) {
+	const reader, worker, queue = 1, 2, 3
+	b := newScript(t)
+	rests := b.Stack("time.Sleep", "main.read")
+	takes := b.Stack("runtime.chanrecv2", "main.work")
+	sends := b.Stack("runtime.chansend1", "main.read")
+	delivers := b.Stack("time.Sleep", "main.deliver", "main.work")
+	b.do(b.Busy(0))
+	b.do(b.Busy(1))
+	b.do(b.Waits(reader, "", rests))
+	b.do(b.Waits(worker, "", takes))
+	b.do(b.Idle(0, gotrace.NoProc))
+	b.do(b.Idle(1, gotrace.NoProc))
+	runs := func(g gotrace.GoID, p gotrace.ProcID, by gotrace.GoID) {
+		if b.do(b.Busy(p)); by == gotrace.NoGoroutine {
+			b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, g, 0))
+		}
+		b.do(b.Runs(g, p, 0))
+	}
+	delivered := func() {
+		b.do(b.Waits(worker, "sleep", delivers))
+		b.do(b.Idle(1, gotrace.NoProc))
+		b.pass(2e6)
+		runs(worker, 1, gotrace.NoGoroutine)
+	}
+	for range 60 {
+		b.pass(10e6)
+		runs(reader, 0, gotrace.NoGoroutine)
+		b.do(b.Task(reader, "message"))
+		b.pass(1e5)
+		b.do(b.Hands(reader, worker))
+		b.do(b.Wakes(reader, 0, worker, sends))
+		runs(worker, 1, reader)
+		b.do(b.Task(reader, "message"))
+		b.pass(1e5)
+		b.do(b.Hands(reader, queue))
+		b.do(b.Waits(reader, "sleep", rests))
+		b.do(b.Idle(0, gotrace.NoProc))
+		delivered()
+		b.do(b.Done(worker))
+		b.do(b.Hands(queue, worker))
+		delivered()
+		b.do(b.Done(worker))
+		b.do(b.Waits(worker, "chan receive", takes))
+		b.do(b.Idle(1, gotrace.NoProc))
+	}
+	b.pass(1e6)
+	tl := b.read()
+	f := Find(tl, Options{})
+	if len(f.Roles) != 1 || f.Roles[0].Shape != Annotated || len(f.Requests) != 120 {
+		t.Fatalf("%d requests of %+v", len(f.Requests), f.Roles)
+	}
+	read, ok := tl.G(reader)
+	works, ok2 := tl.G(worker)
+	if !ok || !ok2 {
+		t.Fatal("no goroutines")
+	}
+	for _, r := range f.Requests {
+		var took []timeline.Time
+		for _, p := range r.Parts {
+			took = append(took, p.End-p.Start)
+		}
+		first, last := r.Parts[0].G, r.Parts[len(r.Parts)-1].G
+		if first != read || last != works {
+			t.Fatalf("parts %+v", r.Parts)
+		}
+		switch len(took) {
+		case 2:
+			if took[0] != 1e5 || took[1] != 21e5 {
+				t.Fatalf("who was taken at once: %d", took)
+			}
+		case 3:
+			if m := &tl.Gs[r.Parts[1].G]; !m.Message || took[0] != 1e5 || took[1] != 2e6 || took[2] != 2e6 {
+				t.Fatalf("who waited in the queue: %d", took)
+			}
+		default:
+			t.Fatalf("parts %+v", r.Parts)
+		}
+	}
+}

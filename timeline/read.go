@@ -953,10 +953,10 @@ func (b *builder) assist(g GID, ev *gotrace.Event) {
 func (b *builder) annotation(ev *gotrace.Event) {
 	switch ev.Kind {
 	case gotrace.KindTaskBegin:
-		b.tasks[ev.Task] = &Task{Name: ev.Name, G: b.g(ev.G, ev.GSlot), Start: ev.Time, Stack: ev.Stack, Child: ev.Parent != gotrace.BackgroundTask}
+		b.tasks[ev.Task] = &Task{Name: ev.Name, G: b.g(ev.G, ev.GSlot), Start: ev.Time, Last: NoG, Stack: ev.Stack, Child: ev.Parent != gotrace.BackgroundTask}
 	case gotrace.KindTaskEnd:
 		if t := b.tasks[ev.Task]; t != nil {
-			t.End = ev.Time
+			t.End, t.Last = ev.Time, b.g(ev.G, ev.GSlot)
 			b.t.Tasks = append(b.t.Tasks, *t)
 			delete(b.tasks, ev.Task)
 		}
@@ -974,7 +974,7 @@ func (b *builder) annotation(ev *gotrace.Event) {
 			b.regions[g] = s
 		}
 		if s.depth++; s.depth == 1 {
-			s.task = Task{Name: ev.Name, G: g, Start: ev.Time}
+			s.task = Task{Name: ev.Name, G: g, Start: ev.Time, Last: g}
 		}
 	case gotrace.KindRegionEnd:
 		s := b.regions[b.g(ev.G, ev.GSlot)]

@@ -322,6 +322,8 @@ type Task struct {
 	Name       string
 	G          GID
 	Start, End Time
+	// Last is the goroutine that ended it, NoG if it is not known.
+	Last GID
 	// Stack is where a task was begun, 0 if the trace does not say.
 	Stack gotrace.StackID
 	// Child marks a task that was begun within another one, be it on another goroutine.

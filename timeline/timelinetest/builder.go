@@ -369,6 +369,17 @@ func (b *Builder) Done(g gotrace.GoID) error {
 	return nil
 }
 
+// Hands lets the task that one goroutine began, or was handed, be ended by another one. A goroutine that does
+// not exist keeps it meanwhile, like a queue.
+func (b *Builder) Hands(from, to gotrace.GoID) error {
+	if b.tasks[from] == 0 || b.tasks[to] != 0 {
+		return fmt.Errorf("g%d cannot hand a task to g%d", from, to)
+	}
+	b.tasks[to] = b.tasks[from]
+	delete(b.tasks, from)
+	return nil
+}
+
 // Sample is a CPU profile sample; without a goroutine it only tells the time.
 func (b *Builder) Sample(g gotrace.GoID, stack gotrace.StackID) {
 	e := nobody(gotrace.KindSample)
