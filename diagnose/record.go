@@ -240,6 +240,7 @@ func processID(target string) (int, bool) {
 const (
 	maxTries   = 8
 	tryTimeout = 5 * time.Second
+	tryNext    = 250 * time.Millisecond // without an answer, until the next one is asked
 	maxCmdline = 1 << 20
 )
 
@@ -254,7 +255,8 @@ func withoutEndpoint(pid int, silent []string) (why, advice string) {
 }
 
 // endpoint returns the URL of a local process's net/http/pprof, "" if it has
-// none: each of its listeners is asked for its command line, once, all at the same time. One that does not serve
+// none: its listeners are asked for their command line, once, the likely ones first, each when those before have answered
+// or let tryNext pass: what speaks another protocol should not have to hear HTTP. One that does not serve
 // it is asked for the rest. Silent are those that do not answer in time. A process that is no Go program and has
 // none is an error.
 func endpoint(ctx context.Context, pid int) (url string, silent []string, err error) {
@@ -266,6 +268,7 @@ func endpoint(ctx context.Context, pid int) (url string, silent []string, err er
 	if errors.Is(err, os.ErrPermission) {
 		return "", nil, fmt.Errorf("on what process %d listens is not to be seen: run whylate as its user or as root, or give the URL of its net/http/pprof: %w", pid, os.ErrPermission)
 	}
+	likely(addrs)
 	addrs = addrs[:min(maxTries, len(addrs))]
 	type answer struct {
 		addr    string
@@ -276,26 +279,43 @@ func endpoint(ctx context.Context, pid int) (url string, silent []string, err er
 	asking, stop := context.WithCancel(ctx)
 	defer stop() // who has not answered when one is found is not waited for
 	answers := make(chan answer, len(addrs))
-	for _, addr := range addrs {
-		go func() {
-			a := answer{addr: addr}
-			a.status, a.cmdline, a.err = askCmdline(asking, addr)
-			answers <- a
-		}()
-	}
 	var without []string
-	for range addrs {
-		switch a := <-answers; {
-		case ctx.Err() != nil:
-			return "", nil, ctx.Err()
-		case errors.Is(a.err, context.DeadlineExceeded):
-			silent = append(silent, a.addr)
-		case a.err != nil:
-		case a.status == http.StatusOK && host.Same(pid, a.cmdline, nil) == nil:
-			return "http://" + a.addr, nil, nil
-		case a.status == http.StatusNotFound, a.status == http.StatusMethodNotAllowed:
-			without = append(without, a.addr)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for asked, answered := 0, 0; answered < len(addrs); {
+		if asked == answered {
+			next.Reset(0) // nobody is left to wait for
 		}
+		select {
+		case <-ctx.Done():
+			return "", nil, ctx.Err()
+		case <-next.C:
+			if asked == len(addrs) {
+				continue
+			}
+			addr := addrs[asked]
+			go func() {
+				a := answer{addr: addr}
+				a.status, a.cmdline, a.err = askCmdline(asking, addr)
+				answers <- a
+			}()
+			asked++
+			next.Reset(tryNext)
+		case a := <-answers:
+			answered++
+			switch {
+			case errors.Is(a.err, context.DeadlineExceeded):
+				silent = append(silent, a.addr)
+			case a.err != nil:
+			case a.status == http.StatusOK && host.Same(pid, a.cmdline, nil) == nil:
+				return "http://" + a.addr, nil, nil
+			case a.status == http.StatusNotFound, a.status == http.StatusMethodNotAllowed:
+				without = append(without, a.addr)
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return "", nil, ctx.Err()
 	}
 	slices.Sort(silent)
 	slices.Sort(without)
@@ -309,6 +329,18 @@ func endpoint(ctx context.Context, pid int) (url string, silent []string, err er
 		}
 	}
 	return "", silent, nil
+}
+
+// likely brings addresses into the order in which they are asked: first the ports that net/http/pprof is usually
+// given, 6060 and those behind it.
+func likely(addrs []string) {
+	usual := func(addr string) int {
+		if _, port, err := net.SplitHostPort(addr); err == nil && len(port) == 4 && strings.HasPrefix(port, "606") {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(addrs, func(a, b string) int { return cmp.Compare(usual(a), usual(b)) })
 }
 
 // askCmdline asks a listener for the command line behind it. A redirect is not followed: what it

@@ -244,3 +244,12 @@ func TestOthersAreOnlyAskedForTheirPages(t *testing.T) {
 		t.Errorf("asked for %q", asked)
 	}
 }
+
+// The ports that net/http/pprof is usually given are asked first, the others in their order.
+func TestUsualPortsAreAskedFirst(t *testing.T) {
+	got := []string{"127.0.0.1:80", "127.0.0.1:606", "127.0.0.1:6065", "[::1]:6060", "nonsense", "127.0.0.1:60600"}
+	want := []string{"127.0.0.1:6065", "[::1]:6060", "127.0.0.1:80", "127.0.0.1:606", "nonsense", "127.0.0.1:60600"}
+	if likely(got); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
