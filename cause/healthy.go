@@ -44,11 +44,14 @@ func (v *Verdict) faint(s Settings, hanging int) bool {
 
 // The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
 // far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
-// Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. SpreadExcess is
-// the excess below which that is healthy: services whose peers, or parts, vary by a millisecond or two have 6 to 9 ms.
+// Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. That is
+// healthy, but where every request is slow, if it is less than SpreadExcess or tails are less than SpreadTimes as long as what is
+// typical: services whose peers vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
+// 15 ms, and tails of 2.3 to 2.7 times.
 const (
 	leastStep, mostStep = 1.4, 3.2
 	SpreadExcess        = 2 * HealthyMany
+	SpreadTimes         = 2.75
 	// everywhere is the part of the recording's tenths in which slow requests begin, at least, where nothing happened at a
 	// time: twenty by chance are in nine of ten.
 	everywhere = 0.7
@@ -60,7 +63,7 @@ const (
 // spread reports whether slow requests are but the end of what varies by itself: no step tells them from others, they
 // come at all times, and take not many times as long.
 func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
-	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || v.Findings[0].Contrast != TailContrast || !Lookup(v.Findings[0].Cause).Varies {
+	if v.Whole || s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || v.Findings[0].Contrast != TailContrast || !Lookup(v.Findings[0].Cause).Varies {
 		return false
 	}
 	varies, others := 0.0, v.Unresolved
@@ -79,7 +82,8 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 		}
 	}
 	tail, typical := means(p, v.ownAtLeast)
-	if varies < mostlyVaries || others > otherThings || max(tail-typical, v.Tail.Excess) >= SpreadExcess || tail >= HealthyTimes*typical {
+	if varies < mostlyVaries || others > otherThings || tail >= HealthyTimes*typical ||
+		max(tail-typical, v.Tail.Excess) >= SpreadExcess && tail >= SpreadTimes*typical {
 		return false
 	}
 	half, quarter, tenth, last := float64(p.Quantile(0.5)), float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))
