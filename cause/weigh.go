@@ -119,6 +119,9 @@ func consistent(c *Case, o outcome, s blame.Share) Consistent {
 }
 
 func summary(c *Case, o outcome, s blame.Share) string {
+	if c.Contrast == LevelContrast && c.usual != nil {
+		return fmt.Sprintf("Requests spend %s more than in the baseline (%s of what they take longer): %s.", Ms(s.NS), Pct(s.Share), o.j.Subject)
+	}
 	if c.Contrast == LevelContrast {
 		if fast := c.P.Quantile(0.1); WholeRatio*float64(fast) < float64(c.P.Quantile(0.5)) {
 			return fmt.Sprintf("Most requests spend %s (%s of their time), although a tenth takes no more than %s in all: %s.", Ms(s.NS), Pct(s.Share), Ms(float64(fast)), o.j.Subject)
