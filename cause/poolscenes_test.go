@@ -1138,3 +1138,51 @@ func TestAConnectionThatIsUsedForNoRequestIsLent(t *testing.T) {
 		}
 	}
 }
+
+// Several pools of one piece of code may be told apart by nothing: of one nothing comes back, and who waits for it gives up, of
+// another one something does. A pool that is too small serves who waits for it, at least now and then.
+func TestHardlyAnybodyIsServed(t *testing.T) {
+	acquire := []string{"runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.list", "main.serve"}
+	release := []string{"runtime.chansend1", "database/sql.(*DB).putConnDBLocked", "database/sql.(*DB).putConn", "main.list", "main.serve"}
+	begins := func(p *play, g gotrace.GoID) {
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.do(p.b.Task(g, "request"))
+	}
+	ends := func(p *play, g gotrace.GoID) {
+		p.do(p.b.Done(g))
+		p.leaves(g, 1, "network", home...)
+	}
+	pools := func(served func(i int) bool) scene {
+		s := scene{procs: 2, requests: 400, cast: func(p *play) {
+			p.waits(other, "", home...)
+			p.waits(other+1, "", home...)
+		}}
+		s.in = func(p *play, i int) {
+			if i%10 != 9 {
+				return
+			}
+			p.leaves(serving, 0, "select", acquire...)
+			p.pass(20 * ms)
+			if served(i) {
+				begins(p, other+1)
+				p.leaves(other+1, 1, "select", acquire...)
+				begins(p, other)
+				p.pass(ms)
+				p.wakes(other, other+1, release...)
+				ends(p, other)
+				p.runs(other+1, 1)
+				p.pass(ms)
+				ends(p, other+1)
+			}
+			p.pass(20 * ms)
+			p.expires(serving)
+			p.runs(serving, 0)
+		}
+		return s
+	}
+	tell(t, []told{
+		{name: "four of forty-four", scene: pools(func(i int) bool { return i%100 == 39 }), alike: []string{"pool-exhausted", "pool-leak"}},
+		{name: "half of them", scene: pools(func(int) bool { return true }), finding: "pool-exhausted", where: "main.list"},
+	})
+}

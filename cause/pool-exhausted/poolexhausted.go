@@ -51,13 +51,22 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.Fix = []string{"let the peer take as many calls at a time as the load needs (its limit of concurrent streams), or spread them over several connections"}
 	}
 	if out := c.TimedOut(l.Keys); out > 0 {
-		j.Evidence = append(j.Evidence, cause.Evidence{
+		e := cause.Evidence{
 			Text:  fmt.Sprintf("%s of that time are waits that a deadline or a cancellation ended before anything was given back to them", cause.Pct(out)),
 			Holds: cause.Yes, Number: out,
-		})
+		}
+		if out >= inVain && q.Waits > 0 && hardlyAnswered(c, l.Site) { // what is given back may be another pool's, of the same code
+			e.Text += fmt.Sprintf(": %d of them, beside %d that were served", q.Cancelled, q.Waits)
+			e.Holds, e.Decides = cause.Unknown, true
+			e.Alike, e.Record = []string{"pool-leak"}, record+": if as many stay in use when nobody calls, they leak"
+		}
+		j.Evidence = append(j.Evidence, e)
 	}
 	return j
 }
+
+// inVain is the part of the time from which on waits that are not served are all that matters.
+const inVain = 0.9
 
 // hardly is how many times as often alarms must end waits as anybody else for these to say nothing.
 const hardly = 10
