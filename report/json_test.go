@@ -107,6 +107,8 @@ var additive = []string{
 	".level", ".level.against", ".level.excess_ns", ".level.median_ns", ".level.other_share", ".level.wait_share",
 	".lost.advice", ".lost.detail", ".mix.asks", ".notes",
 	".requests.arrival_ns", ".requests.classes", ".requests.classes[].class", ".requests.classes[].count", ".requests.classes[].p99_ns",
+	".requests.endpoints", ".requests.endpoints[].count", ".requests.endpoints[].endpoint", ".requests.endpoints[].max_ns", ".requests.endpoints[].p50_ns",
+	".requests.endpoints[].p99_ns", ".requests.endpoints[].presumed", ".requests.endpoints[].slow",
 	".requests.excluded[].p99_ns", ".requests.health_checks", ".requests.perhaps", ".requests.typical.episodes", ".ruled_out[].absent", ".ruled_out[].by_share", ".ruled_out[].fits", ".sentence", ".service", ".stolen_share",
 	".target.file", ".target.gomaxprocs",
 	".unnamed[].causes", ".unnamed[].where", ".unnamed[].where.file", ".unnamed[].where.function", ".unnamed[].where.line",

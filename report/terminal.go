@@ -296,7 +296,7 @@ func (p *page) endpoints(all []Endpoint) {
 		}
 		return line + "  "
 	}
-	p.line(p.styled(row("slow", "requests", "p50", "p99", "max"), faint))
+	p.line(p.styled(strings.TrimRight(row("slow", "requests", "p50", "p99", "max"), " "), faint))
 	presumed := 0
 	for _, e := range all {
 		presumed += e.Presumed
