@@ -104,7 +104,9 @@ type Attribution struct {
 	// samples are the instants of the goroutines' CPU samples, clocks of those that
 	// read the clock, growths of those that make room for more, sweepings of those that sweep;
 	// clockStacks, growthStacks and sweepStacks cache which stacks do.
-	samples, clocks, growths, sweepings    map[timeline.GID][]timeline.Time
+	samples, clocks, growths, sweepings map[timeline.GID][]timeline.Time
+	// sampled are the goroutines' CPU samples, by their numbers in the timeline, in order of time.
+	sampled                                map[timeline.GID][]int32
 	clockStacks, growthStacks, sweepStacks map[gotrace.StackID]bool
 	// cycles are the mark phases by who started them.
 	cycles   [timeline.Starters][]timeline.Span
@@ -152,7 +154,7 @@ func Attribute(t *timeline.Timeline, f *request.Found, o Options) *Attribution {
 		reasonID:  map[string]uint16{"": 0}, releases: map[SiteID][]release{}, timers: map[SiteID][]int64{}, timersSorted: map[SiteID]bool{}, queues: map[SiteID]*Queue{}, jobsAt: map[SiteID]*jobs{},
 		answerers: map[SiteID]map[string]bool{}, replied: map[SiteID]bool{}, cancels: map[SiteID]int{},
 		sections: map[heldSection]string{}, explainable: maxExplaining, blocking: map[string]blocking{}, locked: map[timeline.GID]bool{},
-		samples: map[timeline.GID][]timeline.Time{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
+		samples: map[timeline.GID][]timeline.Time{}, sampled: map[timeline.GID][]int32{}, clocks: map[timeline.GID][]timeline.Time{}, clockStacks: map[gotrace.StackID]bool{},
 		growths: map[timeline.GID][]timeline.Time{}, growthStacks: map[gotrace.StackID]bool{},
 		sweepings: map[timeline.GID][]timeline.Time{}, sweepStacks: map[gotrace.StackID]bool{},
 	}

@@ -1,6 +1,7 @@
 package blame
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -203,8 +204,9 @@ func within(ts []timeline.Time, from, to timeline.Time) int {
 // findSamples lists the samples of every goroutine, and those that read the clock, make
 // room for more or sweep.
 func (a *Attribution) findSamples() {
-	for _, s := range a.t.Samples {
+	for i, s := range a.t.Samples {
 		a.samples[s.G] = append(a.samples[s.G], s.Time)
+		a.sampled[s.G] = append(a.sampled[s.G], int32(i))
 		switch {
 		case a.sweeps(s.Stack):
 			a.sweepings[s.G] = append(a.sweepings[s.G], s.Time)
@@ -218,6 +220,9 @@ func (a *Attribution) findSamples() {
 		for _, ts := range by {
 			slices.Sort(ts)
 		}
+	}
+	for _, is := range a.sampled {
+		slices.SortStableFunc(is, func(i, j int32) int { return cmp.Compare(a.t.Samples[i].Time, a.t.Samples[j].Time) })
 	}
 }
 

@@ -61,6 +61,9 @@ func (a *Attribution) Answers(g timeline.GID) bool {
 		for i := range a.f.Requests {
 			for _, p := range a.f.Requests[i].Parts {
 				me := &a.t.Gs[p.G]
+				if me.Message { // it waits to be taken
+					continue
+				}
 				for _, x := range me.SegsFrom(me.SegmentAt(p.Start + 1)) {
 					if x.Start >= p.End {
 						break

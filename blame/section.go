@@ -101,23 +101,24 @@ func (a *Attribution) holds(at func(timeline.Segment) bool, site SiteID, do func
 	}
 }
 
-// stood calls do for the stacks that are known of a goroutine in [from, to], in the pieces in which it did not
-// run, last first, and in samples of its CPU time, until it returns false.
-func (a *Attribution) stood(g timeline.GID, from, to timeline.Time, do func(s gotrace.StackID, start, end timeline.Time) bool) {
+// stood calls do for the stacks that are known of a goroutine in [from, to], last first: in the pieces in which it did not
+// run, until it returns false, and then in samples of its CPU time, until it does.
+func (a *Attribution) stood(g timeline.GID, from, to timeline.Time, do func(s gotrace.StackID, start, end timeline.Time, sample bool) bool) {
 	me := &a.t.Gs[g]
 	for k, steps := me.SegmentAt(to)-1, 0; k >= 0 && me.Seg(k).End > from && steps < maxEntered; k, steps = k-1, steps+1 {
 		a.explainable--
-		if x := me.Seg(k); x.Stack != 0 && x.Kind != timeline.Running && !do(x.Stack, x.Start, x.End) {
+		if x := me.Seg(k); x.Stack != 0 && x.Kind != timeline.Running && !do(x.Stack, x.Start, x.End, false) {
 			break
 		}
 	}
-	all := a.t.Samples
-	for k := sort.Search(len(all), func(i int) bool { return all[i].Time > to }) - 1; k >= 0 && all[k].Time > from; k-- {
-		a.explainable--
-		if all[k].G != g {
-			continue
+	all := a.sampled[g]
+	for k := sort.Search(len(all), func(i int) bool { return a.t.Samples[all[i]].Time > to }) - 1; k >= 0; k-- {
+		s := &a.t.Samples[all[k]]
+		if s.Time <= from {
+			break
 		}
-		if _, app := request.AppFrame(a.t.Stacks.Frames(all[k].Stack)); app && !do(all[k].Stack, all[k].Time, all[k].Time) {
+		a.explainable--
+		if _, app := request.AppFrame(a.t.Stacks.Frames(s.Stack)); app && !do(s.Stack, s.Time, s.Time, true) {
 			break
 		}
 	}
@@ -130,7 +131,7 @@ func (a *Attribution) explains(at func(timeline.Segment) bool, site SiteID, func
 	var held, waited timeline.Time
 	a.holds(at, site, func(g timeline.GID, from, to timeline.Time) {
 		since := from
-		a.stood(g, from, to, func(s gotrace.StackID, _, end timeline.Time) bool {
+		a.stood(g, from, to, func(s gotrace.StackID, _, end timeline.Time, _ bool) bool {
 			if a.on(s, function) {
 				return true
 			}
@@ -154,14 +155,14 @@ func (a *Attribution) calledBack(at func(timeline.Segment) bool, site SiteID, fu
 	by := map[string]called{}
 	var all timeline.Time
 	a.holds(at, site, func(g timeline.GID, from, to timeline.Time) {
-		a.stood(g, from, to, func(s gotrace.StackID, start, end timeline.Time) bool {
+		a.stood(g, from, to, func(s gotrace.StackID, start, end timeline.Time, sample bool) bool {
 			frames := a.t.Stacks.Frames(s)
 			i := slices.IndexFunc(frames, func(f gotrace.Frame) bool { return f.Func == function })
 			if i < 0 {
 				return false
 			}
 			ns := max(min(end, to)-max(start, from), 0)
-			if start == end {
+			if sample {
 				ns = samplePeriod
 			}
 			if all += ns; i > 0 && givenBy(frames[i-1], frames[i:]) {
@@ -180,16 +181,20 @@ func (a *Attribution) calledBack(at func(timeline.Segment) bool, site SiteID, fu
 }
 
 // givenBy reports whether a function outside the standard library was given to the one that calls it, the first of frames,
-// by one that called that.
+// by one that called that: it is a literal of one of them, or of the package that called the package of the first.
 func givenBy(function gotrace.Frame, frames []gotrace.Frame) bool {
 	if _, app := request.AppFrame([]gotrace.Frame{function}); !app {
 		return false
 	}
-	pkg := request.PackageOf(function.Func)
+	mine, caller := request.PackageOf(frames[0].Func), ""
 	for _, f := range frames[1:] {
-		if strings.HasPrefix(function.Func, f.Func+".func") || pkg != request.PackageOf(frames[0].Func) && pkg == request.PackageOf(f.Func) {
+		if strings.HasPrefix(function.Func, f.Func+".func") {
 			return true
 		}
+		if pkg := request.PackageOf(f.Func); caller == "" && pkg != mine {
+			caller = pkg
+		}
 	}
-	return false
+	pkg := request.PackageOf(function.Func)
+	return pkg != mine && pkg == caller
 }

@@ -250,7 +250,7 @@ func (a *Attribution) toAll(s timeline.Segment) bool {
 func (k SiteKind) sleeps() bool { return k == SiteSleep || k == SiteBusy }
 
 // Site is a place at which goroutines stand, told apart by functions, not lines, but for those
-// in which one waits for another.
+// at which one passes something to another or waits for that.
 type Site struct {
 	Kind SiteKind
 	// Func, File and Line are the innermost frame outside the standard library
@@ -332,7 +332,7 @@ func waiting(frames []gotrace.Frame) string {
 		case strings.HasPrefix(f.Func, "sync.(*") && (strings.HasSuffix(f.Func, "Lock") || strings.HasSuffix(f.Func, ").Wait")),
 			does == "" && (strings.HasPrefix(f.Func, "runtime.chan") || f.Func == "runtime.selectgo"):
 			does = strings.TrimRight(f.Func, "0123456789") // of chanrecv1 and chanrecv2
-		case runtimeFrame(f.Func), strings.HasPrefix(f.Func, "internal/sync."):
+		case runtimeFrame(f.Func), strings.HasPrefix(f.Func, "internal/sync."), f.Func == "sync.(*Mutex).lockSlow":
 		case does == "":
 			return ""
 		default:

@@ -76,6 +76,7 @@ func TestWaitsAreToldApartWithinAFunction(t *testing.T) {
 	receive, send, choose := []string{"runtime.chanrecv1"}, []string{"runtime.chansend1"}, []string{"runtime.selectgo"}
 	lock := []string{"sync.runtime_SemacquireMutex", "internal/sync.(*Mutex).lockSlow", "internal/sync.(*Mutex).Lock", "sync.(*Mutex).Lock"}
 	kinds := [][]string{receive, send, choose, lock, {"sync.runtime_notifyListWait", "sync.(*Cond).Wait"}, {"sync.runtime_SemacquireRWMutexR", "sync.(*RWMutex).RLock"}}
+	old := []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).lockSlow", "sync.(*Mutex).Lock"} // go1.23
 	seen := map[string]bool{}
 	for _, k := range kinds {
 		for _, line := range []int{7, 9} {
@@ -85,6 +86,9 @@ func TestWaitsAreToldApartWithinAFunction(t *testing.T) {
 				seen[s] = true
 			}
 		}
+	}
+	if a, b := at(7, old...), at(7, lock...); a != b {
+		t.Errorf("a lock is %q, in go1.23 %q", b, a)
 	}
 	if a, b := at(7, "runtime.chanrecv1"), at(7, "runtime.chanrecv2"); a != b {
 		t.Errorf("a receive is %q, one that asks whether there was something %q", a, b)

@@ -139,7 +139,22 @@ func TestWhoHoldsALockThatAPackageKeeps(t *testing.T) {
 	lock := []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).Lock"}
 	waits := append(lock, with, "main.show", "main.serve")
 	release := []string{"sync.(*Mutex).Unlock", with, "main.(*shop).sync", "main.loop"}
+	asks := scene{procs: 2, cast: func(p *play) {
+		waitingHelper(p)
+		p.waits(replies, "", readLoop...)
+	}, in: every(10, behindHelper("sync", waits, release, func(p *play) {
+		p.leaves(helper, 1, "select", "runtime.selectgo", "net/http.(*persistConn).roundTrip", "net/http.(*Client).Get", "main.(*shop).sync.func1", with, "main.(*shop).sync", "main.loop")
+		p.pass(20 * ms)
+		p.wakes(0, replies)
+		p.do(p.b.Busy(1))
+		p.runs(replies, 1)
+		p.wakes(replies, helper, "runtime.chansend1", "net/http.(*persistConn).readLoop")
+		p.leaves(replies, 1, "network", readLoop...)
+		p.runs(helper, 1)
+		p.pass(ms / 100)
+	}))}
 	tell(t, []told{
+		{name: "a literal that waits", scene: asks, finding: "lock-held-across-wait", where: "main.(*shop).sync.func1"},
 		{name: "a literal", scene: behind(waits, release, "main.sort", "main.(*shop).sync.func1", with, "main.(*shop).sync", "main.loop"),
 			finding: "lock-held-across-work", where: "main.(*shop).sync.func1"},
 		{name: "a function of the package that gives it", scene: behind(waits, release, "main.sort", "main.order", with, "main.(*shop).sync", "main.loop"),
@@ -148,6 +163,8 @@ func TestWhoHoldsALockThatAPackageKeeps(t *testing.T) {
 			finding: "lock-held-across-work", where: with},
 		{name: "what it calls of a package that it imports", scene: behind(waits, release, "example.com/shop/deep.Copy", with, "main.(*shop).sync", "main.loop"),
 			finding: "lock-held-across-work", where: with},
+		{name: "what it calls of a package that stands farther out, too", scene: behind(waits, []string{"sync.(*Mutex).Unlock", with, "main.(*shop).sync", "example.com/shop/obs.Run", "main.loop"},
+			"example.com/shop/obs.Encode", with, "main.(*shop).sync", "example.com/shop/obs.Run", "main.loop"), finding: "lock-held-across-work", where: with},
 		{name: "a lock's own functions", scene: behind(append(lock, "example.com/shop/guard.(*Lock).Take", "main.serve"),
 			[]string{"sync.(*Mutex).Unlock", "example.com/shop/guard.(*Lock).Give", "main.(*shop).rotate", "main.loop"}, "main.generate", "main.(*shop).rotate", "main.loop"),
 			finding: "lock-held-across-work", where: "main.(*shop).rotate"},

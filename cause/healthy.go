@@ -47,11 +47,12 @@ func (v *Verdict) faint(s Settings, hanging int) bool {
 // Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. That is
 // healthy, but where every request is slow, if it is less than SpreadExcess or tails are less than SpreadTimes as long as what is
 // typical: services whose peers vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
-// 15 ms, and tails of 2.3 to 2.7 times.
+// 15 ms, and tails of 2.3 to 2.7 times. From SpreadMost on somebody minds, whatever the shape.
 const (
 	leastStep, mostStep = 1.4, 3.2
 	SpreadExcess        = 2 * HealthyMany
 	SpreadTimes         = 2.75
+	SpreadMost          = 10 * HealthyMany
 	// everywhere is the part of the recording's tenths in which slow requests begin, at least, where nothing happened at a
 	// time: twenty by chance are in nine of ten.
 	everywhere = 0.7
@@ -83,7 +84,7 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 	}
 	tail, typical := means(p, v.ownAtLeast)
 	if varies < mostlyVaries || others > otherThings || tail >= HealthyTimes*typical ||
-		max(tail-typical, v.Tail.Excess) >= SpreadExcess && tail >= SpreadTimes*typical {
+		max(tail-typical, v.Tail.Excess) >= SpreadExcess && tail >= SpreadTimes*typical || max(tail-typical, v.Tail.Excess) >= SpreadMost {
 		return false
 	}
 	half, quarter, tenth, last := float64(p.Quantile(0.5)), float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))

@@ -25,6 +25,7 @@ func TestWhatVariesByItselfIsNoCause(t *testing.T) {
 		{"it varies by much", func(i int) int64 { return vary(i, 40*ms/10) }, 0, false},
 		{"it is long and varies", func(i int) int64 { return 3*ms + vary(i, 48*ms/10) }, 0, true},
 		{"every request is slow, and it varies", func(i int) int64 { return 6*ms + vary(i, 48*ms/10) }, 0, false},
+		{"it is very long and varies", func(i int) int64 { return 15*ms + vary(i, 25*ms) }, 0, false},
 		{"it varies, and there is an objective", func(i int) int64 { return vary(i, 18*ms/10) }, 8 * ms, false},
 		{"one of twenty is of another kind", func(i int) int64 {
 			if i%20 == 9 {

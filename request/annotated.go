@@ -75,7 +75,11 @@ func (d *finder) tasks() (out []timeline.Task) {
 // annotations makes requests of tasks, or else of regions, and returns those
 // that it used, and those of the part of the trace before, which began there.
 func (d *finder) annotations() []timeline.Task {
-	used, name := outermost(d.tasks(), nil), "runtime/trace tasks"
+	tasks := d.tasks()
+	used, name := outermost(tasks, nil, false), "runtime/trace tasks"
+	if finished(used) < minAnnotated { // they may all be within one of the program
+		used = outermost(tasks, nil, true)
+	}
 	if finished(used) < minAnnotated {
 		count := map[string]int{}
 		for _, r := range d.t.Regions {
@@ -83,7 +87,7 @@ func (d *finder) annotations() []timeline.Task {
 				count[r.Name]++
 			}
 		}
-		used, name = outermost(d.t.Regions, func(r *timeline.Task) bool { return count[r.Name] >= minAnnotated }), "runtime/trace regions"
+		used, name = outermost(d.t.Regions, func(r *timeline.Task) bool { return count[r.Name] >= minAnnotated }, false), "runtime/trace regions"
 		if finished(used) < minAnnotated {
 			return nil
 		}
@@ -140,45 +144,54 @@ func (d *finder) handovers(ts []timeline.Task) *handovers {
 	return h
 }
 
+// maxWay bounds the pieces of a goroutine's life that are looked at for where it hands a task over, or takes it.
+const maxWay = 1000
+
 // way returns the parts of a task that another goroutine ends: of who began it, until it has handed it over; of a queue,
-// if nobody took it at once; and of who ends it, from when it had ended the one before, or was woken for this one.
+// if nobody took it at once; and of who ends it, from when it had ended the one before, was born, or was woken for this one.
+// When it was handed over is known if who began it woke the other one, or gave birth to it; else it has been when that
+// waits for something other than room in a channel, or begins the next one.
 func (d *finder) way(t timeline.Task, h *handovers) (parts []Part) {
-	me := &d.t.Gs[t.Last]
-	from := t.Start
-	if me.Born {
-		from = max(from, me.Start())
+	me, by := &d.t.Gs[t.Last], &d.t.Gs[t.G]
+	from, known := t.Start, false
+	if me.Born && me.Start() > from {
+		from, known = me.Start(), me.Creator == t.G || me.Creator == timeline.NoG
 	}
 	ended := h.ended[t.Last]
-	if i, _ := slices.BinarySearch(ended, t.End); i > 0 {
-		from = max(from, ended[i-1])
+	if i, _ := slices.BinarySearch(ended, t.End); i > 0 && ended[i-1] > from {
+		from, known = ended[i-1], false
 	}
-	for i := me.SegmentAt(from + 1); i < me.Len(); i++ {
+	for i, n := me.SegmentAt(from+1), 0; i < me.Len() && n < maxWay; i, n = i+1, n+1 {
 		s := me.Seg(i)
 		if s.Start >= t.End {
 			break
 		}
 		if s.Kind == timeline.Waiting {
 			if s.End < t.End && (s.Start <= from || s.Waker == t.G) {
-				from = s.End
+				from, known = s.End, s.Waker == t.G
 			}
 			break
 		}
 	}
-	handed := from
-	begun := h.begun[t.G]
-	if i, _ := slices.BinarySearch(begun, t.Start+1); i < len(begun) {
-		handed = min(handed, begun[i])
+	if me.Len() == 0 || from >= t.End {
+		return []Part{{t.G, t.Start, t.End}}
 	}
-	by := &d.t.Gs[t.G]
-	handed = min(handed, max(by.End(), t.Start))
-	for i := by.SegmentAt(t.Start + 1); i < by.Len(); i++ {
-		s := by.Seg(i)
-		if s.Start >= handed {
-			break
+	handed := from
+	if !known {
+		begun := h.begun[t.G]
+		if i, _ := slices.BinarySearch(begun, t.Start+1); i < len(begun) {
+			handed = min(handed, begun[i])
 		}
-		if s.Kind == timeline.Waiting && s.Start > t.Start && s.Reason != timeline.ReasonChanSend {
-			handed = s.Start
-			break
+		handed = min(handed, max(by.End(), t.Start))
+		for i, n := by.SegmentAt(t.Start+1), 0; i < by.Len() && n < maxWay; i, n = i+1, n+1 {
+			s := by.Seg(i)
+			if s.Start >= handed {
+				break
+			}
+			if s.Kind == timeline.Waiting && s.Start > t.Start && s.Reason != timeline.ReasonChanSend {
+				handed = s.Start
+				break
+			}
 		}
 	}
 	if handed > t.Start {
@@ -200,8 +213,8 @@ func finished(ts []timeline.Task) (n int) {
 }
 
 // outermost returns the tasks that lie in no other one of their goroutine, by
-// goroutine and start. Those that another goroutine ends lie in none, unless they were begun within one.
-func outermost(in []timeline.Task, keep func(*timeline.Task) bool) (out []timeline.Task) {
+// goroutine and start. Those that another goroutine ends lie in none, unless they were begun within one and children are not asked for.
+func outermost(in []timeline.Task, keep func(*timeline.Task) bool, children bool) (out []timeline.Task) {
 	ts := make([]timeline.Task, 0, len(in))
 	for i := range in {
 		if in[i].G >= 0 && (keep == nil || keep(&in[i])) {
@@ -218,7 +231,7 @@ func outermost(in []timeline.Task, keep func(*timeline.Task) bool) (out []timeli
 	for _, t := range ts {
 		switch {
 		case elsewhere(t):
-			if t.Child {
+			if t.Child && !children {
 				continue
 			}
 		case last >= 0 && out[last].G == t.G && t.End <= out[last].End:

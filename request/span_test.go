@@ -1,6 +1,7 @@
 package request
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
@@ -155,5 +156,104 @@ func TestATaskThatAnotherGoroutineEnds(t *testing.T) {
 		default:
 			t.Fatalf("parts %+v", r.Parts)
 		}
+	}
+}
+
+// Where the request of a task is, that another goroutine ends, tells who woke whom, or gave birth to him.
+func TestWhereATaskIs(t *testing.T) {
+	const reader, worker = 1, 2
+	us := func(n timeline.Time) timeline.Time { return n * 1000 }
+	type took struct {
+		g       int // 0 for the queue
+		partial timeline.Time
+	}
+	for name, c := range map[string]struct {
+		parent gotrace.TaskID
+		in     func(b *script, runs func(g gotrace.GoID, p gotrace.ProcID), idle func(p gotrace.ProcID))
+		want   []took
+	}{
+		"the reader waits for the rest before it hands it over": {gotrace.BackgroundTask, func(b *script, runs func(gotrace.GoID, gotrace.ProcID), idle func(gotrace.ProcID)) {
+			b.pass(100e3)
+			b.do(b.Waits(reader, "network", b.Stack("internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "main.body", "main.read")))
+			idle(0)
+			b.pass(5000e3)
+			b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+			runs(reader, 0)
+			b.do(b.Hands(reader, worker))
+			b.do(b.Wakes(reader, 0, worker, b.Stack("runtime.chansend1", "main.read")))
+			runs(worker, 1)
+			b.pass(1000e3)
+			b.do(b.Done(worker))
+			b.do(b.Waits(worker, "chan receive", b.Stack("runtime.chanrecv2", "main.work")))
+			idle(1)
+		}, []took{{reader, us(5100)}, {worker, us(1000)}}},
+		"it lies within one of the whole program": {1000, func(b *script, runs func(gotrace.GoID, gotrace.ProcID), idle func(gotrace.ProcID)) {
+			b.do(b.Hands(reader, worker))
+			b.do(b.Wakes(reader, 0, worker, b.Stack("runtime.chansend1", "main.read")))
+			runs(worker, 1)
+			b.pass(1000e3)
+			b.do(b.Done(worker))
+			b.do(b.Waits(worker, "chan receive", b.Stack("runtime.chanrecv2", "main.work")))
+			idle(1)
+		}, []took{{worker, us(1000)}}},
+		"somebody else passes it on": {gotrace.BackgroundTask, func(b *script, runs func(gotrace.GoID, gotrace.ProcID), idle func(gotrace.ProcID)) {
+			b.pass(100e3)
+			b.do(b.Hands(reader, worker))
+			b.do(b.Waits(reader, "sleep", b.Stack("time.Sleep", "main.read")))
+			b.do(b.Idle(0, gotrace.NoProc))
+			b.pass(2000e3)
+			b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, worker, 0))
+			runs(worker, 1)
+			b.pass(1000e3)
+			b.do(b.Done(worker))
+			b.do(b.Waits(worker, "chan receive", b.Stack("runtime.chanrecv2", "main.work")))
+			idle(1)
+			b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+			runs(reader, 0)
+		}, []took{{reader, us(100)}, {0, us(2000)}, {worker, us(1000)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newScript(t)
+			rests := b.Stack("time.Sleep", "main.read")
+			b.do(b.Busy(0))
+			b.do(b.Busy(1))
+			b.do(b.Waits(reader, "", rests))
+			b.do(b.Waits(worker, "", b.Stack("runtime.chanrecv2", "main.work")))
+			idle := func(p gotrace.ProcID) { b.do(b.Idle(p, gotrace.NoProc)) }
+			idle(0)
+			idle(1)
+			runs := func(g gotrace.GoID, p gotrace.ProcID) {
+				b.do(b.Busy(p))
+				b.do(b.Runs(g, p, 0))
+			}
+			for range 60 {
+				b.pass(10e6)
+				b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+				runs(reader, 0)
+				b.do(b.TaskWithin(reader, "message", rests, c.parent))
+				c.in(b, runs, idle)
+				b.do(b.Waits(reader, "sleep", rests))
+				idle(0)
+			}
+			b.pass(1e6)
+			tl := b.read()
+			f := Find(tl, Options{})
+			if len(f.Roles) != 1 || f.Roles[0].Shape != Annotated || len(f.Requests) != 60 {
+				t.Fatalf("%d requests of %+v", len(f.Requests), f.Roles)
+			}
+			for _, r := range f.Requests {
+				var got []took
+				for _, p := range r.Parts {
+					g := 0
+					if m := &tl.Gs[p.G]; !m.Message {
+						g = int(m.ID)
+					}
+					got = append(got, took{g, p.End - p.Start})
+				}
+				if !slices.Equal(got, c.want) {
+					t.Fatalf("%v, want %v", got, c.want)
+				}
+			}
+		})
 	}
 }

@@ -55,7 +55,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			Text:  fmt.Sprintf("%s of that time are waits that a deadline or a cancellation ended before anything was given back to them", cause.Pct(out)),
 			Holds: cause.Yes, Number: out,
 		}
-		if out >= inVain && q.Waits > 0 && hardlyAnswered(c, l.Site) { // what is given back may be another pool's, of the same code
+		if out >= inVain && q.Waits > 0 && hardlyAnswered(c, l.Site) && hardlyUsed(c, l.Site) { // what is given back may be another pool's, of the same code
 			e.Text += fmt.Sprintf(": %d of them, beside %d that were served", q.Cancelled, q.Waits)
 			e.Holds, e.Decides = cause.Unknown, true
 			e.Alike, e.Record = []string{"pool-leak"}, record+": if as many stay in use when nobody calls, they leak"
@@ -110,6 +110,19 @@ func vain(c *cause.Case) *cause.Judgement {
 func hardlyAnswered(c *cause.Case, site blame.SiteID) bool {
 	q := c.A.Queue(site)
 	return hardly*q.Waits <= q.Cancelled
+}
+
+// used is the part of the recording in which what is given back must have been in use, at the least, if it is a pool that is too
+// small: at any time all of one of its items is.
+const used = 0.1
+
+// hardlyUsed reports whether what was given back to who waited at a site can only have been in use for a small part of the recording.
+func hardlyUsed(c *cause.Case, site blame.SiteID) bool {
+	usual := float64(c.A.Holds(site).Usual)
+	if usual <= 0 {
+		usual = c.UsuallyTook()
+	}
+	return float64(c.A.Queue(site).Waits)*usual < used*float64(c.A.Timeline().Duration())
 }
 
 // neverReturned is the evidence where no release was seen: the pool may be too

@@ -248,8 +248,8 @@ TARGET is the URL of a service with net/http/pprof (http://host:port[/prefix]),
 the id of a local process that has one, or a file: an incident (*.whylate) or a
 Go execution trace. If the process runs on this machine, what the machine knows
 of it is recorded too: whether its threads got a CPU (as root also when, and what had it), its cgroup's quota, pressure.
-To find the endpoint of a process, the addresses at which it listens get one or two HTTP requests, one after the other, 6060 first,
-until one has it; a URL asks no other, which is better where something that is not HTTP listens as well.
+To find the endpoint of a process, the addresses at which it listens get one or two HTTP requests, one after the other, ports from 6060
+to 6069 first, until one has it; a URL asks no other, which is better where something that is not HTTP listens as well.
 
 Several files, or a folder of them (*.whylate, *.trace, *.out), are diagnosed one after the
 other, in the memory of one. For each service it is then the worst recording that is explained,
