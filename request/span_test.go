@@ -167,6 +167,13 @@ func TestWhereATaskIs(t *testing.T) {
 		g       int // 0 for the queue
 		partial timeline.Time
 	}
+	works := func(b *script, runs func(gotrace.GoID, gotrace.ProcID), idle func(gotrace.ProcID)) {
+		runs(worker, 1)
+		b.pass(1000e3)
+		b.do(b.Done(worker))
+		b.do(b.Waits(worker, "chan receive", b.Stack("runtime.chanrecv2", "main.work")))
+		idle(1)
+	}
 	for name, c := range map[string]struct {
 		parent gotrace.TaskID
 		in     func(b *script, runs func(g gotrace.GoID, p gotrace.ProcID), idle func(p gotrace.ProcID))
@@ -181,20 +188,12 @@ func TestWhereATaskIs(t *testing.T) {
 			runs(reader, 0)
 			b.do(b.Hands(reader, worker))
 			b.do(b.Wakes(reader, 0, worker, b.Stack("runtime.chansend1", "main.read")))
-			runs(worker, 1)
-			b.pass(1000e3)
-			b.do(b.Done(worker))
-			b.do(b.Waits(worker, "chan receive", b.Stack("runtime.chanrecv2", "main.work")))
-			idle(1)
+			works(b, runs, idle)
 		}, []took{{reader, us(5100)}, {worker, us(1000)}}},
 		"it lies within one of the whole program": {1000, func(b *script, runs func(gotrace.GoID, gotrace.ProcID), idle func(gotrace.ProcID)) {
 			b.do(b.Hands(reader, worker))
 			b.do(b.Wakes(reader, 0, worker, b.Stack("runtime.chansend1", "main.read")))
-			runs(worker, 1)
-			b.pass(1000e3)
-			b.do(b.Done(worker))
-			b.do(b.Waits(worker, "chan receive", b.Stack("runtime.chanrecv2", "main.work")))
-			idle(1)
+			works(b, runs, idle)
 		}, []took{{worker, us(1000)}}},
 		"somebody else passes it on": {gotrace.BackgroundTask, func(b *script, runs func(gotrace.GoID, gotrace.ProcID), idle func(gotrace.ProcID)) {
 			b.pass(100e3)
@@ -203,11 +202,7 @@ func TestWhereATaskIs(t *testing.T) {
 			b.do(b.Idle(0, gotrace.NoProc))
 			b.pass(2000e3)
 			b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, worker, 0))
-			runs(worker, 1)
-			b.pass(1000e3)
-			b.do(b.Done(worker))
-			b.do(b.Waits(worker, "chan receive", b.Stack("runtime.chanrecv2", "main.work")))
-			idle(1)
+			works(b, runs, idle)
 			b.do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
 			runs(reader, 0)
 		}, []took{{reader, us(100)}, {0, us(2000)}, {worker, us(1000)}}},
