@@ -218,6 +218,9 @@ func TestSectionsReachWhatOneReaderReaches(t *testing.T) {
 	mutated(t, 300, check)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, f := range fixtures(t) {
+		if len(f.data) < 2*8192 { // what was recorded now, on a machine that had no time for it
+			continue
+		}
 		for range 60 {
 			data := bytes.Clone(f.data)
 			at := headerLen + rng.IntN(len(data)-8192)
