@@ -86,8 +86,7 @@ cross:
 # would vet, `make vet` does.
 # Packages whose tests record live processes run one after the other: beside other
 # tests whylate rightly says that somebody else had the CPU. The last line counts
-# the tests of all modules. A package of these that fails is run once more, and the log says so: they compare what is recorded with
-# what the kernel counts, and a virtual machine whose host is busy may leave too little of that.
+# the tests of all modules.
 # What lies with them and only reads files is not among them. Threads of sdk/pace get
 # hardly any CPU that other tests want.
 LIVE := /(capture|cmd|diagnose|request)(/|$$)|sdk/pace$$
@@ -114,15 +113,7 @@ unit:
 			live="$$(grep -E '$(LIVE)' <<<"$$all" | grep -vE '$(FILES)' || true)"; \
 			CGO_ENABLED=1 $(GO) -C $$m test -vet=off -race -json $$(grep -vxF "$$live" <<<"$$all" || true) || bad=1; \
 			if [ -n "$$beside" ]; then wait $$! || bad=1; cat "$$beside"; rm "$$beside"; beside=; fi; \
-			if [ -n "$$live" ]; then \
-				first="$$(mktemp)"; live=$$(echo $$live); \
-				if ! CGO_ENABLED=1 $(GO) -C $$m test -vet=off -race -json -p 1 $$live | tee "$$first"; then \
-					failed="$$(sed -n '/"Test":/d; s/.*"Action":"fail","Package":"\([^"]*\)".*/\1/p' "$$first")"; \
-					for p in $$failed; do echo "{\"Action\":\"again\",\"Package\":\"$$p\"}"; done; \
-					[ -n "$$failed" ] && CGO_ENABLED=1 $(GO) -C $$m test -vet=off -race -json -p 1 $$failed || bad=1; \
-				fi; \
-				rm "$$first"; \
-			fi; \
+			if [ -n "$$live" ]; then CGO_ENABLED=1 $(GO) -C $$m test -vet=off -race -json -p 1 $$live || bad=1; fi; \
 		done; exit $$bad; } 2>&1 </dev/null | $(GO) run ./internal/house/tally
 
 e2e:

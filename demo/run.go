@@ -26,7 +26,7 @@ import (
 const (
 	// startTimeout bounds the start of one child: calibration and the largest
 	// heap take about a second on a busy machine.
-	startTimeout = 2 * time.Minute
+	startTimeout = 30 * time.Second
 	// stopTimeout is how long a child may take to leave by itself.
 	stopTimeout = 5 * time.Second
 	// keptStderr bounds what is kept of a child's standard error.

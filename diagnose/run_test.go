@@ -70,12 +70,11 @@ func backOff(wait time.Duration) { time.Sleep(wait) }
 
 // attempts is how often a live target is recorded while something else has the
 // machine's CPUs, which then is the truth.
-const attempts = 6
+const attempts = 4
 
-// disturbed reports whether a diagnosis names the host, or does not rule it out, or
-// requests that wait for the same timer do not take the same time.
+// disturbed reports whether a diagnosis names the host, or does not rule it out.
 func disturbed(d *report.Diagnosis) bool {
-	return d.Requests.P99NS > d.Requests.P50NS*6/5 || slices.ContainsFunc(d.Findings, func(f cause.Finding) bool { return f.Cause == "host-contention" }) ||
+	return slices.ContainsFunc(d.Findings, func(f cause.Finding) bool { return f.Cause == "host-contention" }) ||
 		slices.ContainsFunc(d.ConsistentWith, func(c cause.Consistent) bool { return slices.Contains(c.Causes, "host-contention") })
 }
 

@@ -2,8 +2,7 @@
 // person wants to see of it (the closing line of every package, and everything
 // that failed or was skipped), and ends with one line, "N passed, N failed, N
 // skipped", over the tests and subtests that ran. A package that did not build, or
-// failed outside of its tests, counts as one failed. An event "again", which is none of go test's, says that
-// the last run of a package is made once more and does not count. It fails if anything failed or
+// failed outside of its tests, counts as one failed. It fails if anything failed or
 // if no test ran; the caller still has to look at the exit status of go test
 // (pipefail), which knows more.
 package main
@@ -35,15 +34,7 @@ type event struct {
 // tally reports whether everything passed.
 func tally(in io.Reader, out io.Writer) (bool, error) {
 	var passed, failed, skipped int
-	failedIn := map[string]bool{} // packages with a failed test
-	type run struct{ passed, failed, skipped int }
-	last := map[string]*run{} // of each package
-	of := func(pkg string) *run {
-		if last[pkg] == nil {
-			last[pkg] = &run{}
-		}
-		return last[pkg]
-	}
+	failedIn := map[string]bool{}    // packages with a failed test
 	builds := map[string]bool{}      // failed builds no package has answered for yet
 	said := map[[2]string][]string{} // output of tests still running
 	r := bufio.NewReader(in)
@@ -62,14 +53,6 @@ func tally(in io.Reader, out io.Writer) (bool, error) {
 		}
 		test := [2]string{e.Package, e.Test}
 		switch e.Action {
-		case "start":
-			last[e.Package] = &run{}
-			delete(failedIn, e.Package)
-		case "again":
-			r := of(e.Package)
-			fmt.Fprintf(out, "%s is run once more: %d failed\n", e.Package, r.failed)
-			passed, failed, skipped = passed-r.passed, failed-r.failed, skipped-r.skipped
-			*r = run{}
 		case "output":
 			if e.Test == "" {
 				if worthwhile(e.Output) {
@@ -87,20 +70,16 @@ func tally(in io.Reader, out io.Writer) (bool, error) {
 			case e.Test == "" && e.Action == "fail":
 				if !failedIn[e.Package] {
 					failed++ // a build, a panic or a time-out between tests
-					of(e.Package).failed++
 				}
 				delete(builds, e.FailedBuild)
 			case e.Test == "":
 			case e.Action == "pass":
 				passed++
-				of(e.Package).passed++
 			case e.Action == "skip":
 				skipped++
-				of(e.Package).skipped++
 				fmt.Fprint(out, strings.Join(said[test], ""))
 			default:
 				failed++
-				of(e.Package).failed++
 				failedIn[e.Package] = true
 				fmt.Fprint(out, strings.Join(said[test], ""))
 			}

@@ -40,28 +40,6 @@ func TestTheTallyIsHonest(t *testing.T) {
 `, false, "ok  \tp\t0.1s\npanic: init\n1 passed, 1 failed, 0 skipped\n"},
 		{"a test that never ends fails", `{"Action":"output","Package":"q","Test":"TestB","Output":"half\n"}
 `, false, "TestB of q did not end:\nhalf\n0 passed, 1 failed, 0 skipped\n"},
-		{"what is run once more counts once", good + `{"Action":"start","Package":"q"}
-{"Action":"pass","Package":"q","Test":"TestA"}
-{"Action":"output","Package":"q","Test":"TestB","Output":"    busy\n"}
-{"Action":"fail","Package":"q","Test":"TestB"}
-{"Action":"fail","Package":"q"}
-{"Action":"again","Package":"q"}
-{"Action":"start","Package":"q"}
-{"Action":"pass","Package":"q","Test":"TestA"}
-{"Action":"pass","Package":"q","Test":"TestB"}
-{"Action":"pass","Package":"q"}
-`, true, "ok  \tp\t0.1s\n    busy\nq is run once more: 1 failed\n3 passed, 0 failed, 0 skipped\n"},
-		{"what fails once more fails, and so does what another run of it failed", `{"Action":"start","Package":"q"}
-{"Action":"fail","Package":"q","Test":"TestA"}
-{"Action":"fail","Package":"q"}
-{"Action":"start","Package":"q"}
-{"Action":"fail","Package":"q","Test":"TestB"}
-{"Action":"fail","Package":"q"}
-{"Action":"again","Package":"q"}
-{"Action":"start","Package":"q"}
-{"Action":"fail","Package":"q","Test":"TestB"}
-{"Action":"fail","Package":"q"}
-`, false, "q is run once more: 1 failed\n0 passed, 2 failed, 0 skipped\n"},
 		{"no test at all fails", "", false, "0 passed, 0 failed, 0 skipped\n"},
 		{"complaints of the go command are shown", "go: no such module\n", false, "go: no such module\n0 passed, 0 failed, 0 skipped\n"},
 	} {
