@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,6 +186,8 @@ func TestThreadsBeyondTheBoundOfOpenFilesAreReadByPath(t *testing.T) {
 // A process of many threads is listed in portions; none is taken to have ended meanwhile. A
 // signal may end one of the kernel's answers early, which then is no portion.
 func TestThreadsAreListedInPortions(t *testing.T) {
+	runtime.LockOSThread() // its CPU time is counted, as the recorder's
+	defer runtime.UnlockOSThread()
 	c := start(t, "sleep 2000", nil)
 	ids := c.ints()
 	ts, err := openThreads(c.pid)
