@@ -87,9 +87,9 @@ cross:
 # Packages whose tests record live processes run one after the other: beside other
 # tests whylate rightly says that somebody else had the CPU. The last line counts
 # the tests of all modules.
-# What lies with them and only reads files is not among them. Threads of sdk/pace get
-# hardly any CPU that other tests want.
-LIVE := /(capture|cmd|diagnose|request)(/|$$)|sdk/pace$$
+# What lies with them and only reads files is not among them. Scenarios of demo need gigabytes
+# and seconds of CPU time to start. Threads of sdk/pace get hardly any CPU that other tests want.
+LIVE := /(capture|cmd|demo|diagnose|request)(/|$$)|sdk/pace$$
 FILES := /capture/(symbols|kernel/events)$$
 # Packages in which nothing is concurrent, not in their tests either: a test in internal/house
 # sees to it. The race detector would find nothing there, and make them twenty times as slow.

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,21 +72,21 @@ func (g *group) write(file, value string) {
 	fatal(g.t, os.WriteFile(filepath.Join(g.dir, file), []byte(value), 0))
 }
 
-// throttledNS is for how long the quota stopped the group, by the kernel's count.
-func (g *group) throttledNS() int64 {
-	g.t.Helper()
-	b, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
-	fatal(g.t, err)
+// throttledNS is for how long its quota stopped the group of a directory, by the kernel's count.
+func throttledNS(dir string) (int64, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "cpu.stat"))
+	if err != nil {
+		return 0, err
+	}
 	for line := range strings.Lines(string(b)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		n, _ := strconv.ParseInt(value, 10, 64)
 		switch name {
 		case "throttled_time":
-			return n
+			return n, nil
 		case "throttled_usec":
-			return n * 1000
+			return n * 1000, nil
 		}
 	}
-	g.t.Fatalf("%s/cpu.stat does not say for how long: %q", g.dir, b)
-	return 0
+	return 0, fmt.Errorf("%s/cpu.stat does not say for how long: %q", dir, b)
 }

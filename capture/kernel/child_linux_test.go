@@ -63,7 +63,8 @@ func await() {
 }
 
 // burn says the id of a thread, which uses so many ms of CPU time after the second line,
-// and sleeps for one ms after each of so many.
+// and sleeps for one ms after each of so many. In a group of that directory it then says from
+// when to when it did, and for how long the group was throttled at both instants.
 func burn(args []string) {
 	ms, _ := strconv.Atoi(args[0])
 	each, _ := strconv.Atoi(args[1])
@@ -73,6 +74,10 @@ func burn(args []string) {
 		await()
 		say("awake")
 		await()
+		var began, ended instant
+		if len(args) > 2 {
+			began = throttledAt(args[2])
+		}
 		nap := unix.NsecToTimespec(1e6)
 		for from, awake := threadCPU(), threadCPU(); threadCPU()-from < int64(ms)*1e6; {
 			n := 0
@@ -85,11 +90,37 @@ func burn(args []string) {
 				awake = threadCPU()
 			}
 		}
+		if len(args) > 2 {
+			ended = throttledAt(args[2])
+		}
 		say("done")
+		if len(args) > 2 {
+			say("%d %d %d %d", began.ns, ended.ns, began.throttledNS, ended.throttledNS)
+		}
 		await()
 		os.Exit(0)
 	}()
 	select {}
+}
+
+// instant is one by CLOCK_MONOTONIC, and the kernel's count of a group's throttled time at it.
+type instant struct{ ns, throttledNS int64 }
+
+// throttledAt takes the count when nothing came between the clock and it, as it is counted when
+// the group goes on: the calling thread was not throttled meanwhile.
+func throttledAt(dir string) (i instant) {
+	for {
+		i.ns = monotonic()
+		n, err := throttledNS(dir)
+		if err != nil {
+			say("%v", err)
+			os.Exit(1)
+		}
+		i.throttledNS = n
+		if monotonic()-i.ns < 1e6 {
+			return i
+		}
+	}
 }
 
 var sink int

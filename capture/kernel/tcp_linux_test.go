@@ -224,6 +224,7 @@ func TestConnectionsOfOthersLeaveTheTable(t *testing.T) {
 	other.line()
 	const room, n = 64, 100
 	rec := record(t, other.pid(), Options{Sets: []string{events.TCP}, connections: room})
+	table := rec.r.all[slices.IndexFunc(rec.r.all, func(b burst) bool { return b.name() == events.TCP })].(*connections)
 	l := listen(t, "tcp4")
 	for range n {
 		client, err := net.Dial("tcp4", l.Addr().String())
@@ -234,7 +235,11 @@ func TestConnectionsOfOthersLeaveTheTable(t *testing.T) {
 		fatal(t, server.Close())
 		_, _ = client.Read(make([]byte, 1)) // it was reset
 		fatal(t, client.Close())
-		time.Sleep(20 * time.Millisecond) // both sides: ten connections until they are looked at
+		// The next two, one of each side, have room as soon as the recorder has looked.
+		eventually(t, "the table is at most half full", func() bool {
+			list, err := table.all()
+			return err == nil && len(list) <= room/2
+		})
 	}
 	got := rec.stop().After.TCP
 	if got == nil || len(got.Connections) != 0 || got.Lost > n/10 || got.OtherResets < n*8/10 {
