@@ -1,6 +1,11 @@
 package cause
 
-import "github.com/whylate/whylate/blame"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/whylate/whylate/blame"
+)
 
 // Claim is what one entry took of a case.
 type Claim struct {
@@ -36,3 +41,17 @@ func Holds(j *Judgement) Truth { return j.holds() }
 
 // Joined adds up what reads the same.
 var Joined = joined
+
+// Accompany is what a tail's findings and look-alikes become where contention for the host's CPUs is among them.
+func Accompany(findings []Finding, suspects []Consistent) ([]Finding, []Consistent, bool) {
+	for i := range findings {
+		findings[i].Contrast, findings[i].order = TailContrast, findings[i].Share
+	}
+	for i := range suspects {
+		suspects[i].Contrast = TailContrast
+	}
+	v := &Verdict{Findings: findings, Consistent: suspects}
+	alone := v.accompanies(&Case{Contrast: TailContrast})
+	slices.SortStableFunc(v.Findings, func(a, b Finding) int { return cmp.Compare(b.order, a.order) })
+	return v.Findings, v.Consistent, alone
+}

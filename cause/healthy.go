@@ -45,7 +45,7 @@ func (v *Verdict) faint(s Settings, hanging int) bool {
 // The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
 // far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
 // Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. That is
-// healthy, but where every request is slow, if it is less than SpreadExcess or tails are less than SpreadTimes as long as what is
+// healthy, but where every request takes 2*LevelWait, if it is less than SpreadExcess or tails are less than SpreadTimes as long as what is
 // typical: services whose peers vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
 // 15 ms, and tails of 2.3 to 2.7 times. From SpreadMost on somebody minds, whatever the shape.
 const (
@@ -64,7 +64,8 @@ const (
 // spread reports whether slow requests are but the end of what varies by itself: no step tells them from others, they
 // come at all times, and take not many times as long.
 func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
-	if v.Whole || s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || v.Findings[0].Contrast != TailContrast || !Lookup(v.Findings[0].Cause).Varies {
+	half := float64(p.Quantile(0.5))
+	if v.Whole && half >= 2*LevelWait || s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || v.Findings[0].Contrast != TailContrast || !Lookup(v.Findings[0].Cause).Varies {
 		return false
 	}
 	varies, others := 0.0, v.Unresolved
@@ -87,7 +88,7 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 		max(tail-typical, v.Tail.Excess) >= SpreadExcess && tail >= SpreadTimes*typical || max(tail-typical, v.Tail.Excess) >= SpreadMost {
 		return false
 	}
-	half, quarter, tenth, last := float64(p.Quantile(0.5)), float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))
+	quarter, tenth, last := float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))
 	step := func(long, short float64) bool {
 		return long-half >= leastStep*(short-half) && long-half <= mostStep*(short-half)
 	}

@@ -315,6 +315,50 @@ func TestLookAlikesOfAFindingDoNotSpeakAgainstIt(t *testing.T) {
 	}
 }
 
+// Contention for the host's CPUs comes with whatever gives somebody more to do.
+func TestContentionIsTheCauseIfItIsMostOfATail(t *testing.T) {
+	type part = struct {
+		causes string
+		share  float64
+	}
+	contention := func(share float64) part { return part{"host-contention", share} }
+	for _, c := range []struct {
+		name               string
+		findings, suspects []part
+		found, alike       string
+		nothingElse        bool
+	}{
+		{"most of it", []part{contention(0.65), {"slow-disk", 0.2}}, nil, "host-contention slow-disk", "", false},
+		{"all that was found", []part{contention(0.65)}, nil, "host-contention", "", false},
+		{"with what may be more of it", []part{contention(0.4), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.2}}, "host-contention slow-disk", "timer-wait host-contention", false},
+		{"more than another, but not most", []part{contention(0.45), {"slow-disk", 0.2}, {"timer-wait", 0.1}}, nil, "slow-disk host-contention timer-wait", "", false},
+		{"less than another", []part{{"slow-disk", 0.5}, {"timer-wait", 0.3}, contention(0.2)}, nil, "slow-disk timer-wait host-contention", "", false},
+		{"beside what has no name", []part{contention(0.45)}, nil, "", "host-contention", true},
+		{"beside what may have one", []part{contention(0.45)}, []part{{"pool-exhausted", 0.2}}, "", "pool-exhausted, host-contention", false},
+		{"none", []part{{"slow-disk", 0.5}}, nil, "slow-disk", "", false},
+	} {
+		var findings []cause.Finding
+		for _, f := range c.findings {
+			findings = append(findings, cause.Finding{Cause: f.causes, Share: f.share})
+		}
+		var suspects []cause.Consistent
+		for _, x := range c.suspects {
+			suspects = append(suspects, cause.Consistent{Causes: strings.Fields(x.causes), Share: x.share})
+		}
+		findings, suspects, nothingElse := cause.Accompany(findings, suspects)
+		var found, alike []string
+		for _, f := range findings {
+			found = append(found, f.Cause)
+		}
+		for _, x := range suspects {
+			alike = append(alike, strings.Join(x.Causes, " "))
+		}
+		if got := strings.Join(found, " "); got != c.found || strings.Join(alike, ", ") != c.alike || nothingElse != c.nothingElse {
+			t.Errorf("%s: found %q, want %q; may be %q, want %q; nothing else %v", c.name, got, c.found, alike, c.alike, nothingElse)
+		}
+	}
+}
+
 func TestQueueingWithIdleCPUsIsNoOverload(t *testing.T) {
 	for _, c := range []struct {
 		name string

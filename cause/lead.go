@@ -3,6 +3,7 @@ package cause
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
 )
@@ -41,6 +42,49 @@ func (c *Case) lead(fs []Finding) {
 		return
 	}
 }
+
+// accompanies names contention for the host's CPUs that is less than ContendsShare of the tail's excess behind what else
+// was found, and as one of the look-alikes if that is nothing; it reports whether nothing else is even suspected. Of
+// its share is what may be more of it.
+func (v *Verdict) accompanies(c *Case) (alone bool) {
+	i := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.Contrast == TailContrast && Lookup(f.Cause).Contends })
+	if c.Contrast != TailContrast || i < 0 {
+		return false
+	}
+	share, suspects := v.Findings[i].Share, 0
+	for _, x := range v.Consistent {
+		if x.Contrast == TailContrast {
+			suspects++
+			if slices.Contains(x.Causes, v.Findings[i].Cause) {
+				share += x.Share
+			}
+		}
+	}
+	if share >= ContendsShare {
+		return false
+	}
+	others := 0.0
+	for j, f := range v.Findings {
+		if i != j && f.Contrast == TailContrast {
+			others = max(others, f.order)
+		}
+	}
+	f := &v.Findings[i]
+	why := fmt.Sprintf("it is %s of what slow requests take longer: whatever gives the process, its peers or its clients more to do has them wait for CPUs, too", Pct(f.Share))
+	if others > 0 {
+		f.order, f.Evidence = min(f.order, math.Nextafter(others, 0)), append(f.Evidence, why)
+		return false
+	}
+	v.Consistent = append(v.Consistent, Consistent{
+		Causes: []string{f.Cause}, Share: f.Share, Record: recordAlone, Contrast: f.Contrast, Where: f.Where,
+		Summary: f.Summary, Evidence: append(f.Evidence, why), keys: f.keys,
+	})
+	v.Findings = slices.Delete(v.Findings, i, i+1)
+	return suspects == 0
+}
+
+// recordAlone is how to learn what is left when nobody else wants the CPUs.
+const recordAlone = "the service on CPUs that its clients, its peers and other jobs do not use"
 
 // standsBefore reports whether most of the time of a finding was spent in queues whose holders do
 // what those of another one do themselves.
