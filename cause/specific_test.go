@@ -225,8 +225,11 @@ func blockedAndDelayed(s *host.Sample) {
 	delayed(s)
 }
 
-func faulting(s *host.Sample)   { s.Blocked, s.MajorFaults = []int{1}, s.MajorFaults+2 }
-func clearing(s *host.Sample)   { s.MinorFaults, s.SystemNS = s.MinorFaults+200, s.SystemNS+ms }
+func faulting(s *host.Sample) { s.Blocked, s.MajorFaults = []int{1}, s.MajorFaults+2 }
+func clearing(s *host.Sample) { s.MinorFaults, s.SystemNS = s.MinorFaults+200, s.SystemNS+ms }
+func clearingSome(s *host.Sample) {
+	s.MinorFaults, s.SystemNS = s.MinorFaults+150, s.SystemNS+ms/2
+}
 func kernelTime(s *host.Sample) { s.SystemNS += ms }
 
 var piped, filed = host.Static{Stdout: "pipe", Stderr: "pipe"}, host.Static{Stdout: "file", Stderr: "file"}
@@ -552,6 +555,12 @@ var specific = []struct {
 		scene:   scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })},
 		host:    seen(piped, clearing, clearing),
 		finding: "expensive-request", not: []string{"page-faults"},
+	},
+	{
+		name:    "requests like the slow ones have the kernel clear pages at other times, too",
+		scene:   scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.paint", "main.serve") })},
+		host:    seen(piped, clearing, clearingSome),
+		finding: "page-faults", where: "main.paint", not: []string{"expensive-request"},
 	},
 	{
 		name:    "pages fault while the request is in a system call",

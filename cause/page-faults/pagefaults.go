@@ -36,6 +36,9 @@ const (
 	// of 4 kB takes about 1 us, the way there as much, in a guest some more. A fault
 	// for a huge page takes longer, but then there are few.
 	minorCost = 10e3
+	// minorLeast is what a minor fault takes at least, as cleared pages do: if slow requests have so many that these alone
+	// explain their time, there may be as many at other times, when others like them run.
+	minorLeast = 2.5e3
 	// minorShare is the part of the running time that minor faults must explain.
 	minorShare = 0.2
 )
@@ -58,6 +61,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	in, out := &c.Host.Tail, &c.Host.Rest
 	slow := float64(max(1, len(c.Tail)))
 	major, minor := faults(in, out, func(u *host.Usage) float64 { return u.MajorFaults }), faults(in, out, func(u *host.Usage) float64 { return u.MinorFaults })
+	minor = minor || in.MinorFaults/slow*minorLeast >= minorShare*c.Sum(keys)
 	if !major && c.GrowthPart() >= cause.GrowthMin {
 		return nil // the fresh memory is what growth asks for
 	}
