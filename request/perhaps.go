@@ -41,6 +41,7 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 		spent timeline.Time
 		rounds
 	}
+	seen := f.functions(of)
 	by, started := map[string]*total{}, map[string]*total{}
 	lasting := map[string]int{} // of those that were started, by root function
 	for i := range f.t.Gs {
@@ -68,21 +69,24 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 		if g.Len() < leastRounds {
 			continue
 		}
-		all := f.rounds(timeline.GID(i), of)
-		credited := map[string]bool{}
+		all := seen.rounds(g)
+		credited := map[int32]bool{}
 		for _, s := range g.Blocked() {
-			fn := f.outermost(s, of, func(fn string) bool { r := all[fn]; return r != nil && r.entered >= leastRounds })
-			if fn == "" || f.Home(timeline.GID(i), s) {
+			on := seen.at(s.Stack)
+			n := slices.IndexFunc(on, func(fn int32) bool { return all[fn].entered >= leastRounds })
+			if n < 0 || f.Home(timeline.GID(i), s) {
 				continue
 			}
-			if by[fn] == nil {
-				by[fn] = &total{}
+			fn := on[n]
+			name := seen.names[fn]
+			if by[name] == nil {
+				by[name] = &total{}
 			}
-			by[fn].spent += s.End - s.Start
+			by[name].spent += s.End - s.Start
 			if !credited[fn] {
 				credited[fn] = true
-				by[fn].entered += all[fn].entered
-				by[fn].brought += all[fn].brought
+				by[name].entered += all[fn].entered
+				by[name].brought += all[fn].brought
 			}
 		}
 	}
@@ -147,19 +151,59 @@ type rounds struct {
 	last             int // event on whose stack it was
 }
 
+// functions are those on the stacks of a trace that are looked at.
+type functions struct {
+	names []string
+	on    [][]int32 // by stack, the outermost first, by number
+	// all are the rounds of one goroutine, by function, and entered those that it entered.
+	all     []rounds
+	entered []int32
+}
+
+// functions returns those whose frames of accepts. A stack is looked at once, however many events have it.
+func (f *Found) functions(of func(gotrace.Frame) bool) *functions {
+	x := &functions{on: make([][]int32, f.t.Stacks.Len())}
+	number := map[string]int32{}
+	for id := range x.on {
+		for _, frame := range slices.Backward(f.t.Stacks.Frames(gotrace.StackID(id))) {
+			if !of(frame) {
+				continue
+			}
+			fn, known := number[frame.Func]
+			if !known {
+				fn = int32(len(x.names))
+				number[frame.Func] = fn
+				x.names = append(x.names, frame.Func)
+			}
+			x.on[id] = append(x.on[id], fn)
+		}
+	}
+	x.all = make([]rounds, len(x.names))
+	return x
+}
+
+// at are those on a stack.
+func (x *functions) at(stack gotrace.StackID) []int32 {
+	if int(stack) >= len(x.on) {
+		return nil
+	}
+	return x.on[stack]
+}
+
 // rounds counts how often a goroutine entered each function: it is on the stack of an event
-// there, and was not on that of the event before which has any that of accepts.
-func (f *Found) rounds(g timeline.GID, of func(gotrace.Frame) bool) map[string]*rounds {
-	all := map[string]*rounds{}
+// there, and was not on that of the event before which has any. It is valid until the next call.
+func (x *functions) rounds(g *timeline.Goroutine) []rounds {
+	for _, fn := range x.entered {
+		x.all[fn] = rounds{}
+	}
+	x.entered = x.entered[:0]
 	event, brought, timed := 1, 0, 0 // the last ones of these
-	for _, s := range f.t.Gs[g].Blocked() {
-		seen := false
-		f.outermost(s, of, func(fn string) bool {
-			seen = true
-			r := all[fn]
-			if r == nil {
-				r = &rounds{}
-				all[fn] = r
+	for _, s := range g.Blocked() {
+		on := x.at(s.Stack)
+		for _, fn := range on {
+			r := &x.all[fn]
+			if r.entered == 0 {
+				x.entered = append(x.entered, fn)
 			}
 			if r.entered == 0 || r.last < event-1 {
 				r.entered++
@@ -168,9 +212,8 @@ func (f *Found) rounds(g timeline.GID, of func(gotrace.Frame) bool) map[string]*
 				}
 			}
 			r.last = event
-			return false
-		})
-		if !seen {
+		}
+		if len(on) == 0 {
 			continue
 		}
 		switch {
@@ -188,19 +231,7 @@ func (f *Found) rounds(g timeline.GID, of func(gotrace.Frame) bool) map[string]*
 		}
 		event++
 	}
-	return all
-}
-
-// outermost returns the outermost function on the stack of an event that of, for its frame, and accept,
-// for its name, accept; "" if there is none.
-func (f *Found) outermost(s timeline.Segment, of func(gotrace.Frame) bool, accept func(fn string) bool) string {
-	frames := f.t.Stacks.Frames(s.Stack)
-	for i := len(frames) - 1; i >= 0; i-- {
-		if of(frames[i]) && accept(frames[i].Func) {
-			return frames[i].Func
-		}
-	}
-	return ""
+	return x.all
 }
 
 // consumed finds the requests of a program that serves nobody, not even a stream, if it works off
