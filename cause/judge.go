@@ -72,6 +72,9 @@ const (
 	// LevelShare and LevelWait: without an SLO the median request must spend this
 	// part and this time outside its own CPU to be a finding.
 	LevelShare, LevelWait = 0.7, 10e6
+	// NeedlessShare and NeedlessNS are what something that no request has to do must take of an endpoint's requests to be
+	// the answer where the slow requests are that endpoint.
+	NeedlessShare, NeedlessNS = 0.4, 5e6
 	// BaselineGrowth is by how much the median request must have grown over the
 	// baseline's, beside NamedExcess, to be a finding.
 	BaselineGrowth = 0.3
@@ -436,6 +439,10 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		} else if len(w.Findings) > 0 && w.Findings[0].Share >= LevelShare {
 			v.takes = &w.Findings[0]
 		}
+	} else if v.partly(a, p, s, hanging) && v.named() < ExplainedShare*(1-v.Mix) && !healthy {
+		if w := v.whole(a, p, s); w.unwanted() {
+			v = w
+		}
 	}
 	p.Whole = false
 	if v.Mix >= MixShare && s.SLO == 0 && hanging == 0 && !healthy && p.Doubted(v.MixEndpoint) {
@@ -471,6 +478,37 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	return v
 }
 
+const (
+	// slowerShare is the least part of what slow requests take longer that they must owe to their endpoint, slowerTail the part of
+	// them that must be its, for them to be judged by themselves.
+	slowerShare, slowerTail = 0.25, 0.9
+)
+
+// partly reports whether slow requests are of one endpoint, and take longer partly because of that.
+func (v *Verdict) partly(a *blame.Attribution, p *blame.Population, s Settings, hanging int) bool {
+	if v.Mix < slowerShare || v.Mix >= MixShare || v.MixEndpoint < 0 || s.SLO > 0 || s.Baseline != nil || hanging > 0 {
+		return false
+	}
+	c := newCase(a, p, TailContrast)
+	of := 0.0
+	for _, i := range c.Tail {
+		if a.EndpointOf(i) == v.MixEndpoint {
+			of += a.Weight[i]
+		}
+	}
+	return of >= slowerTail*c.count(c.Tail)
+}
+
+// named is the share of the tail's excess that has a name.
+func (v *Verdict) named() (share float64) {
+	for _, f := range v.Findings {
+		if f.Contrast == TailContrast {
+			share += f.Share
+		}
+	}
+	return share
+}
+
 // recordRoutes is how to learn which requests are of which endpoint.
 const recordRoutes = "runtime/trace tasks that are called after the route"
 
@@ -504,13 +542,18 @@ func (v *Verdict) whole(a *blame.Attribution, p *blame.Population, s Settings) *
 	return w
 }
 
-// unwanted reports whether most of the time of slow requests goes to something that no endpoint is made for.
+// unwanted reports whether much of the time of slow requests goes to something that no endpoint is made for, and names
+// that first.
 func (v *Verdict) unwanted() bool {
-	if len(v.Findings) == 0 {
-		return false
+	i := slices.IndexFunc(v.Findings, func(f Finding) bool {
+		return Lookup(f.Cause).Needless && f.Share >= NeedlessShare && f.ExcessNS >= NeedlessNS
+	})
+	if i < 0 {
+		return len(v.Findings) > 0 && Lookup(v.Findings[0].Cause).Unwanted && v.Findings[0].Share >= LevelShare && v.Findings[0].ExcessNS >= LevelWait
 	}
-	f := &v.Findings[0]
-	return Lookup(f.Cause).Unwanted && f.Share >= LevelShare && f.ExcessNS >= LevelWait
+	f := v.Findings[i]
+	v.Findings = slices.Insert(slices.Delete(v.Findings, i, i+1), 0, f)
+	return true
 }
 
 // withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits

@@ -80,7 +80,15 @@ func TestSlowerEndpointsHideNobodyElse(t *testing.T) {
 	}
 }
 
-// An endpoint may be slow on purpose, but not for a file that is synced or a client that sends slowly.
+// dialsAndAsks is a request that connects anew, and then asks.
+func dialsAndAsks(dials, asks int64) func(p *play) {
+	return func(p *play) {
+		peerWaits(p, dials, "internal/poll.runtime_pollWait", "internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.call", "main.serve")
+		peerWaits(p, asks, reply...)
+	}
+}
+
+// An endpoint may be slow on purpose, but not for a connection each time, nor for a file that is synced or a client that sends slowly.
 func TestWhatNoEndpointIsMadeForIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -95,6 +103,9 @@ func TestWhatNoEndpointIsMadeForIsNamed(t *testing.T) {
 		{"its client sends slowly, for a moment", func(p *play) {
 			peerWaits(p, 8*ms, "internal/poll.runtime_pollWait", "net.(*conn).Read", "net/http.(*connReader).Read", "net/http.(*body).Read", "main.upload", "net/http.(*conn).serve")
 		}, "", "slow-client"},
+		{"it connects anew to a peer that takes as long to answer", dialsAndAsks(9*ms, 11*ms), "dial-per-request", ""},
+		{"it connects anew to one that takes much longer", dialsAndAsks(9*ms, 30*ms), "", "slow-dependency"},
+		{"it connects anew, in a moment", dialsAndAsks(3*ms, 3*ms), "", ""},
 	} {
 		v := cause.Judge(attributed(t, scene{procs: 2, requests: 1000, in: func(p *play, i int) {
 			if i%20 == 3 {

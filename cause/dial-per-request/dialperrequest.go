@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "dial-per-request", Title: "dial per request", Rank: 302, Layer: cause.Client,
+	ID: "dial-per-request", Title: "dial per request", Rank: 302, Layer: cause.Client, Needless: true,
 	What:       "Connections to a peer are not used again: requests that call there connect anew, most of them or again and again, with TCP's and TLS's round trips and the handshake's computation.",
 	MustHold:   "waits that connecting or a handshake fills or ends, or for a pool meanwhile, in more than half of all requests, or in more than a fifth of those that wait for answers in the same function, and more often than first uses are; then also waits for a P behind the handshakes of others, and for a CPU while connecting, if most of what the process computes is handshakes and a quarter of the machine is idle over the recording",
 	MustNot:    "only first uses of connections; name lookups",

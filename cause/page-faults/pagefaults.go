@@ -12,7 +12,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "page-faults", Title: "page faults", Rank: 140, Layer: cause.Host, Unwanted: true,
+	ID: "page-faults", Title: "page faults", Rank: 140, Layer: cause.Host, Unwanted: true, Needless: true,
 	What:       "Requests touch memory that is not there: swapped out, a mapped file that is not cached, or fresh pages that the kernel has to find and clear. To Go they run.",
 	MustHold:   "slow requests run longer than typical ones while the faults of the process grow; their threads wait for pages, or the kernel's part of the CPU time grows",
 	MustNot:    "on a CPU in their own code all the time; a system call",
