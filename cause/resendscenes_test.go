@@ -2,6 +2,7 @@ package cause_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/blame"
@@ -242,6 +243,7 @@ func TestWhatTCPHoldsBackIsToldFromSlowPeers(t *testing.T) {
 		{"two parts, and the connections could not be looked at", asks(2, delayed...), nil, true, "", []string{"tcp-loss", "slow-dependency"}},
 		{"two parts, and small segments are held back", asks(2, delayed...), &off, true, "tcp-loss", nil},
 		{"three parts, and small segments are held back", asks(3, delayed...), &off, true, "tcp-loss", nil},
+		{"two parts, and small segments are held back on one of many connections", asks(2, delayed...), &off, true, "tcp-loss", nil},
 		{"two parts that are sent at once", asks(2, delayed...), &on, true, "slow-dependency", nil},
 		{"one part", asks(1, delayed...), &off, true, "slow-dependency", nil},
 		{"two parts, and answers after any time", asks(2, 25*ms, 30*ms, 44*ms, 60*ms, 70*ms, 90*ms), &off, true, "slow-dependency", nil},
@@ -251,7 +253,15 @@ func TestWhatTCPHoldsBackIsToldFromSlowPeers(t *testing.T) {
 			set := cause.Settings{}
 			if c.host {
 				set.Host = counted(a, 0, 0, 0)
-				set.Host.After.Sockets[0].NoDelay = c.noDelay
+				first := &set.Host.After.Sockets[0]
+				first.NoDelay = c.noDelay
+				if strings.Contains(c.name, "one of many") {
+					other := *first
+					other.NoDelay = &on
+					for range 9 {
+						set.Host.After.Sockets = append(set.Host.After.Sockets, other)
+					}
+				}
 			}
 			check(t, cause.Judge(a, set), c.finding, c.alike)
 		})
