@@ -85,6 +85,9 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		}
 	}
 	enough := ExplainedShare * (1 - max(0, v.Mix)) // what endpoints differ in is no cause's
+	if v.OtherEndpoint > 0 && len(tailFindings) > 0 && Lookup(tailFindings[0].Cause).Needless {
+		enough = min(enough, NeedlessShare)
+	}
 	switch {
 	case p.N < MinRequests: // the sentence stands
 		switch {
@@ -127,7 +130,11 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, is how much they vary: there is no step between them and others. Most of it goes to %s: %s", Ms(v.Tail.Excess), f.Cause, lowerFirst(f.Summary))
 		}
 		if v.many {
-			v.Sentence += fmt.Sprintf(" Slow requests take %s longer by many things, none of which surely takes %s.", Ms(v.Tail.Excess), Ms(NamedExcess))
+			v.Sentence += fmt.Sprintf(" Slow requests take %s longer by many things, none of which surely takes %s", Ms(v.Tail.Excess), Ms(NamedExcess))
+			if v.alone > 0 {
+				v.Sentence += fmt.Sprintf(", but for %s in which their threads did not get a CPU when they wanted one", Ms(v.alone))
+			}
+			v.Sentence += "."
 		}
 		if a.Found().Roles[p.Role].Pushed() {
 			v.Sentence += " They are what streams send, from when the stream's goroutine was woken: whether the news was late is not known."

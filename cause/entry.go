@@ -146,7 +146,8 @@ type Entry struct {
 	// Unwanted marks what no endpoint takes its time for by design: it is named also where the slow
 	// requests are just another endpoint, without an objective.
 	Unwanted bool
-	// Needless marks what no request has to do, whatever it is for: it is named so from a smaller part of its time on.
+	// Needless marks what no request has to do, whatever it is for: where the slow requests are just another endpoint it is named
+	// from NeedlessShare of their time on, also if it is not Unwanted.
 	Needless bool
 	// Computes marks what takes CPUs that requests want, Contends what others have them for.
 	Computes, Contends bool

@@ -43,15 +43,16 @@ func Holds(j *Judgement) Truth { return j.holds() }
 var Joined = joined
 
 // Accompany is what a tail's findings and look-alikes become where contention for the host's CPUs is among them.
-func Accompany(findings []Finding, suspects []Consistent) ([]Finding, []Consistent, bool) {
+func Accompany(findings []Finding, suspects []Consistent, mix float64, whole bool) ([]Finding, []Consistent, bool) {
 	for i := range findings {
-		findings[i].Contrast, findings[i].order = TailContrast, findings[i].Share
+		findings[i].Contrast, findings[i].order, findings[i].ExcessNS = TailContrast, findings[i].Share, 1
 	}
 	for i := range suspects {
 		suspects[i].Contrast = TailContrast
 	}
-	v := &Verdict{Findings: findings, Consistent: suspects}
-	alone := v.accompanies(&Case{Contrast: TailContrast})
+	v := &Verdict{Findings: findings, Consistent: suspects, Mix: mix}
+	alone := v.accompanies(&Case{Contrast: TailContrast, P: &blame.Population{Whole: whole}})
 	slices.SortStableFunc(v.Findings, func(a, b Finding) int { return cmp.Compare(b.order, a.order) })
-	return v.Findings, v.Consistent, alone
+	slices.SortStableFunc(v.Consistent, inOrder)
+	return v.Findings, v.Consistent, alone > 0
 }

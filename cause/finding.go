@@ -1,6 +1,10 @@
 package cause
 
-import "github.com/whylate/whylate/blame"
+import (
+	"cmp"
+
+	"github.com/whylate/whylate/blame"
+)
 
 // Finding is a cause of the catalogue that holds in a recording, with the part
 // of the contrast it explains. Shares are ratios of the contrast's excess: they
@@ -85,6 +89,18 @@ type Consistent struct {
 	Evidence []string `json:"evidence,omitempty"`
 
 	keys []blame.KeyID // what they claim
+	last bool          // to be named behind others, whatever its share
+}
+
+// inOrder sorts look-alikes.
+func inOrder(a, b Consistent) int {
+	if a.last != b.last {
+		if a.last {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(b.Share, a.Share)
 }
 
 // RuledOut is a catalogue entry whose deciding evidence says no, or whose share is

@@ -45,14 +45,15 @@ func (v *Verdict) faint(s Settings, hanging int) bool {
 // The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
 // far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
 // Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. That is
-// healthy, but where every request takes 2*LevelWait, if it is less than SpreadExcess or tails are less than SpreadTimes as long as what is
-// typical: services whose peers vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
-// 15 ms, and tails of 2.3 to 2.7 times. From SpreadMost on somebody minds, whatever the shape.
+// healthy if it is less than SpreadExcess or tails are less than SpreadTimes as long as what is typical: services whose peers vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
+// 15 ms, and tails of 2.3 to 2.7 times. From SpreadMost on somebody minds, whatever the shape, and from SpreadLevel on that every
+// request takes so long: peers of healthy services took 10 to 18 ms, and one that had been made slow 30 ms.
 const (
 	leastStep, mostStep = 1.4, 3.2
 	SpreadExcess        = 2 * HealthyMany
 	SpreadTimes         = 2.75
 	SpreadMost          = 10 * HealthyMany
+	SpreadLevel         = 2 * LevelWait
 	// everywhere is the part of the recording's tenths in which slow requests begin, at least, where nothing happened at a
 	// time: twenty by chance are in nine of ten.
 	everywhere = 0.7
@@ -64,8 +65,14 @@ const (
 // spread reports whether slow requests are but the end of what varies by itself: no step tells them from others, they
 // come at all times, and take not many times as long.
 func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
-	half := float64(p.Quantile(0.5))
-	if v.Whole && half >= 2*LevelWait || s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || v.Findings[0].Contrast != TailContrast || !Lookup(v.Findings[0].Cause).Varies {
+	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 {
+		return false
+	}
+	half, first := float64(p.Quantile(0.5)), &v.Findings[0]
+	switch {
+	case first.Contrast != TailContrast, !Lookup(first.Cause).Varies:
+		return false
+	case v.Whole && (half >= SpreadLevel || first.Share < LevelShare || Lookup(first.Cause).Computes): // else it is a level
 		return false
 	}
 	varies, others := 0.0, v.Unresolved
@@ -84,8 +91,12 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 		}
 	}
 	tail, typical := means(p, v.ownAtLeast)
+	excess := tail - typical
+	if !v.Whole { // else it is the tail's whole time
+		excess = max(excess, v.Tail.Excess)
+	}
 	if varies < mostlyVaries || others > otherThings || tail >= HealthyTimes*typical ||
-		max(tail-typical, v.Tail.Excess) >= SpreadExcess && tail >= SpreadTimes*typical || max(tail-typical, v.Tail.Excess) >= SpreadMost {
+		excess >= SpreadExcess && tail >= SpreadTimes*typical || excess >= SpreadMost {
 		return false
 	}
 	quarter, tenth, last := float64(p.Quantile(0.75)), float64(p.Quantile(0.9)), float64(p.Quantile(0.99))

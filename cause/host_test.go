@@ -325,17 +325,23 @@ func TestContentionIsTheCauseIfItIsMostOfATail(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		findings, suspects []part
+		mix                float64
+		whole              bool
 		found, alike       string
 		nothingElse        bool
 	}{
-		{"most of it", []part{contention(0.65), {"slow-disk", 0.2}}, nil, "host-contention slow-disk", "", false},
-		{"all that was found", []part{contention(0.65)}, nil, "host-contention", "", false},
-		{"with what may be more of it", []part{contention(0.4), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.2}}, "host-contention slow-disk", "timer-wait host-contention", false},
-		{"more than another, but not most", []part{contention(0.45), {"slow-disk", 0.2}, {"timer-wait", 0.1}}, nil, "slow-disk host-contention timer-wait", "", false},
-		{"less than another", []part{{"slow-disk", 0.5}, {"timer-wait", 0.3}, contention(0.2)}, nil, "slow-disk timer-wait host-contention", "", false},
-		{"beside what has no name", []part{contention(0.45)}, nil, "", "host-contention", true},
-		{"beside what may have one", []part{contention(0.45)}, []part{{"pool-exhausted", 0.2}}, "", "pool-exhausted, host-contention", false},
-		{"none", []part{{"slow-disk", 0.5}}, nil, "slow-disk", "", false},
+		{"most of it", []part{contention(0.65), {"slow-disk", 0.2}}, nil, 0, false, "host-contention slow-disk", "", false},
+		{"all that was found", []part{contention(0.65)}, nil, 0, false, "host-contention", "", false},
+		{"most of what is not mix", []part{contention(0.4), {"slow-disk", 0.2}}, nil, 0.4, false, "host-contention slow-disk", "", false},
+		{"with what may be more of it", []part{contention(0.4), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.2}}, 0, false, "host-contention slow-disk", "timer-wait host-contention", false},
+		{"of the whole time, in which requests compute, too", []part{contention(0.5), {"expensive-request", 0.45}}, nil, 0, true, "host-contention expensive-request", "", false},
+		{"more than another, but not most", []part{contention(0.45), {"slow-disk", 0.2}, {"timer-wait", 0.1}}, nil, 0, false, "slow-disk host-contention timer-wait", "", false},
+		{"less than another", []part{{"slow-disk", 0.5}, {"timer-wait", 0.3}, contention(0.2)}, nil, 0, false, "slow-disk timer-wait host-contention", "", false},
+		{"beside what has no name", []part{contention(0.45)}, nil, 0, false, "", "host-contention", true},
+		{"beside little that has a name", []part{contention(0.55), {"late-timer", 0.1}}, nil, 0, false, "late-timer", "host-contention", false},
+		{"beside what may have one", []part{contention(0.45)}, []part{{"pool-exhausted", 0.2}}, 0, false, "", "pool-exhausted, host-contention", false},
+		{"beside little that may have one", []part{contention(0.55)}, []part{{"pool-exhausted", 0.1}}, 0, false, "", "host-contention, pool-exhausted", false},
+		{"none", []part{{"slow-disk", 0.5}}, nil, 0, false, "slow-disk", "", false},
 	} {
 		var findings []cause.Finding
 		for _, f := range c.findings {
@@ -345,7 +351,7 @@ func TestContentionIsTheCauseIfItIsMostOfATail(t *testing.T) {
 		for _, x := range c.suspects {
 			suspects = append(suspects, cause.Consistent{Causes: strings.Fields(x.causes), Share: x.share})
 		}
-		findings, suspects, nothingElse := cause.Accompany(findings, suspects)
+		findings, suspects, nothingElse := cause.Accompany(findings, suspects, c.mix, c.whole)
 		var found, alike []string
 		for _, f := range findings {
 			found = append(found, f.Cause)

@@ -73,8 +73,12 @@ const (
 	// part and this time outside its own CPU to be a finding.
 	LevelShare, LevelWait = 0.7, 10e6
 	// NeedlessShare and NeedlessNS are what something that no request has to do must take of an endpoint's requests to be
-	// the answer where the slow requests are that endpoint.
-	NeedlessShare, NeedlessNS = 0.4, 5e6
+	// the answer where the slow requests are that endpoint. In three recordings that was 0.42 to 0.51 of it, and 6.6 to 11 ms;
+	// less than HealthyMany nobody feels.
+	NeedlessShare, NeedlessNS = 0.4, HealthyMany
+	// SlowerShare is the least part of what slow requests take longer that they must owe to their endpoint, SlowerTail the part
+	// of them that must be its, for that to be asked where the endpoint is not most of it: 0.497 and 1 in one recording.
+	SlowerShare, SlowerTail = 0.25, 0.9
 	// BaselineGrowth is by how much the median request must have grown over the
 	// baseline's, beside NamedExcess, to be a finding.
 	BaselineGrowth = 0.3
@@ -206,9 +210,9 @@ type Verdict struct {
 	yielded   float64
 	yieldedTo string
 	// most is what the largest part of the tail's excess surely takes, in nanoseconds,
-	// whether it has a name or not; many is set if that is why it is healthy.
-	most float64
-	many bool
+	// whether it has a name or not, but for contention that is alone, see accompanies; many is set if that is why it is healthy.
+	most, alone float64
+	many        bool
 	// missed is what the slow requests waited longer because they had just missed a round, see
 	// Case.missed; onlyMissed is set if without it there is nothing to explain.
 	missed     float64
@@ -380,7 +384,7 @@ func (v *Verdict) spends(a *blame.Attribution, f *Finding) bool {
 		contrast = LevelContrast
 	}
 	for i := range v.Consistent {
-		if v.Consistent[i].Contrast == contrast {
+		if x := &v.Consistent[i]; x.Contrast == contrast && !(len(x.Causes) == 1 && Lookup(x.Causes[0]).Contends) {
 			least = max(least, v.Consistent[i].Share)
 		}
 	}
@@ -436,12 +440,14 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		// their time is asked for, not why they take longer than other endpoints.
 		if w := v.whole(a, p, s); late || w.unwanted() {
 			v = w
+			v.leadNeedless()
 		} else if len(w.Findings) > 0 && w.Findings[0].Share >= LevelShare {
 			v.takes = &w.Findings[0]
 		}
-	} else if v.partly(a, p, s, hanging) && v.named() < ExplainedShare*(1-v.Mix) && !healthy {
+	} else if !healthy && v.named() < ExplainedShare*(1-v.Mix) && v.partly(a, p, s, hanging) {
 		if w := v.whole(a, p, s); w.unwanted() {
 			v = w
+			v.leadNeedless()
 		}
 	}
 	p.Whole = false
@@ -478,15 +484,9 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	return v
 }
 
-const (
-	// slowerShare is the least part of what slow requests take longer that they must owe to their endpoint, slowerTail the part of
-	// them that must be its, for them to be judged by themselves.
-	slowerShare, slowerTail = 0.25, 0.9
-)
-
 // partly reports whether slow requests are of one endpoint, and take longer partly because of that.
 func (v *Verdict) partly(a *blame.Attribution, p *blame.Population, s Settings, hanging int) bool {
-	if v.Mix < slowerShare || v.Mix >= MixShare || v.MixEndpoint < 0 || s.SLO > 0 || s.Baseline != nil || hanging > 0 {
+	if v.Mix < SlowerShare || v.Mix >= MixShare || v.MixEndpoint < 0 || s.SLO > 0 || s.Baseline != nil || hanging > 0 {
 		return false
 	}
 	c := newCase(a, p, TailContrast)
@@ -496,13 +496,13 @@ func (v *Verdict) partly(a *blame.Attribution, p *blame.Population, s Settings, 
 			of += a.Weight[i]
 		}
 	}
-	return of >= slowerTail*c.count(c.Tail)
+	return of >= SlowerTail*c.count(c.Tail)
 }
 
-// named is the share of the tail's excess that has a name.
+// named is the share of the tail's excess that has a name, but for contention for the host's CPUs, which accompanies others.
 func (v *Verdict) named() (share float64) {
 	for _, f := range v.Findings {
-		if f.Contrast == TailContrast {
+		if f.Contrast == TailContrast && !Lookup(f.Cause).Contends {
 			share += f.Share
 		}
 	}
@@ -542,18 +542,33 @@ func (v *Verdict) whole(a *blame.Attribution, p *blame.Population, s Settings) *
 	return w
 }
 
-// unwanted reports whether much of the time of slow requests goes to something that no endpoint is made for, and names
-// that first.
+// unwanted reports whether most of the time of slow requests goes to something that no endpoint is made for, or much of it to
+// what no request has to do.
 func (v *Verdict) unwanted() bool {
-	i := slices.IndexFunc(v.Findings, func(f Finding) bool {
+	if v.needless() >= 0 {
+		return true
+	}
+	if len(v.Findings) == 0 {
+		return false
+	}
+	f := &v.Findings[0]
+	return Lookup(f.Cause).Unwanted && f.Share >= LevelShare && f.ExcessNS >= LevelWait
+}
+
+// needless is the index of a finding of what no request has to do, and that takes much of their time; -1 if there is none.
+func (v *Verdict) needless() int {
+	return slices.IndexFunc(v.Findings, func(f Finding) bool {
 		return Lookup(f.Cause).Needless && f.Share >= NeedlessShare && f.ExcessNS >= NeedlessNS
 	})
-	if i < 0 {
-		return len(v.Findings) > 0 && Lookup(v.Findings[0].Cause).Unwanted && v.Findings[0].Share >= LevelShare && v.Findings[0].ExcessNS >= LevelWait
+}
+
+// leadNeedless names what no request has to do before what they wait for anyway.
+func (v *Verdict) leadNeedless() {
+	if i := v.needless(); i > 0 {
+		f := v.Findings[i]
+		f.order = math.Nextafter(v.Findings[0].order, math.Inf(1))
+		v.Findings = slices.Insert(slices.Delete(v.Findings, i, i+1), 0, f)
 	}
-	f := v.Findings[i]
-	v.Findings = slices.Insert(slices.Delete(v.Findings, i, i+1), 0, f)
-	return true
 }
 
 // withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits
@@ -746,16 +761,17 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			v.Consistent = append(v.Consistent, consistent(c, o, share))
 		}
 	}
+	alone := v.accompanies(c)
 	c.lead(v.Findings)
-	sort.SliceStable(v.Consistent, func(i, j int) bool { return v.Consistent[i].Share > v.Consistent[j].Share })
-	accompanies := v.accompanies(c)
 	if c.Contrast == TailContrast {
+		v.alone = alone
 		for i, x := range slices.Concat(whole, t.Columns[len(outcomes):]) {
-			if !accompanies || i >= len(outcomes) || !outcomes[i].entry.Contends {
+			if alone == 0 || i >= len(outcomes) || !outcomes[i].entry.Contends {
 				v.most = max(v.most, surely(x, t.Excess))
 			}
 		}
 	}
+	slices.SortStableFunc(v.Consistent, inOrder)
 	sort.SliceStable(v.Findings, func(i, j int) bool { return v.Findings[i].order > v.Findings[j].order })
 	if c.Contrast == LevelContrast {
 		v.Level.Excess, v.Level.Other = t.Excess, 1

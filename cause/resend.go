@@ -294,11 +294,11 @@ func (c *Case) sentAgain(d *Delayed) (e Evidence, ok bool) {
 	return e, true
 }
 
-// HeldBack says whether the kernel may hold back what a connection sends.
-func (c *Case) HeldBack() Evidence {
-	e := Evidence{Decides: true, Alike: []string{"slow-dependency"}, Record: recordTCP, Text: "whether connections hold back segments that are not full (TCP_NODELAY) is unknown"}
+// HeldBack says whether the kernel may hold back what a connection sends, and what is in doubt where few connections are so.
+func (c *Case) HeldBack() (e Evidence, doubt []Evidence) {
+	e = Evidence{Decides: true, Alike: []string{"slow-dependency"}, Record: recordTCP, Text: "whether connections hold back segments that are not full (TCP_NODELAY) is unknown"}
 	if c.Host == nil || c.Host.After == nil {
-		return e
+		return e, doubt
 	}
 	back, known := 0, 0
 	for _, x := range c.Host.After.Sockets {
@@ -311,14 +311,15 @@ func (c *Case) HeldBack() Evidence {
 	}
 	if known == 0 {
 		e.Record = "TCP_NODELAY of the connections: run whylate as root"
-		return e
+		return e, doubt
 	}
 	e.Text = fmt.Sprintf("%d of %d connections that the process opened hold back segments that are not full (TCP_NODELAY is off, which Go sets)", back, known)
 	e.Number = float64(back)
-	// Which of them the requests use is not known: it is asked of waits in steps that follow on several writes, and no
-	// connection is so by chance.
-	e.Holds = Of(back > 0)
-	return e
+	if back > 0 && 2*back <= known {
+		doubt = append(doubt, Evidence{Text: "whether the requests wait on one of these is not known"})
+	}
+	e.Holds = Of(back > 0) // it is asked of waits in steps that follow on several writes, and no connection is so by chance
+	return e, doubt
 }
 
 // segmentsIn is how many segments were counted in so many nanoseconds.

@@ -228,7 +228,7 @@ func blockedAndDelayed(s *host.Sample) {
 func faulting(s *host.Sample) { s.Blocked, s.MajorFaults = []int{1}, s.MajorFaults+2 }
 func clearing(s *host.Sample) { s.MinorFaults, s.SystemNS = s.MinorFaults+200, s.SystemNS+ms }
 func clearingSome(s *host.Sample) {
-	s.MinorFaults, s.SystemNS = s.MinorFaults+150, s.SystemNS+ms/2
+	s.MinorFaults, s.SystemNS = s.MinorFaults+150, s.SystemNS+ms/4
 }
 func kernelTime(s *host.Sample) { s.SystemNS += ms }
 

@@ -11,7 +11,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "host-contention", Title: "host contention", Rank: 130, Layer: cause.Host, Contends: true, Unwanted: true,
 	What:       "Somebody else has the CPU: a neighbour on the machine, or the hypervisor. Threads that want to run wait for it. A CPU quota looks the same in a trace.",
-	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded; most of the excess, else it is named behind what else is wrong",
+	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded; three fifths of the excess, else it is named behind what else is wrong, or as a look-alike",
 	MustNot:    "throttling counters of the cgroup (then it is the quota); the process's own threads had a good part of the CPUs meanwhile, in a burst that has a name, and others use what they always do",
 	LookAlikes: []string{"quota-too-low", "gomaxprocs-over-quota", "cpu-hog", "netpoll-starvation"},
 	Fix: []string{

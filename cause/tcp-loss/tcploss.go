@@ -56,7 +56,8 @@ func judge(c *cause.Case) *cause.Judgement {
 	switch d.By {
 	case cause.HoldingBack:
 		j.Fix = []string{"write the message at once (one buffer, or bufio and one Flush), or leave TCP_NODELAY on, as it is in Go unless SetNoDelay(false) is called"}
-		j = j.With(c.HeldBack(), cause.Evidence{
+		held, doubt := c.HeldBack()
+		j = j.With(held).With(doubt...).With(cause.Evidence{
 			Text:  fmt.Sprintf("%d of these waits followed on two writes or more", d.InParts),
 			Holds: cause.Yes, Number: float64(d.InParts),
 		})
