@@ -85,7 +85,8 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		}
 	}
 	enough := ExplainedShare * (1 - max(0, v.Mix)) // what endpoints differ in is no cause's
-	if v.OtherEndpoint > 0 && len(tailFindings) > 0 && Lookup(tailFindings[0].Cause).Needless {
+	possible := enough
+	if v.OtherEndpoint > 0 && len(tailFindings) > 0 && needless(tailFindings[0]) {
 		enough = min(enough, NeedlessShare)
 	}
 	switch {
@@ -127,7 +128,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 			v.Sentence = fmt.Sprintf("Within the objective of %s: p50 %s, p99 %s over %.0f requests.", Ms(float64(s.SLO)), Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
 		}
 		if f := v.spreads; f != nil {
-			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, is how much they vary: there is no step between them and others. Most of it goes to %s: %s", Ms(v.Tail.Excess), f.Cause, lowerFirst(f.Summary))
+			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, is how much they vary: there is no step between them and others. Most of it goes to %s: %s", Ms(v.varies), f.Cause, lowerFirst(f.Summary))
 		}
 		if v.many {
 			v.Sentence += fmt.Sprintf(" Slow requests take %s longer by many things, none of which surely takes %s", Ms(v.Tail.Excess), Ms(NamedExcess))
@@ -157,8 +158,8 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 	case v.Level != nil && suspects+explained < ExplainedShare:
 		v.Reason = "unexplained"
 		v.Sentence = fmt.Sprintf("Every request spends %s of its %s outside its own CPU, and no cause of the catalogue explains it.", Pct(v.Level.WaitShare), Ms(float64(v.Level.Median)))
-	case suspects+explained >= ExplainedShare && len(tailSuspects) > 0:
-		v.Reason = "look-alikes"
+	case suspects+explained >= possible && len(tailSuspects) > 0:
+		v.Reason, v.Consistent = "look-alikes", slices.Concat(tailSuspects, levelSuspects) // the first is what is said
 		s := tailSuspects[0]
 		v.Sentence = fmt.Sprintf("p99 is %s: %s ", Ms(float64(p99)), lowerFirst(s.Summary))
 		if len(s.Causes) == 1 {

@@ -147,7 +147,7 @@ type Entry struct {
 	// requests are just another endpoint, without an objective.
 	Unwanted bool
 	// Needless marks what no request has to do, whatever it is for: where the slow requests are just another endpoint it is named
-	// from NeedlessShare of their time on, also if it is not Unwanted.
+	// from NeedlessShare of their time on, also if it is not Unwanted, or that endpoint is only a part of why they are slow.
 	Needless bool
 	// Computes marks what takes CPUs that requests want, Contends what others have them for.
 	Computes, Contends bool

@@ -89,10 +89,12 @@ type Consistent struct {
 	Evidence []string `json:"evidence,omitempty"`
 
 	keys []blame.KeyID // what they claim
-	last bool          // to be named behind others, whatever its share
+	// accompanies marks contention for the host's CPUs that comes with something else, see Verdict.accompanies; last is set if that
+	// is suspected, and named before it.
+	accompanies, last bool
 }
 
-// inOrder sorts look-alikes.
+// inOrder sorts look-alikes by their shares, those that are last behind the others.
 func inOrder(a, b Consistent) int {
 	if a.last != b.last {
 		if a.last {

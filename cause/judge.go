@@ -30,7 +30,7 @@ const (
 	NamedExcess                      = 1e6
 	NamedSLO                         = 0.10
 	MostShare                        = 0.5
-	// ContendsShare is the share of contention for the host's CPUs from which on it is the answer. In recordings with a
+	// ContendsShare is the share of contention for the host's CPUs, of the tail's excess but for the mix, from which on it is the answer. In recordings with a
 	// neighbour it has 0.67 to 1. With less of it something else was wrong in 16 of 18 recordings, or nothing: who has more to
 	// do than at other times, the process, its peers or its clients, has others wait for CPUs.
 	ContendsShare = 0.6
@@ -210,17 +210,22 @@ type Verdict struct {
 	yielded   float64
 	yieldedTo string
 	// most is what the largest part of the tail's excess surely takes, in nanoseconds,
-	// whether it has a name or not, but for contention that is alone, see accompanies; many is set if that is why it is healthy.
-	most, alone float64
-	many        bool
+	// whether it has a name or not, but for alone; many is set if that is why it is healthy.
+	most float64
+	many bool
+	// alone is what a slow request loses to contention for the host's CPUs, in nanoseconds, where that is not most of it and
+	// nothing else is found or suspected; 0 otherwise.
+	alone float64
 	// missed is what the slow requests waited longer because they had just missed a round, see
 	// Case.missed; onlyMissed is set if without it there is nothing to explain.
 	missed     float64
 	onlyMissed bool
 	// onlyMixed is set if slow requests are not felt to take longer than is usual for their endpoints.
 	onlyMixed bool
-	// spreads is what most of the tail's time goes to if it is healthy because that varies by itself, see spread.
+	// spreads is what most of the tail's time goes to if it is healthy because that varies by itself, see spread; varies is how much
+	// longer slow requests then take than typical ones, in nanoseconds.
 	spreads *Finding
+	varies  float64
 	// place says where most of the excess went of which no cause speaks, and to what.
 	place string
 }
@@ -384,7 +389,7 @@ func (v *Verdict) spends(a *blame.Attribution, f *Finding) bool {
 		contrast = LevelContrast
 	}
 	for i := range v.Consistent {
-		if x := &v.Consistent[i]; x.Contrast == contrast && !(len(x.Causes) == 1 && Lookup(x.Causes[0]).Contends) {
+		if x := &v.Consistent[i]; x.Contrast == contrast && !x.accompanies {
 			least = max(least, v.Consistent[i].Share)
 		}
 	}
@@ -446,8 +451,10 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		}
 	} else if !healthy && v.named() < ExplainedShare*(1-v.Mix) && v.partly(a, p, s, hanging) {
 		if w := v.whole(a, p, s); w.unwanted() {
-			v = w
-			v.leadNeedless()
+			w.leadNeedless()
+			if w.Findings[0].ExcessNS >= v.contended() {
+				v = w
+			}
 		}
 	}
 	p.Whole = false
@@ -509,6 +516,16 @@ func (v *Verdict) named() (share float64) {
 	return share
 }
 
+// contended is what slow requests lose to contention for the host's CPUs, in nanoseconds, as far as that is found.
+func (v *Verdict) contended() (ns int64) {
+	for _, f := range v.Findings {
+		if f.Contrast == TailContrast && Lookup(f.Cause).Contends {
+			ns = max(ns, f.ExcessNS)
+		}
+	}
+	return ns
+}
+
 // recordRoutes is how to learn which requests are of which endpoint.
 const recordRoutes = "runtime/trace tasks that are called after the route"
 
@@ -545,7 +562,7 @@ func (v *Verdict) whole(a *blame.Attribution, p *blame.Population, s Settings) *
 // unwanted reports whether most of the time of slow requests goes to something that no endpoint is made for, or much of it to
 // what no request has to do.
 func (v *Verdict) unwanted() bool {
-	if v.needless() >= 0 {
+	if slices.ContainsFunc(v.Findings, needless) {
 		return true
 	}
 	if len(v.Findings) == 0 {
@@ -555,17 +572,16 @@ func (v *Verdict) unwanted() bool {
 	return Lookup(f.Cause).Unwanted && f.Share >= LevelShare && f.ExcessNS >= LevelWait
 }
 
-// needless is the index of a finding of what no request has to do, and that takes much of their time; -1 if there is none.
-func (v *Verdict) needless() int {
-	return slices.IndexFunc(v.Findings, func(f Finding) bool {
-		return Lookup(f.Cause).Needless && f.Share >= NeedlessShare && f.ExcessNS >= NeedlessNS
-	})
+// needless reports whether what a finding names no request has to do, and takes much of the time of slow ones.
+func needless(f Finding) bool {
+	return Lookup(f.Cause).Needless && f.Share >= NeedlessShare && f.ExcessNS >= NeedlessNS
 }
 
 // leadNeedless names what no request has to do before what they wait for anyway.
 func (v *Verdict) leadNeedless() {
-	if i := v.needless(); i > 0 {
+	if i := slices.IndexFunc(v.Findings, needless); i > 0 {
 		f := v.Findings[i]
+		f.Evidence = append(f.Evidence, "no request has to do it: it is named before what takes more of their time")
 		f.order = math.Nextafter(v.Findings[0].order, math.Inf(1))
 		v.Findings = slices.Insert(slices.Delete(v.Findings, i, i+1), 0, f)
 	}

@@ -43,9 +43,10 @@ func (c *Case) lead(fs []Finding) {
 	}
 }
 
-// accompanies names contention for the host's CPUs that is less than ContendsShare of the tail's excess behind what else
-// was found or is suspected, if that takes a part of it that counts, and else as a look-alike. Its share includes that of
-// look-alikes that may be more of it. It returns what slow requests lose to it, in nanoseconds, if nothing else has a name.
+// accompanies names contention for the host's CPUs that is less than ContendsShare of the tail's excess, but for the mix, behind
+// what else was found or is suspected, if that takes a part of it that counts, and else as a look-alike. Its share includes that
+// of look-alikes that may be more of it. It returns what a slow request loses to it, in nanoseconds, if nothing else is found or
+// suspected, and 0 otherwise.
 func (v *Verdict) accompanies(c *Case) (alone float64) {
 	i := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.Contrast == TailContrast && Lookup(f.Cause).Contends })
 	if c.Contrast != TailContrast || c.P.Whole || i < 0 {
@@ -60,9 +61,10 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 	}
 	for _, x := range v.Consistent {
 		if x.Contrast == TailContrast {
-			suspected = max(suspected, x.Share)
 			if slices.Contains(x.Causes, f.Cause) {
 				share += x.Share
+			} else {
+				suspected = max(suspected, x.Share)
 			}
 		}
 	}
@@ -77,7 +79,7 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 	}
 	v.Consistent = append(v.Consistent, Consistent{
 		Causes: []string{f.Cause}, Share: f.Share, Record: recordAlone, Contrast: f.Contrast, Where: f.Where,
-		Summary: f.Summary, Evidence: f.Evidence, keys: f.keys, last: suspected >= besideShare*f.Share,
+		Summary: f.Summary, Evidence: f.Evidence, keys: f.keys, accompanies: true, last: suspected >= besideShare*f.Share,
 	})
 	v.Findings = slices.Delete(v.Findings, i, i+1)
 	if found > 0 || suspected > 0 {

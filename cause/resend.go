@@ -294,7 +294,7 @@ func (c *Case) sentAgain(d *Delayed) (e Evidence, ok bool) {
 	return e, true
 }
 
-// HeldBack says whether the kernel may hold back what a connection sends, and what is in doubt where few connections are so.
+// HeldBack says whether the kernel may hold back what a connection sends, and what is in doubt where as many connections are not so.
 func (c *Case) HeldBack() (e Evidence, doubt []Evidence) {
 	e = Evidence{Decides: true, Alike: []string{"slow-dependency"}, Record: recordTCP, Text: "whether connections hold back segments that are not full (TCP_NODELAY) is unknown"}
 	if c.Host == nil || c.Host.After == nil {

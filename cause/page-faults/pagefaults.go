@@ -14,7 +14,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "page-faults", Title: "page faults", Rank: 140, Layer: cause.Host, Unwanted: true, Needless: true,
 	What:       "Requests touch memory that is not there: swapped out, a mapped file that is not cached, or fresh pages that the kernel has to find and clear. To Go they run.",
-	MustHold:   "slow requests run longer than typical ones while the faults of the process grow, or are so many that they explain that; their threads wait for pages, or the kernel's part of the CPU time grows",
+	MustHold:   "slow requests run longer than typical ones while the faults of the process grow, or are so many that they explain that and the kernel's part grows; their threads wait for pages, or the kernel's part of the CPU time grows",
 	MustNot:    "on a CPU in their own code all the time; a system call",
 	LookAlikes: []string{"expensive-request", "slow-disk", "host-contention"},
 	Fix: []string{
@@ -37,7 +37,7 @@ const (
 	// for a huge page takes longer, but then there are few.
 	minorCost = 10e3
 	// minorLeast is what a minor fault takes at least in a guest, with a page to be cleared: if slow requests have so many that
-	// these alone explain their time, and the kernel's, there may be half as many at other times, when others like them run, if
+	// these alone explain their time, and the kernel's, there may be as many at other times, when others like them run, if
 	// the kernel's part of the CPU time is larger by kernelMore (0.13 and 0.18 in recordings of such requests).
 	minorLeast, kernelMore = 2.5e3, 0.1
 	// minorShare is the part of the running time that minor faults must explain.
