@@ -45,8 +45,8 @@ func (v *Verdict) faint(s Settings, hanging int) bool {
 // The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
 // far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
 // Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. That is
-// healthy if it is less than SpreadExcess or tails are less than SpreadTimes as long as what
-// is typical: services whose peers vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
+// healthy if it is less than SpreadExcess or tails are less than SpreadTimes as long as what is typical: services whose peers
+// vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
 // 15 ms, and tails of 2.3 to 2.7 times. From SpreadMost on somebody minds, whatever the shape, and from SpreadLevel on that every
 // request takes so long: peers of healthy services took 10 to 18 ms, and one that had been made slow 30 ms.
 const (

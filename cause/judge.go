@@ -30,9 +30,10 @@ const (
 	NamedExcess                      = 1e6
 	NamedSLO                         = 0.10
 	MostShare                        = 0.5
-	// ContendsShare is the share of contention for the host's CPUs, of the tail's excess but for the mix, from which on it is the answer. In recordings with a
-	// neighbour it has 0.67 to 1. With less of it something else was wrong in 16 of 18 recordings, or nothing: who has more to
-	// do than at other times, the process, its peers or its clients, has others wait for CPUs.
+	// ContendsShare is the share of contention for the host's CPUs, of the tail's excess but for the mix, from which on it is
+	// the answer. In recordings with a neighbour it has 0.67 to 1. With less of it something else was wrong in 16 of 18
+	// recordings, or nothing: who has more to do than at other times, the process, its peers or its clients, has others wait
+	// for CPUs.
 	ContendsShare = 0.6
 	// SuspectShare is the smallest share for which look-alikes are reported.
 	SuspectShare = 0.10
