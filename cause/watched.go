@@ -53,6 +53,18 @@ func (c *Case) offIn(state events.State) (ns float64) {
 	return ns
 }
 
+// Outrun is for how much longer slow requests than typical ones have a thread that wants a CPU which
+// others have, whichever cause that was given to, in nanoseconds per request; it needs the kernel's
+// scheduling events.
+func (c *Case) Outrun() (ns float64) {
+	for i, k := range c.A.Keys {
+		if k.Off == events.Queued {
+			ns += c.NS[i]
+		}
+	}
+	return ns
+}
+
 // Queue is who had the CPUs while threads wanted one during slow requests, in
 // nanoseconds per request more than during typical ones.
 type Queue struct{ Others, Own, Quota float64 }

@@ -10,8 +10,8 @@ import (
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
 	ID: "gomaxprocs-too-low", Title: "GOMAXPROCS too low", Rank: 519, Layer: cause.Scheduler,
-	What:       "Goroutines queue for Ps while CPUs that the process may use are idle.",
-	MustHold:   "requests queue for a P behind other requests; fewer Ps than CPUs; the machine has idle CPUs meanwhile",
+	What:       "Goroutines queue for Ps while CPUs that the process may use are idle, or are left to others without a contest.",
+	MustHold:   "requests queue for a P behind other requests; fewer Ps than CPUs; the machine has idle CPUs meanwhile, or the process's threads hardly waited for those that they could use",
 	MustNot:    "a CPU quota that the Ps follow, throttling; somebody else than the requests who holds the Ps",
 	LookAlikes: []string{"overload", "cpu-hog", "quota-too-low"},
 	Fix: []string{
@@ -25,6 +25,12 @@ var Entry = &cause.Entry{
 // idle is the part of the machine's CPU time that must have been idle: one CPU
 // of a four-CPU machine.
 const idle = 0.25
+
+// contested is how long the process's threads may wait for a CPU, as a part of how long requests wait
+// for a P, where the others' threads have the CPUs that it has no P for: the kernel divides CPUs by
+// threads that want them, so that each P more has a part of one. Where they wait longer there is none
+// to be had.
+const contested = 0.5
 
 func judge(c *cause.Case) *cause.Judgement {
 	if c.Host == nil {
@@ -53,16 +59,21 @@ func judge(c *cause.Case) *cause.Judgement {
 	default:
 		limit.Alike, limit.Record = []string{"overload", "quota-too-low"}, "the quotas of the ancestor cgroups, on the node"
 	}
-	spare, whose := cause.Of(free >= idle), "their"
+	spare, whose, left := cause.Of(free >= idle), "their", ""
+	if spare == cause.No && c.Watched() && c.Outrun() < contested*c.Sum(j.Keys) {
+		spare = cause.Yes
+		left = fmt.Sprintf("; others had the rest, but not in its way: its threads waited for a CPU for %s of a slow request more than of others", cause.Ms(c.Outrun()))
+		j.Subject = fmt.Sprintf("ready requests queue for one of %d Ps on %d CPUs", c.GOMAXPROCS(), c.Host.CPUs())
+	}
 	if !c.Host.OwnCPUs() {
-		spare, whose = cause.Unknown, "the machine's CPU"
+		spare, whose, left = cause.Unknown, "the machine's CPU", ""
 	}
 	if !c.Host.Machine {
-		spare = cause.Unknown
+		spare, left = cause.Unknown, ""
 	}
 	return j.With(
 		cause.Evidence{
-			Text:    fmt.Sprintf("%d Ps, but the process may use %d CPUs, and %s of %s time was idle during slow requests", c.GOMAXPROCS(), c.Host.CPUs(), cause.Pct(free), whose),
+			Text:    fmt.Sprintf("%d Ps, but the process may use %d CPUs, and %s of %s time was idle during slow requests%s", c.GOMAXPROCS(), c.Host.CPUs(), cause.Pct(free), whose, left),
 			Holds:   spare,
 			Decides: true, Number: free,
 			Record: "the idle time of the CPUs that the process may use", Alike: []string{"overload"},
