@@ -100,11 +100,11 @@ func (v *Verdict) throttled(c *Case, s Settings) {
 	for _, id := range []string{"gomaxprocs-over-quota", "quota-too-low"} {
 		e := Lookup(id)
 		j := e.Judge(c)
-		if j == nil || j == Untested || j.holds() == No {
+		if j == nil || j == Untested || j.Holds() == No {
 			continue
 		}
 		summary := lateBy(late, j.Subject)
-		if j.holds() == Unknown {
+		if j.Holds() == Unknown {
 			v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", sentence
 			v.Consistent = append(v.Consistent, j.open(e, summary))
 			return
@@ -128,12 +128,12 @@ func (v *Verdict) queued(c *Case, s Settings) {
 	}
 	e := Lookup("accept-queue")
 	j := e.Judge(c)
-	if j == nil || j.holds() == No {
+	if j == nil || j.Holds() == No {
 		return
 	}
 	summary := lateBy(q.Tail, j.Subject)
 	sentence := fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary))
-	if j.holds() == Unknown {
+	if j.Holds() == Unknown {
 		if v.Verdict == "healthy" {
 			v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", sentence
 		}
@@ -262,7 +262,7 @@ func (v *Verdict) starved(c *Case, s Settings) {
 	}
 	e := Lookup("host-contention")
 	j := e.Judge(c)
-	if j == nil || j == Untested || j.holds() != Yes {
+	if j == nil || j == Untested || j.Holds() != Yes {
 		return
 	}
 	f := e.before(delay, fmt.Sprintf("Requests are late before the process sees them: %s.", j.Subject),

@@ -82,8 +82,8 @@ func (j *Judgement) With(more ...Evidence) *Judgement {
 	return j
 }
 
-// holds combines the evidence: No beats Unknown beats Yes among what decides.
-func (j *Judgement) holds() Truth {
+// Holds combines the evidence: No beats Unknown beats Yes among what decides.
+func (j *Judgement) Holds() Truth {
 	t := Yes
 	for _, e := range j.Evidence {
 		if e.Decides && e.Holds < t {

@@ -37,7 +37,7 @@ func IsHealthy(p *blame.Population, s Settings, hanging int) bool {
 }
 
 // Holds combines the evidence of a judgement.
-func Holds(j *Judgement) Truth { return j.holds() }
+func Holds(j *Judgement) Truth { return j.Holds() }
 
 // Joined adds up what reads the same.
 var Joined = joined

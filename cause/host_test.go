@@ -29,6 +29,8 @@ type machine struct {
 	waits   int     // for a CPU in 5 ms; 0 means 1
 	stolen  float64 // part of the time of all CPUs, while requests are slow
 	more    float64 // CPUs that the process uses beside own, while requests are slow
+	peers   float64 // of the CPUs, had by the processes that it calls; 0 if there is none on the machine
+	starved float64 // how long the threads of these wait for a CPU while requests are slow, as a part of the time
 	rush    float64 // part of the CPUs that was idle and that others use while requests are slow
 }
 
@@ -47,6 +49,9 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 	r := &host.Recording{Static: host.Static{CPUs: m.cpus, Allowed: m.allowed, Ancestors: !m.hidden, Groups: []host.Group{{Path: "/svc"}}}}
 	if m.quota > 0 {
 		r.Static.Groups[0].QuotaUS, r.Static.Groups[0].PeriodUS = int64(1e5*m.quota), 1e5
+	}
+	if m.peers > 0 {
+		r.After = &host.After{Peers: []host.Peer{{PID: 7, Name: "store"}}}
 	}
 	s := host.Sample{MonoNS: int64(t.Start), Groups: []host.GroupCounters{{}}}
 	if m.allowed > 0 {
@@ -86,6 +91,13 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		s.Machine.StealNS += int64(in * m.stolen * all)
 		s.Machine.IdleNS += int64((m.idle - in*m.rush) * all)
 		s.ChildrenNS += int64(m.forked * all)
+		if m.peers > 0 {
+			was := host.Peers{}
+			if s.Peers != nil {
+				was = *s.Peers
+			}
+			s.Peers = &host.Peers{RunNS: was.RunNS + int64(m.peers*all), DelayNS: was.DelayNS + int64(in*m.starved*float64(step))}
+		}
 		if c := s.Confined; c != nil {
 			few := float64(step) * float64(m.allowed)
 			s.Confined = &host.CPUTimes{BusyNS: c.BusyNS + int64((1-m.free)*few), IdleNS: c.IdleNS + int64(m.free*few)}
@@ -392,6 +404,50 @@ func TestQueueingWithIdleCPUsIsNoOverload(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A peer on the same machine that others keep from the CPUs answers late, and is not to blame.
+func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
+	asks := every(10, func(p *play) {
+		p.leaves(serving, 0, "network", reply...)
+		p.pass(p.vary(20 * ms))
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	})
+	for _, c := range []struct {
+		name string
+		host machine
+		want string
+	}{
+		{"others had the CPUs", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8}, "host-contention"},
+		{"they had them, and the peer waited for little", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.3}, "slow-dependency"},
+		{"the peer's other threads had them", machine{cpus: 2, own: 0.1, idle: 0.1, peers: 0.7, starved: 0.8}, "slow-dependency"},
+		{"the process had them", machine{cpus: 2, own: 0.7, idle: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency"},
+		{"they were idle, as where the peer has a quota", machine{cpus: 2, own: 0.1, idle: 0.7, peers: 0.1, starved: 0.8}, "slow-dependency"},
+		{"not all that it may use are known", machine{cpus: 4, allowed: 2, own: 0.1, idle: 0.2, free: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency"},
+		{"the peer is elsewhere", machine{cpus: 2, own: 0.1, idle: 0.2}, "slow-dependency"},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 2, in: asks}), cause.Settings{Host: observe(attributed(t, scene{procs: 2, in: asks}), c.host)})
+		if len(v.Findings) == 0 || v.Findings[0].Cause != c.want {
+			t.Errorf("%s: found %+v, want %s: %s", c.name, v.Findings, c.want, v.Sentence)
+		}
+	}
+}
+
+// CPUs that others have are to be had with more Ps, unless its own threads have to wait for one.
+func TestCPUsThatOthersHaveWithoutAContestAreLeft(t *testing.T) {
+	for _, s := range scenes {
+		if s.finding != "overload" {
+			continue
+		}
+		for part, want := range map[float64]string{0.1: "gomaxprocs-too-low", 0.45: "overload"} {
+			a := watch(attributed(t, s.scene), events.Queued, part, 0)
+			v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 4, own: 0.3, idle: 0.05})})
+			if !slices.ContainsFunc(v.Findings, func(f cause.Finding) bool { return f.Cause == want }) {
+				t.Errorf("%s, threads wait for a CPU for %g of a slow request: found %+v, want %s", s.name, part, v.Findings, want)
+			}
+		}
 	}
 }
 

@@ -895,7 +895,7 @@ func (c *Case) test() (out []outcome, ruledOut []RuledOut) {
 			continue
 		}
 		j.Keys = c.stillFree(j.Keys)
-		t := j.holds()
+		t := j.Holds()
 		if share := c.Share(j.Keys); share < TestedShare && (t != No || len(j.Keys) > 0) {
 			ruledOut = append(ruledOut, RuledOut{Cause: e.ID, Because: fmt.Sprintf("%s of %s excess", Ms(c.Sum(j.Keys)), Ms(c.Excess)), Number: share, Absent: math.Abs(share) < AbsentShare, ByShare: true})
 			continue

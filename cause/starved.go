@@ -52,7 +52,7 @@ func (c *Case) Starved(want Holder, missed Missed) *Judgement {
 		e.Text, e.Number = fmt.Sprintf("%s of it were waits for time to pass that were over, but nobody ran the timers", Pct(p.Due)), p.Due
 	}
 	j.Evidence = append(j.Evidence, e)
-	if j.holds() != No {
+	if j.Holds() != No {
 		j.Where = c.ClassPlace(c.culprit())
 	}
 	return j

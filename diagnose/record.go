@@ -496,7 +496,7 @@ func hostCost(a host.After) evidence.HostCost {
 // words are what a reader calls the fields of host.jsonl.
 var words = map[string]string{
 	"io_delay_ns": "delays by block I/O", host.MissingDelays: "threads' waiting for a CPU", "voluntary, involuntary": "context switches",
-	"net": "network counters", "groups": "cgroups", "groups.usage_ns": "the cgroup's CPU use", "ancestors": "cgroups above the process's", "children_ns": "CPU time of child processes",
+	"net": "network counters", "groups": "cgroups", "groups.usage_ns": "the cgroup's CPU use", "ancestors": "cgroups above the process's", "children_ns": "CPU time of child processes", "peers": "the peers on this machine",
 	"memory.pss, memory.anon_huge_pages": "memory by pages",
 	"nspid":                              "pid namespaces", "cpus": "CPUs", "allowed": "CPU affinity", "stdout, stderr": "kinds of stdout and stderr", "env": "Go settings in the environment",
 }

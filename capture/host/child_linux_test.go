@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -56,6 +57,8 @@ var roles = map[string]func(args []string){
 	"bind":   bindThreads,
 	"parent": parentOf,
 	"burn":   burnCPU,
+	"answer": answerCalls,
+	"call":   callPeer,
 }
 
 var stdin = bufio.NewReader(os.Stdin)
@@ -100,18 +103,24 @@ func sleepInThreads(args []string) {
 	await()
 }
 
-// spinInThreads has some threads that use so many ms of CPU time each, on one CPU together, and
-// then end. It says how much CPU time the process used meanwhile.
-func spinInThreads(args []string) {
-	n, _ := strconv.Atoi(args[0])
-	ms, _ := strconv.Atoi(args[1])
-	var mask, one unix.CPUSet
+// oneCPU is the first CPU that the process may use.
+func oneCPU() (one unix.CPUSet) {
+	var mask unix.CPUSet
 	_ = unix.SchedGetaffinity(0, &mask)
 	for cpu := 0; one.Count() == 0; cpu++ {
 		if mask.IsSet(cpu) {
 			one.Set(cpu)
 		}
 	}
+	return one
+}
+
+// spinInThreads has some threads that use so many ms of CPU time each, on one CPU together, and
+// then end. It says how much CPU time the process used meanwhile.
+func spinInThreads(args []string) {
+	n, _ := strconv.Atoi(args[0])
+	ms, _ := strconv.Atoi(args[1])
+	one := oneCPU()
 	var ready, done sync.WaitGroup
 	begin := make(chan bool)
 	ids := make(chan int, n)
@@ -201,13 +210,9 @@ func listenOn(args []string) {
 
 // bindThreads binds its main thread, or all of its threads, to the first CPU that they may use, and waits.
 func bindThreads(args []string) {
-	var mask, one unix.CPUSet
+	var mask unix.CPUSet
 	_ = unix.SchedGetaffinity(0, &mask)
-	for cpu := 0; one.Count() == 0; cpu++ {
-		if mask.IsSet(cpu) {
-			one.Set(cpu)
-		}
-	}
+	one := oneCPU()
 	ids := []int{os.Getpid()}
 	for range 2 * strings.Count(args[0], "all") { // one may begin meanwhile
 		tasks, _ := os.ReadDir("/proc/self/task")
@@ -250,6 +255,83 @@ func burnCPU(args []string) {
 	}
 	used, _ := processCPU(os.Getpid())
 	say("%d", used)
+	await()
+}
+
+// answerCalls accepts a connection at an address, and says both. Then some threads use so many ms of CPU
+// time each, on one CPU together, and it says how long all its threads ran and waited for a CPU meanwhile, in ns.
+func answerCalls(args []string) {
+	l, err := net.Listen("tcp", args[0])
+	if err != nil {
+		say("%v", err)
+		return
+	}
+	say("%s", l.Addr())
+	c, err := l.Accept()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	say("accepted")
+	await()
+	n, _ := strconv.Atoi(args[1])
+	ms, _ := strconv.Atoi(args[2])
+	one := oneCPU()
+	ran, waited := schedstats()
+	var done sync.WaitGroup
+	for range n {
+		done.Add(1)
+		go func() {
+			runtime.LockOSThread() // and never ends
+			_ = unix.SchedSetaffinity(0, &one)
+			for from := threadCPU(); threadCPU()-from < int64(ms)*1e6; {
+			}
+			done.Done()
+			select {}
+		}()
+	}
+	done.Wait()
+	nowRan, nowWaited := schedstats()
+	say("%d %d", nowRan-ran, nowWaited-waited)
+	await()
+}
+
+// schedstats sums up the counters of the own threads.
+func schedstats() (ran, waited int64) {
+	files, _ := filepath.Glob("/proc/self/task/*/schedstat")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		var v [2]int64
+		numbers(text, v[:])
+		ran, waited = ran+v[0], waited+v[1]
+	}
+	return ran, waited
+}
+
+// callPeer is connected to an address, and to itself, and accepts a client at an address, which it says.
+func callPeer(args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		say("%v", err)
+		return
+	}
+	for _, a := range []string{args[0], l.Addr().String()} {
+		c, err := net.Dial("tcp", a)
+		if err != nil {
+			say("%v", err)
+			return
+		}
+		defer c.Close()
+	}
+	say("%s", l.Addr())
+	for range 2 {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+	}
+	say("accepted")
 	await()
 }
 

@@ -39,6 +39,10 @@ func appendSample(b []byte, s *Sample) []byte {
 		b = append(appendTimes(append(b, `,"confined":{`...), c), '}')
 	}
 	b = unlessZero(b, `,"children_ns":`, s.ChildrenNS)
+	if p := s.Peers; p != nil {
+		b = number(b, `,"peers":{"run_ns":`, p.RunNS)
+		b = append(number(b, `,"delay_ns":`, p.DelayNS), '}')
+	}
 	if n := s.Net; n != nil {
 		b = number(b, `,"net":{"retrans_segs":`, n.RetransSegs)
 		b = number(b, `,"listen_overflows":`, n.ListenOverflows)

@@ -123,6 +123,9 @@ type Sample struct {
 	// ChildrenNS is the CPU time of the processes that descend from this one, since the first
 	// sample, in ticks. Those that were not waited for when they ended are lost.
 	ChildrenNS int64 `json:"children_ns,omitempty"`
+	// Peers are those processes of the same machine that the process has connections to. It stands only in
+	// samples in which they were read, from the first on that found some.
+	Peers *Peers `json:"peers,omitempty"`
 	// Net are counters of the process's network namespace: in the first and the last sample, and in
 	// those in between in which they were read, at most two in a second.
 	Net *Net `json:"net,omitempty"`
@@ -202,6 +205,20 @@ type Listen struct {
 	Dropped int64 `json:"dropped"`
 }
 
+// Peers is how long the threads of After.Peers together had a CPU and waited for one, in ns since each was found.
+type Peers struct {
+	RunNS   int64 `json:"run_ns"`
+	DelayNS int64 `json:"delay_ns"`
+}
+
+// Peer is a process of the same machine that the process had a connection to, which the process opened.
+type Peer struct {
+	PID int `json:"pid"`
+	// Name is the kernel's, up to 15 bytes of what the program is called; Address is what was connected to, as host:port.
+	Name    string `json:"name,omitempty"`
+	Address string `json:"address,omitempty"`
+}
+
 // After is what is looked at once, when the trace is over.
 type After struct {
 	// Memory is the sum of /proc/PID/smaps. PSS and AnonHugePages are missing if it would take too
@@ -209,9 +226,11 @@ type After struct {
 	Memory *Memory `json:"memory,omitempty"`
 	// Sockets are the process's own TCP connections and listeners, at most
 	// MaxSockets; SocketsCut tells that there were more.
-	Sockets    []Socket  `json:"sockets,omitempty"`
-	SocketsCut bool      `json:"sockets_cut,omitempty"`
-	Missing    []Missing `json:"missing,omitempty"`
+	Sockets    []Socket `json:"sockets,omitempty"`
+	SocketsCut bool     `json:"sockets_cut,omitempty"`
+	// Peers are those that Sample.Peers sums up, at most MaxPeers.
+	Peers   []Peer    `json:"peers,omitempty"`
+	Missing []Missing `json:"missing,omitempty"`
 	// Allowed is there if threads turned up later that may use CPUs which are not
 	// in Static.Allowed: the union with theirs.
 	Allowed int `json:"allowed,omitempty"`

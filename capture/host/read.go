@@ -24,6 +24,8 @@ const (
 	maxMissing = 1_000
 	// MaxSockets is how many sockets After lists at most.
 	MaxSockets = 10_000
+	// MaxPeers is how many processes of the machine After lists at most.
+	MaxPeers = 8
 )
 
 // Read reads a host.jsonl. It trusts nothing in it: sizes and numbers are
@@ -154,6 +156,9 @@ func (s *Sample) least() int64 {
 	if s.Net != nil {
 		v = min(v, s.Net.RetransSegs, s.Net.ListenOverflows, s.Net.ListenDrops, s.Net.OutOfOrder)
 	}
+	if s.Peers != nil {
+		v = min(v, s.Peers.RunNS, s.Peers.DelayNS)
+	}
 	if s.Listen != nil {
 		v = min(v, s.Listen.Waiting, s.Listen.Room, s.Listen.Dropped)
 	}
@@ -161,8 +166,8 @@ func (s *Sample) least() int64 {
 }
 
 func (a *After) check() error {
-	if len(a.Sockets) > MaxSockets || len(a.Missing) > maxMissing {
-		return fmt.Errorf("after: more than %d sockets or %d things missing: %w", MaxSockets, maxMissing, evidence.ErrTooLarge)
+	if len(a.Sockets) > MaxSockets || len(a.Missing) > maxMissing || len(a.Peers) > MaxPeers {
+		return fmt.Errorf("after: more than %d sockets, %d things missing or %d peers: %w", MaxSockets, maxMissing, MaxPeers, evidence.ErrTooLarge)
 	}
 	least := min(a.CPUNS, a.EndNS, a.WallNS, int64(a.Samples), a.PeriodNS, int64(a.Allowed), int64(a.Threads), int64(a.ThreadsRead))
 	if m := a.Memory; m != nil {

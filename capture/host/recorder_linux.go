@@ -45,6 +45,7 @@ type Recorder struct {
 	threads *threads
 	family  *children
 	listen  *listeners
+	peers   *peers
 	cpus    unix.CPUSet // that the process may use, if these are not all
 	sources []*source
 	listing source
@@ -139,6 +140,7 @@ func (r *Recorder) begin() error {
 	r.openMachine()
 	r.openNet()
 	r.openListen()
+	r.openPeers()
 	if err := r.openThreads(); err != nil {
 		return err
 	}
@@ -324,6 +326,49 @@ func (r *Recorder) openListen() {
 	}).share = tellingShare
 }
 
+// openPeers prepares the search for the processes of the machine that the process calls, and what is
+// read of them. The first search is as long as there is time for at the beginning.
+func (r *Recorder) openPeers() {
+	p, err := openPeers(r.pid)
+	if err == nil {
+		r.peers = p
+	}
+	most := int64(3 * sliceCost)
+	search := r.add("peers", nil)
+	search.share = tellingShare
+	search.read = func() error {
+		if err != nil {
+			return hidden{err}
+		}
+		done, err := p.search(most)
+		most = sliceCost
+		switch {
+		case !done:
+			search.every = 0
+		case len(p.live) == 0:
+			search.every = peersAgain
+		default:
+			search.every = peersEvery
+		}
+		if err != nil {
+			return hidden{err}
+		}
+		return nil
+	}
+	r.add("peers", func() error {
+		if err != nil || len(p.found) == 0 {
+			return nil
+		}
+		err := p.read(monotonic())
+		sum := p.sum
+		r.last.Peers = &sum
+		if err != nil {
+			return hidden{err}
+		}
+		return nil
+	}).share = tellingShare
+}
+
 // cpuLine is what a line of a CPU in /proc/stat takes, in bytes: a name and ten numbers.
 const cpuLine = 160
 
@@ -429,7 +474,7 @@ func (r *Recorder) look(active, quiet int, most int64) error {
 	if err := r.write(r.line, r.o.MaxBytes); err != nil {
 		return err
 	}
-	s.Net, s.Listen, s.Voluntary, s.Involuntary = nil, nil, 0, 0
+	s.Net, s.Listen, s.Peers, s.Voluntary, s.Involuntary = nil, nil, nil, 0, 0
 	if r.samples++; r.samples > 2 { // the first ones open files and fill caches
 		r.pace.learn(before-began+threadCPU()-after, between-before, after-between, active, quiet)
 	}
@@ -507,6 +552,9 @@ func (r *Recorder) finish(cause error) {
 	r.confess(missing)
 	a := &r.after
 	a.Samples, a.PeriodNS = r.samples, int64(r.period)
+	if r.peers != nil {
+		a.Peers = r.peers.found
+	}
 	unlisted := max(r.last.NumThreads-len(r.threads.all), 0)
 	a.Threads, a.ThreadsRead = r.threads.seen+unlisted, r.threads.known
 	if n := r.threads.cpus.Count(); n > r.static.Allowed {
@@ -587,6 +635,9 @@ func (r *Recorder) close() {
 	}
 	if r.threads != nil {
 		r.threads.close()
+	}
+	if r.peers != nil {
+		r.peers.close()
 	}
 	if r.listen != nil {
 		r.listen.close()

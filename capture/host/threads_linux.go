@@ -73,6 +73,7 @@ type threads struct {
 	open, most    int  // descriptors
 	byPath        bool
 	failed        error // the first thing that went wrong with a living thread
+	plain         bool  // only what they ran and waited for a CPU is read
 	inner         bool  // the process is in a pid namespace of its own: its threads have other ids there
 	delay, io     int64 // since the first look
 	switches      map[int][2]int64
@@ -241,6 +242,9 @@ func (ts *threads) read(t *thread, s *Sample) bool {
 		if t.still = 0; first && t.old {
 			t.still = restless // nothing tells that it ran lately
 		}
+		if ts.plain {
+			return true
+		}
 		if first {
 			ts.met(t)
 			if t.old && len(ts.all) > statusThreads {
@@ -248,7 +252,7 @@ func (ts *threads) read(t *thread, s *Sample) bool {
 			}
 		}
 	}
-	return ts.state(t)
+	return ts.plain || ts.state(t)
 }
 
 // met takes note of a thread that was read for the first time.

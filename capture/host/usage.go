@@ -46,6 +46,9 @@ type Usage struct {
 	Groups []GroupUsage
 	// ChildrenNS is the CPU time of the process's descendants.
 	ChildrenNS float64
+	// PeersRunNS and PeersDelayNS are CPU time and waiting for a CPU of the threads of Peers, PeersNS the length
+	// of the stretches in which these are known.
+	PeersRunNS, PeersDelayNS, PeersNS float64
 	// Of the CPUs that the process may use if Confined, else of the whole machine: CPU time
 	// summed over CPUs. And the machine's pressure.
 	Confined                          bool
@@ -85,6 +88,7 @@ func (r *Recording) Over(spans []Span) Usage {
 			if to <= from || b.MonoNS <= a.MonoNS {
 				continue
 			}
+			u.asPeers(r, i, from, to)
 			u.add(a, b, float64(to-from)/float64(b.MonoNS-a.MonoNS))
 			u.WallNS += float64(to - from)
 		}
@@ -129,6 +133,31 @@ func (u *Usage) add(a, b *Sample, f float64) {
 	inc(&u.CPUSomeNS, x.CPUSomeNS, y.CPUSomeNS)
 	inc(&u.IOSomeNS, x.IOSomeNS, y.IOSomeNS)
 	inc(&u.MemorySomeNS, x.MemorySomeNS, y.MemorySomeNS)
+}
+
+// peersOf is the last look up to sample i, or from it on, that read the peers; nil if there is none near.
+func (r *Recording) peersOf(i, by int) *Sample {
+	for n := 0; n < mostUnread && i >= 0 && i < len(r.Samples); n, i = n+1, i+by {
+		if r.Samples[i].Peers != nil {
+			return &r.Samples[i]
+		}
+	}
+	return nil
+}
+
+// mostUnread is in how many looks in succession the peers may not have been read.
+const mostUnread = 50
+
+// asPeers adds what the peers did from an instant to another, between samples i-1 and i.
+func (u *Usage) asPeers(r *Recording, i int, from, to int64) {
+	a, b := r.peersOf(i-1, -1), r.peersOf(i, 1)
+	if a == nil || b == nil {
+		return
+	}
+	f := float64(to-from) / float64(b.MonoNS-a.MonoNS)
+	u.PeersRunNS += f * float64(max(0, b.Peers.RunNS-a.Peers.RunNS))
+	u.PeersDelayNS += f * float64(max(0, b.Peers.DelayNS-a.Peers.DelayNS))
+	u.PeersNS += float64(to - from)
 }
 
 // throttled adds the throttled time of a span. The kernel counts a stop when it

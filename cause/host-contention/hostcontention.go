@@ -3,6 +3,7 @@ package hostcontention
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/cause"
 )
@@ -10,8 +11,8 @@ import (
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
 	ID: "host-contention", Title: "host contention", Rank: 130, Layer: cause.Host, Contends: true, Unwanted: true,
-	What:       "Somebody else has the CPU: a neighbour on the machine, or the hypervisor. Threads that want to run wait for it. A CPU quota looks the same in a trace.",
-	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded; three fifths of the excess, else it is named behind what else is wrong, or as a look-alike",
+	What:       "Somebody else has the CPU: a neighbour on the machine, or the hypervisor. Threads that want to run wait for it, those of the service or of a peer on the same machine. A CPU quota looks the same in a trace.",
+	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded; for a peer on the machine its threads' run delay, half as long as requests wait for it longer, while others had half of the CPUs; three fifths of the excess, else it is named behind what else is wrong, or as a look-alike",
 	MustNot:    "throttling counters of the cgroup (then it is the quota); the process's own threads had a good part of the CPUs meanwhile, in a burst that has a name, and others use what they always do",
 	LookAlikes: []string{"quota-too-low", "gomaxprocs-over-quota", "cpu-hog", "netpoll-starvation"},
 	Fix: []string{
@@ -32,6 +33,24 @@ const ownShare, idle = 0.8, 0.25
 const hidden = 0.05
 
 func judge(c *cause.Case) *cause.Judgement {
+	j := judgeOwn(c)
+	waits := c.PeerWaits()
+	e, starved := c.PeersStarved(waits)
+	switch {
+	case !starved:
+	case j == nil || len(j.Keys) == 0 || j.Holds() != cause.Yes:
+		j = &cause.Judgement{Keys: waits, Subject: "the peers that they wait for, on the same machine, did not get a CPU when they wanted one"}
+		j.With(e)
+	default:
+		j.Keys = append(slices.Clone(j.Keys), waits...)
+		j.Subject = "neither their threads nor the peers on the same machine that they wait for got a CPU when they wanted one"
+		j.With(e)
+	}
+	return j
+}
+
+// judgeOwn looks at the process's own threads.
+func judgeOwn(c *cause.Case) *cause.Judgement {
 	keys := c.OffCPU()
 	if len(keys) == 0 && c.Host == nil {
 		return nil

@@ -29,19 +29,7 @@ var Entry = &cause.Entry{
 const failsAt = 0.5
 
 func judge(c *cause.Case) *cause.Judgement {
-	keys := c.Free(func(k blame.Key) bool {
-		if c.Unconnected(k) {
-			return true
-		}
-		if k.Kind != blame.Network || k.Flags&(blame.Blind|blame.Inbound) != 0 || c.A.Sites[k.Site].Dial {
-			return false
-		}
-		switch c.A.Sites[k.Site].Kind {
-		case blame.SiteInbound, blame.SiteDial, blame.SiteDNS:
-			return false
-		}
-		return true
-	})
+	keys := c.PeerWaits()
 	if len(keys) == 0 {
 		return nil
 	}
@@ -65,6 +53,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		told.Asked(c.Punctual("the peer", keys)),
 	}
 	ev = append(ev, c.RunningOnCPU()...)
+	if e, starved := c.PeersStarved(keys); e.Text != "" && !starved && e.Number > 0.1 {
+		ev = append(ev, e)
+	}
 	vain := c.Free(c.Unconnected)
 	nobody := 2*c.Sum(vain) > network
 	if !told.Slow && !nobody {

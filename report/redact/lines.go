@@ -65,6 +65,10 @@ func (r *redactor) host(w io.Writer, from io.Reader) error {
 				x := &a.Sockets[i]
 				x.Local, x.Remote, x.State = r.address(x.Local), r.address(x.Remote), r.state(x.State)
 			}
+			for i := range a.Peers {
+				x := &a.Peers[i]
+				x.Name, x.Address = r.text(x.Name), r.address(x.Address)
+			}
 			r.missing(a.Missing)
 			a.Ended = r.text(a.Ended)
 		}

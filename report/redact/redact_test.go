@@ -263,7 +263,7 @@ func whole(t *testing.T, path string) {
 		t.Cleanup(func() { r.Close() })
 		return r
 	}
-	if h, err := host.Read(open(evidence.MemberHost)); err != nil || h.After == nil || len(h.After.Sockets) != 1 {
+	if h, err := host.Read(open(evidence.MemberHost)); err != nil || h.After == nil || len(h.After.Sockets) != 1 || len(h.After.Peers) != 1 {
 		t.Errorf("host: %v", err)
 	}
 	if k, err := events.Read(open(evidence.MemberKernel)); err != nil || k.After == nil || len(k.Stretches) != 1 || len(k.Calls) != 1 {

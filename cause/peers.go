@@ -1,0 +1,83 @@
+package cause
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
+)
+
+// PeerWaits returns the free leaves that are waits for peers over the network: not those for clients, nor for
+// connecting and names, unless nobody was there.
+func (c *Case) PeerWaits() []blame.KeyID {
+	return c.Free(func(k blame.Key) bool {
+		if c.Unconnected(k) {
+			return true
+		}
+		if k.Kind != blame.Network || k.Flags&(blame.Blind|blame.Inbound) != 0 || c.A.Sites[k.Site].Dial {
+			return false
+		}
+		switch c.A.Sites[k.Site].Kind {
+		case blame.SiteInbound, blame.SiteDial, blame.SiteDNS:
+			return false
+		}
+		return true
+	})
+}
+
+const (
+	// peersLate is the part of how much longer slow requests wait for peers that their threads must have waited
+	// for a CPU meanwhile, in sum, for these to be why.
+	peersLate = 0.5
+	// othersMost is the part of the CPUs' time that neither the process nor its peers had, nor was idle, from which on others
+	// had them. Where a quota keeps a peer from the CPUs they are idle.
+	othersMost = 0.5
+)
+
+// PeersStarved says whether the peers that requests wait for, under keys, did not get the CPUs of this machine:
+// whether their threads waited for one more than in typical requests, and others had them.
+func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, starved bool) {
+	h := c.Host
+	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(h.After.Peers) == 0 || len(keys) == 0 {
+		return e, false
+	}
+	requests, ns, _ := c.carriers(keys)
+	slow := h.Over(hostSpans(c.spansOf(requests)))
+	usual := h.Over(hostSpans(c.spansOf(c.Typical)))
+	if slow.Confined || slow.PeersNS < covered*slow.WallNS || slow.PeersNS == 0 || ns <= 0 { // a peer may use other CPUs
+		return e, false
+	}
+	rate := func(u host.Usage) float64 { return u.PeersDelayNS / max(1, u.PeersNS) }
+	waited := rate(slow) * c.mean(requests)
+	more := waited - rate(usual)*c.mean(c.Typical)
+	cpus := float64(max(1, h.CPUs()))
+	wall := max(1, slow.WallNS)
+	idle := (slow.IdleNS + slow.IOWaitNS) / max(1, slow.CPUNS())
+	own, theirs := (slow.RunNS+slow.ChildrenNS)/wall/cpus, slow.PeersRunNS/max(1, slow.PeersNS)/cpus
+	others := max(0, 1-idle-own-theirs)
+	e = Evidence{
+		Text: fmt.Sprintf("the threads of %s waited for a CPU for %s during a slow request, in which requests wait %s longer for peers; meanwhile these used %s of the %d CPUs, the process itself %s, others %s",
+			c.peerNames(), Ms(waited), Ms(ns), Pct(theirs), h.CPUs(), Pct(own), Pct(others)),
+		Number: more / ns,
+	}
+	starved = more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS) &&
+		others >= othersMost
+	e.Holds = Of(starved)
+	return e, starved
+}
+
+// peerNames names the processes of the machine that the process calls.
+func (c *Case) peerNames() string {
+	first := c.Host.After.Peers[0]
+	name := "process " + strconv.Itoa(first.PID)
+	if first.Name != "" {
+		name = strconv.Quote(first.Name) + " (" + name + ")"
+	}
+	same := !slices.ContainsFunc(c.Host.After.Peers, func(p host.Peer) bool { return p.PID != first.PID })
+	if same {
+		return "the peer on this machine, " + name + ","
+	}
+	return fmt.Sprintf("the %d peers on this machine, such as %s,", len(c.Host.After.Peers), name)
+}
