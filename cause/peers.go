@@ -31,14 +31,15 @@ const (
 	// peersLate is the part of how much longer slow requests wait for peers that their threads must have waited
 	// for a CPU meanwhile, in sum, for these to be why.
 	peersLate = 0.5
-	// othersMost is the part of the CPUs' time that neither the process nor its peers had, nor was idle, from which on others
-	// had them. Where a quota keeps a peer from the CPUs they are idle.
+	// othersMost is the part of the CPUs' time that one must have had to be who had them: others, the process, its peers,
+	// or nobody. Where a quota keeps a peer from the CPUs they are idle.
 	othersMost = 0.5
 )
 
 // PeersStarved says whether the peers that requests wait for, under keys, did not get the CPUs of this machine:
-// whether their threads waited for one more than in typical requests, and others had them.
-func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, starved bool) {
+// whether their threads waited for one more than in typical requests. It is Yes if others had them, Unknown if nobody
+// had most of them, No if the peers had, or if they were idle; ok is false if nothing is known.
+func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, ok bool) {
 	h := c.Host
 	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(h.After.Peers) == 0 || len(keys) == 0 {
 		return e, false
@@ -62,10 +63,16 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, starved bool) {
 			c.peerNames(), Ms(waited), Ms(ns), Pct(theirs), h.CPUs(), Pct(own), Pct(others)),
 		Number: more / ns,
 	}
-	starved = more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS) &&
-		others >= othersMost
-	e.Holds = Of(starved)
-	return e, starved
+	late := more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS)
+	switch {
+	case !late || max(theirs, own, idle) >= othersMost:
+		e.Holds = No
+	case others >= othersMost:
+		e.Holds = Yes
+	default:
+		e.Alike, e.Record = []string{"host-contention"}, "the same with CPUs to spare, or the peers on another machine"
+	}
+	return e, true
 }
 
 // peerNames names the processes of the machine that the process calls.

@@ -35,9 +35,9 @@ const hidden = 0.05
 func judge(c *cause.Case) *cause.Judgement {
 	j := judgeOwn(c)
 	waits := c.PeerWaits()
-	e, starved := c.PeersStarved(waits)
+	e, known := c.PeersStarved(waits)
 	switch {
-	case !starved:
+	case !known || e.Holds != cause.Yes:
 	case j == nil || len(j.Keys) == 0 || j.Holds() != cause.Yes:
 		j = &cause.Judgement{Keys: waits, Subject: "the peers that they wait for, on the same machine, did not get a CPU when they wanted one"}
 		j.With(e)

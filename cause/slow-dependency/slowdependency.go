@@ -53,7 +53,8 @@ func judge(c *cause.Case) *cause.Judgement {
 		told.Asked(c.Punctual("the peer", keys)),
 	}
 	ev = append(ev, c.RunningOnCPU()...)
-	if e, starved := c.PeersStarved(keys); e.Text != "" && !starved && e.Number > 0.1 {
+	if e, ok := c.PeersStarved(keys); ok && e.Number > 0.1 {
+		e.Decides = e.Holds == cause.Unknown
 		ev = append(ev, e)
 	}
 	vain := c.Free(c.Unconnected)
