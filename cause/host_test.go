@@ -422,6 +422,7 @@ func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
 	}{
 		{"others had the CPUs", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8}, "host-contention"},
 		{"they had them, and the peer waited for little", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.3}, "slow-dependency"},
+		{"others had them, but for those that the peer may not use", machine{cpus: 2, own: 0.1, idle: 0.3, peers: 0.05, starved: 0.8}, "slow-dependency"},
 		{"nobody had most of them", machine{cpus: 2, own: 0.3, idle: 0.1, peers: 0.25, starved: 0.8}, "slow-dependency or host-contention"},
 		{"the peer's other threads had them", machine{cpus: 2, own: 0.1, idle: 0.1, peers: 0.7, starved: 0.8}, "slow-dependency"},
 		{"the process had them", machine{cpus: 2, own: 0.7, idle: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency"},

@@ -38,24 +38,24 @@ const (
 
 // PeersStarved says whether the peers that requests wait for, under keys, did not get the CPUs of this machine:
 // whether their threads waited for one more than in typical requests. It is Yes if others had them, Unknown if nobody
-// had most of them, No if the peers had, or if they were idle; ok is false if nothing is known.
-func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, ok bool) {
+// had most of them, No if the peers had, or if they were idle; ok is false if nothing is known. idle is the part of the CPUs' time that was.
+func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bool) {
 	h := c.Host
 	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(h.After.Peers) == 0 || len(keys) == 0 {
-		return e, false
+		return e, 0, false
 	}
 	requests, ns, _ := c.carriers(keys)
 	slow := h.Over(hostSpans(c.spansOf(requests)))
 	usual := h.Over(hostSpans(c.spansOf(c.Typical)))
 	if slow.Confined || slow.PeersNS < covered*slow.WallNS || slow.PeersNS == 0 || ns <= 0 { // a peer may use other CPUs
-		return e, false
+		return e, 0, false
 	}
 	rate := func(u host.Usage) float64 { return u.PeersDelayNS / max(1, u.PeersNS) }
 	waited := rate(slow) * c.mean(requests)
 	more := waited - rate(usual)*c.mean(c.Typical)
 	cpus := float64(max(1, h.CPUs()))
 	wall := max(1, slow.WallNS)
-	idle := (slow.IdleNS + slow.IOWaitNS) / max(1, slow.CPUNS())
+	idle = (slow.IdleNS + slow.IOWaitNS) / max(1, slow.CPUNS())
 	own, theirs := (slow.RunNS+slow.ChildrenNS)/wall/cpus, slow.PeersRunNS/max(1, slow.PeersNS)/cpus
 	others := max(0, 1-idle-own-theirs)
 	e = Evidence{
@@ -72,7 +72,7 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, ok bool) {
 	default:
 		e.Alike, e.Record = []string{"host-contention"}, "the same with CPUs to spare, or the peers on another machine"
 	}
-	return e, true
+	return e, idle, true
 }
 
 // peerNames names the processes of the machine that the process calls.

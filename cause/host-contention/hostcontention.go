@@ -35,10 +35,11 @@ const hidden = 0.05
 func judge(c *cause.Case) *cause.Judgement {
 	j := judgeOwn(c)
 	waits := c.PeerWaits()
-	e, known := c.PeersStarved(waits)
-	switch {
+	e, spare, known := c.PeersStarved(waits)
+	switch own := j != nil && len(j.Keys) > 0 && j.Holds() == cause.Yes; {
 	case !known || e.Holds != cause.Yes:
-	case j == nil || len(j.Keys) == 0 || j.Holds() != cause.Yes:
+	case !own && spare >= idle: // the peer is kept from some of the CPUs only: that is its own affair
+	case !own:
 		j = &cause.Judgement{Keys: waits, Subject: "the peers that they wait for, on the same machine, did not get a CPU when they wanted one"}
 		j.With(e)
 	default:

@@ -53,7 +53,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		told.Asked(c.Punctual("the peer", keys)),
 	}
 	ev = append(ev, c.RunningOnCPU()...)
-	if e, ok := c.PeersStarved(keys); ok && e.Number > 0.1 {
+	if e, _, ok := c.PeersStarved(keys); ok && e.Number > 0.1 {
 		e.Decides = e.Holds == cause.Unknown
 		ev = append(ev, e)
 	}
