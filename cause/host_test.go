@@ -31,6 +31,7 @@ type machine struct {
 	more    float64 // CPUs that the process uses beside own, while requests are slow
 	peers   float64 // of the CPUs, had by the processes that it calls; 0 if there is none on the machine
 	starved float64 // how long the threads of these wait for a CPU while requests are slow, as a part of the time
+	limited bool    // they wait because a quota of theirs is used up
 	rush    float64 // part of the CPUs that was idle and that others use while requests are slow
 }
 
@@ -91,6 +92,9 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		s.Machine.StealNS += int64(in * m.stolen * all)
 		s.Machine.IdleNS += int64((m.idle - in*m.rush) * all)
 		s.ChildrenNS += int64(m.forked * all)
+		if m.limited {
+			r.After.Peers[0].ThrottledNS += int64(in * m.starved * float64(step))
+		}
 		if m.peers > 0 {
 			was := host.Peers{}
 			if s.Peers != nil {
@@ -425,8 +429,8 @@ func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
 		{"others had them, but for those that the peer may not use", machine{cpus: 2, own: 0.1, idle: 0.3, peers: 0.05, starved: 0.8}, "slow-dependency"},
 		{"nobody had most of them", machine{cpus: 2, own: 0.3, idle: 0.1, peers: 0.25, starved: 0.8}, "slow-dependency or host-contention"},
 		{"the peer's other threads had them", machine{cpus: 2, own: 0.1, idle: 0.1, peers: 0.7, starved: 0.8}, "slow-dependency"},
-		{"the process had them", machine{cpus: 2, own: 0.7, idle: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency"},
-		{"they were idle, as where the peer has a quota", machine{cpus: 2, own: 0.1, idle: 0.7, peers: 0.1, starved: 0.8}, "slow-dependency"},
+		{"the process had them", machine{cpus: 2, own: 0.7, idle: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency or host-contention"},
+		{"the peer's quota was used up", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8, limited: true}, "slow-dependency"},
 		{"not all that it may use are known", machine{cpus: 4, allowed: 2, own: 0.1, idle: 0.2, free: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency"},
 		{"the peer is elsewhere", machine{cpus: 2, own: 0.1, idle: 0.2}, "slow-dependency"},
 	} {

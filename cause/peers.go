@@ -31,14 +31,15 @@ const (
 	// peersLate is the part of how much longer slow requests wait for peers that their threads must have waited
 	// for a CPU meanwhile, in sum, for these to be why.
 	peersLate = 0.5
-	// othersMost is the part of the CPUs' time that one must have had to be who had them: others, the process, its peers,
-	// or nobody. Where a quota keeps a peer from the CPUs they are idle.
+	// othersMost is the part of the CPUs' time that the peers must have had to be who had them, or others; and the part of
+	// the peers' waits that may be behind the process and the peers themselves where others had them, which shows even
+	// where samples are longer than requests.
 	othersMost = 0.5
 )
 
 // PeersStarved says whether the peers that requests wait for, under keys, did not get the CPUs of this machine:
 // whether their threads waited for one more than in typical requests. It is Yes if others had them, Unknown if nobody
-// had most of them, No if the peers had, or if they were idle; ok is false if nothing is known. idle is the part of the CPUs' time that was.
+// had most of them, No if the peers had, or had a quota; ok is false if nothing is known. idle is the part of the CPUs' time that was.
 func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bool) {
 	h := c.Host
 	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(h.After.Peers) == 0 || len(keys) == 0 {
@@ -63,16 +64,27 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bo
 			c.peerNames(), Ms(waited), Ms(ns), Pct(theirs), h.CPUs(), Pct(own), Pct(others)),
 		Number: more / ns,
 	}
-	late := more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS)
+	ran := slow.RunNS + slow.ChildrenNS + slow.PeersRunNS
+	late := more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS) && c.peersFree()
 	switch {
-	case !late || max(theirs, own, idle) >= othersMost:
+	case !late || theirs >= othersMost:
 		e.Holds = No
-	case others >= othersMost:
+	case slow.PeersDelayNS >= ran/othersMost || others >= othersMost:
 		e.Holds = Yes
 	default:
 		e.Alike, e.Record = []string{"host-contention"}, "the same with CPUs to spare, or the peers on another machine"
 	}
 	return e, idle, true
+}
+
+// peersFree reports whether quotas stopped the peers for less than half of the time for which their threads waited
+// for a CPU: to the kernel that is a wait, too.
+func (c *Case) peersFree() bool {
+	var stopped float64
+	for _, p := range c.Host.After.Peers {
+		stopped += float64(p.ThrottledNS)
+	}
+	return stopped < peersLate*c.Host.Whole.PeersDelayNS
 }
 
 // peerNames names the processes of the machine that the process calls.

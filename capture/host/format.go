@@ -217,6 +217,8 @@ type Peer struct {
 	// Name is the kernel's, up to 15 bytes of what the program is called; Address is what was connected to, as host:port.
 	Name    string `json:"name,omitempty"`
 	Address string `json:"address,omitempty"`
+	// ThrottledNS is how long quotas of its cgroups stopped it while it was recorded, summed over CPUs and cgroups.
+	ThrottledNS int64 `json:"throttled_ns,omitempty"`
 }
 
 // After is what is looked at once, when the trace is over.

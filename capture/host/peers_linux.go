@@ -29,7 +29,7 @@ type peers struct {
 	ends      map[uint64]netip.AddrPort // the sockets at the other ends of connections, and what was called
 	searching bool
 	live      []*peer
-	found     []Peer // all that there were
+	found     []*Peer // all that there were
 	sum       Peers
 	names     [1 << 10]byte
 }
@@ -41,6 +41,9 @@ type peer struct {
 	run     int64 // CPU time when it was read last
 	delay   int64
 	listed  int64 // when its threads were, on CLOCK_MONOTONIC
+	as      *Peer // what is told of it
+	limits  []string
+	stopped int64 // by quotas, until it was found
 	scratch Sample
 }
 
@@ -112,9 +115,15 @@ func (p *peers) meet(pid int) {
 		}
 		ts.plain = true
 		if run, err := processCPU(pid); err == nil {
-			p.live = append(p.live, &peer{pid: pid, threads: ts, run: run})
 			name, _ := os.ReadFile(procDir(pid) + "/comm")
-			p.found = append(p.found, Peer{PID: pid, Name: strings.TrimSpace(string(name)), Address: at.String()})
+			x := &peer{pid: pid, threads: ts, run: run, as: &Peer{PID: pid, Name: strings.TrimSpace(string(name)), Address: at.String()}}
+			for _, g := range findGroups(pid).list {
+				if g.QuotaUS > 0 && g.stat != "" {
+					x.limits = append(x.limits, g.stat)
+				}
+			}
+			x.stopped = x.throttled()
+			p.live, p.found = append(p.live, x), append(p.found, x.as)
 		} else {
 			ts.close()
 		}
@@ -147,6 +156,29 @@ func (p *peers) read(now int64) error {
 		return false
 	})
 	return failed
+}
+
+// throttled is how long quotas stopped it, as far as is known.
+func (x *peer) throttled() (ns int64) {
+	for _, file := range x.limits {
+		if text, err := readText(file); err == nil {
+			var c GroupCounters
+			c.parse([]byte(text))
+			ns += c.ThrottledNS
+		}
+	}
+	return ns
+}
+
+// list is all that there were, with how long quotas stopped those that live.
+func (p *peers) list() (out []Peer) {
+	for _, x := range p.live {
+		x.as.ThrottledNS = max(x.throttled()-x.stopped, 0)
+	}
+	for _, x := range p.found {
+		out = append(out, *x)
+	}
+	return out
 }
 
 // otherEnds are the sockets of this machine at the other ends of the connections that a process opened, as

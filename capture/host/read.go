@@ -178,6 +178,9 @@ func (a *After) check() error {
 			least = min(least, *x.Retrans)
 		}
 	}
+	for _, x := range a.Peers {
+		least = min(least, x.ThrottledNS)
+	}
 	if least < 0 {
 		return fmt.Errorf("%w: after: a negative number", evidence.ErrMalformed)
 	}

@@ -553,7 +553,7 @@ func (r *Recorder) finish(cause error) {
 	a := &r.after
 	a.Samples, a.PeriodNS = r.samples, int64(r.period)
 	if r.peers != nil {
-		a.Peers = r.peers.found
+		a.Peers = r.peers.list()
 	}
 	unlisted := max(r.last.NumThreads-len(r.threads.all), 0)
 	a.Threads, a.ThreadsRead = r.threads.seen+unlisted, r.threads.known
