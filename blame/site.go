@@ -321,16 +321,16 @@ func (a *Attribution) siteOf(s gotrace.StackID) SiteID {
 	return id
 }
 
-// waiting tells apart where a function waits for another goroutine, by what it does there, with a
-// channel or a lock, and the line of the program's own code: who sends to one and then receives from
+// waiting tells apart where a function waits for another goroutine or sleeps, by what it does there, with a
+// channel, a lock or a timer, and the line of the program's own code: who sends to one and then receives from
 // another waits at two places. It is "" for other stacks.
-// Source: packages runtime (chan.go, select.go) and sync, Go 1.22 to 1.26.
+// Source: packages runtime (chan.go, select.go), sync and time, Go 1.22 to 1.26.
 func waiting(frames []gotrace.Frame) string {
 	does := ""
 	for _, f := range frames {
 		switch {
 		case strings.HasPrefix(f.Func, "sync.(*") && (strings.HasSuffix(f.Func, "Lock") || strings.HasSuffix(f.Func, ").Wait")),
-			does == "" && (strings.HasPrefix(f.Func, "runtime.chan") || f.Func == "runtime.selectgo"):
+			f.Func == "time.Sleep", does == "" && (strings.HasPrefix(f.Func, "runtime.chan") || f.Func == "runtime.selectgo"):
 			does = strings.TrimRight(f.Func, "0123456789") // of chanrecv1 and chanrecv2
 		case runtimeFrame(f.Func), strings.HasPrefix(f.Func, "internal/sync."), f.Func == "sync.(*Mutex).lockSlow":
 		case does == "":

@@ -75,7 +75,7 @@ func TestWaitsAreToldApartWithinAFunction(t *testing.T) {
 	}
 	receive, send, choose := []string{"runtime.chanrecv1"}, []string{"runtime.chansend1"}, []string{"runtime.selectgo"}
 	lock := []string{"sync.runtime_SemacquireMutex", "internal/sync.(*Mutex).lockSlow", "internal/sync.(*Mutex).Lock", "sync.(*Mutex).Lock"}
-	kinds := [][]string{receive, send, choose, lock, {"sync.runtime_notifyListWait", "sync.(*Cond).Wait"}, {"sync.runtime_SemacquireRWMutexR", "sync.(*RWMutex).RLock"}}
+	kinds := [][]string{receive, send, choose, lock, {"time.Sleep"}, {"sync.runtime_notifyListWait", "sync.(*Cond).Wait"}, {"sync.runtime_SemacquireRWMutexR", "sync.(*RWMutex).RLock"}}
 	old := []string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).lockSlow", "sync.(*Mutex).Lock"} // go1.23
 	seen := map[string]bool{}
 	for _, k := range kinds {
