@@ -31,7 +31,7 @@ func (v *Verdict) before(c *Case, s Settings) {
 		return
 	}
 	c.onHost(s.Host)
-	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.unpolled, v.stopped, v.starved, v.queued} {
+	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.unpolled, v.stopped, v.unstopped, v.starved, v.queued} {
 		if look(c, s); v.Verdict != "healthy" {
 			return
 		}
@@ -153,6 +153,34 @@ func (v *Verdict) queued(c *Case, s Settings) {
 func (v *Verdict) stopped(c *Case, s Settings) {
 	if x := v.stops(c, s); x != nil && len(x.times) >= Pattern {
 		v.Verdict, v.Sentence, v.Findings = "cause", x.sentence, append(v.Findings, x.finding)
+	}
+}
+
+// unstopped looks for times in which the world was slow to stop, because somebody ran on. What arrives in one waits
+// until the stop's end.
+func (v *Verdict) unstopped(c *Case, s Settings) {
+	u, stops := c.unstopped()
+	if u.Stops < Pattern {
+		return
+	}
+	late := v.lateBefore(c, s, stops)
+	if late == 0 {
+		return
+	}
+	e := Lookup("slow-to-stop")
+	j := (&Judgement{
+		Where: u.Where, Subject: u.Subject(),
+		Alike: append([]string{"page-faults"}, OffCPUCauses...), Record: RecordHost,
+	}).With(u.Evidence(c)...)
+	summary, sentence := lateBy(late, j.Subject), v.waits(fmt.Sprintf("%d times, for %s on average, %s", u.Stops, Ms(float64(u.Stopping)/float64(u.Stops)), j.Subject))
+	switch j.Holds() {
+	case Yes:
+		f := e.before(late, summary, append(texts(j.Evidence), unseen))
+		f.Where = u.Where
+		v.Verdict, v.Sentence, v.Findings = "cause", sentence, append(v.Findings, f)
+	case Unknown:
+		v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", sentence
+		v.Consistent = append(v.Consistent, j.open(e, summary))
 	}
 }
 

@@ -3,6 +3,7 @@ package cause
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/whylate/whylate/blame"
@@ -123,14 +124,55 @@ func (c *Case) Unstopped() *Unstopped {
 		}
 	}
 	u.Part = float64(before) / float64(max(all, 1))
-	for class, d := range ran {
-		if most := ran[u.Class]; d > most || d == most && class < u.Class {
-			u.Class = class
-		}
-	}
+	u.Class = most(ran)
 	u.Where = c.placeOf(u)
 	u.Keys = append(u.Keys, c.behindUnstopped(u, slow)...)
 	return u
+}
+
+// Subject is the sentence about them.
+func (u *Unstopped) Subject() string {
+	return fmt.Sprintf("the world was slow to stop (%s), because %s ran on", strings.Join(u.Reasons, ", "), PlaceName(u.Where))
+}
+
+// unstopped is Unstopped for all of the recording, whatever requests were there: without keys, with the stops that
+// were slow.
+func (c *Case) unstopped() (u *Unstopped, stops []events.Suspension) {
+	t := c.A.Timeline()
+	u = &Unstopped{}
+	ran := map[blame.ClassID]timeline.Time{}
+	var all timeline.Time
+	for i := range t.STW {
+		s := &t.STW[i]
+		if s.Stopped-s.Start < SlowStopping || !collects(s.Name) && !Foreign(s.Name) {
+			continue
+		}
+		u.Stops++
+		u.Stopping += s.Stopped - s.Start
+		all += s.End - s.Start
+		stops = append(stops, events.Suspension{FromNS: int64(s.Start), ToNS: int64(s.End)})
+		if !slices.Contains(u.Reasons, s.Name) {
+			u.Reasons = append(u.Reasons, s.Name)
+		}
+		if g, from, to := t.Unstopped(s); g != timeline.NoG {
+			u.spans = append(u.spans, ranOn{g, from, to})
+			u.Ran += to - from
+			ran[c.A.ClassAt(g, to)] += to - from
+		}
+	}
+	u.all, u.Class, u.Part = u.spans, most(ran), float64(u.Stopping)/float64(max(all, 1))
+	u.Where = c.placeOf(u)
+	return u, stops
+}
+
+// most is the class with most time.
+func most(ran map[blame.ClassID]timeline.Time) (of blame.ClassID) {
+	for class, d := range ran {
+		if best := ran[of]; d > best || d == best && class < of {
+			of = class
+		}
+	}
+	return of
 }
 
 // slowStops returns the reasons of stops most of whose time in the slow requests passed

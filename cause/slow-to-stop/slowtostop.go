@@ -2,7 +2,6 @@
 package slowtostop
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/whylate/whylate/cause"
@@ -31,7 +30,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	j := &cause.Judgement{
 		Keys: u.Keys, Where: u.Where,
-		Subject: fmt.Sprintf("the world was slow to stop (%s), because %s ran on", strings.Join(u.Reasons, ", "), cause.PlaceName(u.Where)),
+		Subject: u.Subject(),
 		Alike:   append([]string{"page-faults"}, cause.OffCPUCauses...), Record: cause.RecordHost,
 		Evidence: u.Evidence(c),
 	}
