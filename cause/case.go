@@ -67,6 +67,8 @@ type Case struct {
 	passes   map[blame.SiteID]float64    // cache of passThrough
 	singles  map[blame.SiteID]bool       // cache of single
 	turns    map[[2]blame.SiteID]bool    // cache of inTurn
+	// callersAt is the cache of callers.
+	callersAt map[blame.SiteID][]gotrace.Frame
 	// standing is the cache of standAt.
 	standing map[blame.SiteID][]int
 	// handoffs is the cache of Handoffs.

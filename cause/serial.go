@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -279,6 +281,13 @@ func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 	time, all := map[errand]float64{}, 0.0
 	var errands []errand
+	in := lockers{}
+	for _, id := range keys {
+		if own := c.callers(c.Key(id).Queue.Site); len(own) > 1 {
+			in[own[0].Func] = own[1].Func
+		}
+	}
+	within := map[errand]float64{}
 	for _, id := range keys {
 		if k := c.Key(id); k.Site != 0 && c.NS[id] > 0 {
 			e := c.errand(k)
@@ -287,6 +296,9 @@ func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 			}
 			time[e] += c.NS[id]
 			all += c.NS[id]
+			if in.within(c.callers(c.CallSite(k))) {
+				within[e] += c.NS[id]
+			}
 		}
 	}
 	slices.SortStableFunc(errands, func(x, y errand) int { return cmp.Compare(time[y], time[x]) })
@@ -295,7 +307,10 @@ func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 		mostly[errands[0]] = true
 		left -= time[errands[0]]
 	}
-	return c.doThemselves(keys, func(k blame.Key) bool { return mostly[c.errand(k)] })
+	return c.doThemselves(keys, func(k blame.Key) bool {
+		e := c.errand(k)
+		return mostly[e] && (2*within[e] < time[e] || !in.outside(c.callers(c.CallSite(k))))
+	})
 }
 
 // errand is what a leaf is done for: its site, or those at one line of the program, which may be reached on
@@ -312,6 +327,38 @@ func (c *Case) errand(k blame.Key) errand {
 		}
 	}
 	return errand{site: c.A.Place(k.Site)}
+}
+
+// lockers are functions that wait for a lock, and who calls each.
+type lockers map[string]string
+
+// within reports whether one of them calls what a stack is of, and so may hold the lock meanwhile.
+func (l lockers) within(own []gotrace.Frame) bool {
+	return len(own) > 0 && slices.ContainsFunc(own[1:], func(f gotrace.Frame) bool { return l[f.Func] != "" })
+}
+
+// outside reports whether it is who calls one of them who does so, who then does not hold the lock.
+func (l lockers) outside(own []gotrace.Frame) bool {
+	return !l.within(own) && slices.ContainsFunc(own, func(f gotrace.Frame) bool {
+		for _, by := range l {
+			if f.Func == by {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// callers are the frames of the program's own code at a site, the innermost first.
+func (c *Case) callers(site blame.SiteID) []gotrace.Frame {
+	own, ok := c.callersAt[site]
+	if !ok {
+		if own = request.Callers(c.A.Timeline().Stacks.Frames(c.A.Sites[site].Stack)); c.callersAt == nil {
+			c.callersAt = map[blame.SiteID][]gotrace.Frame{}
+		}
+		c.callersAt[site] = own
+	}
+	return own
 }
 
 // asideMax is the part of what holders waited for that may be aside from what they

@@ -119,11 +119,23 @@ func TestWhoAsksSomebodyElseDoesNotDoWhatTheHolderDoes(t *testing.T) {
 		p.leaves(reader, on, "network", reads...)
 		p.runs(g, on)
 	}
-	tell(t, []told{{name: "by HTTP", scene: scene{procs: 2, cast: func(p *play) {
+	cast := func(p *play) {
 		waitingHelper(p)
 		p.waits(crowd0, "", reads...)
 		p.waits(crowd0+1, "", reads...)
-	}, in: func(p *play, i int) {
+	}
+	token := func(stack ...string) []string { return append(stack, "main.token", "main.serve") }
+	tell(t, []told{{name: "by one helper, from the function that holds the lock and from its caller", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
+		if i%10 == 9 {
+			behindHelper("sync", token("sync.(*Mutex).Lock"), token("sync.(*Mutex).Unlock"), func(p *play) { asks(p, helper, crowd0, 1, 20*ms, token("main.ask")...) })(p)
+		}
+		asks(p, serving, crowd0+1, 0, ms, "main.ask", "main.serve")
+	}}, finding: "lock-held-across-wait", where: "main.token"}, {name: "by one helper, with the lock and then again in the function that held it", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
+		if i%10 == 9 {
+			behindHelper("sync", token("sync.(*Mutex).Lock"), token("sync.(*Mutex).Unlock"), func(p *play) { asks(p, helper, crowd0, 1, 20*ms, token("main.ask")...) })(p)
+		}
+		asks(p, serving, crowd0+1, 0, ms, token("main.ask")...)
+	}}, finding: "slow-dependency", where: "main.ask"}, {name: "by HTTP", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
 		if i%10 == 9 {
 			behindHelper("sync", mutex, unlock, func(p *play) { asks(p, helper, crowd0, 1, 20*ms, "main.askAuth", "main.refresh", "main.loop") })(p)
 		}
