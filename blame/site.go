@@ -336,10 +336,11 @@ func waiting(frames []gotrace.Frame) string {
 		case does == "":
 			return ""
 		default:
-			if place, app := request.AppFrame(frames); !app || place != f {
+			place, app := request.AppFrame(frames)
+			if !app {
 				return does + "\n"
 			}
-			return does + ":" + strconv.Itoa(f.Line) + "\n"
+			return does + ":" + strconv.Itoa(place.Line) + "\n"
 		}
 	}
 	return ""
