@@ -53,6 +53,7 @@ var memoryScenes = []told{
 	{name: "room with GOGC off", scene: thrashing(4, 0, 180*mb), set: env("GOGC", "off", "GOMEMLIMIT", "1GiB"), finding: "gc-workers"},
 	{name: "little room, but single cycles", scene: thrashing(1, 110*mb, 109*mb), set: env("GOMEMLIMIT", "120MiB"), finding: "gc-workers"},
 	{name: "single cycles that would be rare without the limit", scene: thrashing(1, 104*mb, 103*mb), set: env("GOMEMLIMIT", "120MiB"), finding: "memory-limit-thrash"},
+	{name: "single cycles, ten times as many as without the limit", scene: thrashing(1, 109*mb, 108*mb), set: env("GOMEMLIMIT", "120MiB"), finding: "memory-limit-thrash"},
 	{name: "single cycles, and the settings are unknown", scene: thrashing(1, 104*mb, 103*mb), finding: "gc-workers"},
 	{name: "a limit switched off", scene: thrashing(4, 104*mb, 103*mb), set: env("GOMEMLIMIT", "off"), alike: []string{"memory-limit-thrash", "gc-workers"}},
 	{name: "sizes that the trace does not tell", scene: collected(byHeap), set: env("GOMEMLIMIT", "120MiB"), finding: "gc-workers"},
