@@ -137,21 +137,11 @@ func (c *Case) renewed(site blame.SiteID) bool {
 }
 
 // Renews reports whether most of the time under keys is one-time initialisations that are made anew again
-// and again, by who waits for them or makes them.
+// and again.
 func (c *Case) Renews(keys []blame.KeyID) bool {
-	in := map[string]bool{} // the functions in which somebody waits for one
-	for _, id := range keys {
-		k := c.Key(id)
-		for _, site := range []blame.SiteID{k.Site, k.First.Site, k.Queue.Site} {
-			if own := c.callers(site); c.renewed(site) && len(own) > 0 {
-				in[own[0].Func] = true
-			}
-		}
-	}
 	return 2*c.Sum(keep(keys, func(id blame.KeyID) bool {
 		k := c.Key(id)
-		return c.renewed(k.Site) || c.renewed(k.First.Site) || c.renewed(k.Queue.Site) ||
-			slices.ContainsFunc(c.callers(c.CallSite(k)), func(f gotrace.Frame) bool { return in[f.Func] })
+		return c.renewed(k.Site) || c.renewed(k.First.Site) || c.renewed(k.Queue.Site)
 	})) > c.Sum(keys)
 }
 

@@ -31,17 +31,11 @@ type doing func(p *play, g gotrace.GoID)
 
 // fetches is a wait for a peer.
 func fetches(ns int64) doing {
-	waits := fetchesIn(ns, "main.fetch", "main.get", "main.serve")
-	return func(p *play, g gotrace.GoID) { waits(p, g, 1) }
-}
-
-// fetchesIn is the same in some functions, on any P.
-func fetchesIn(ns int64, stack ...string) func(p *play, g gotrace.GoID, on gotrace.ProcID) {
-	return func(p *play, g gotrace.GoID, on gotrace.ProcID) {
-		p.leaves(g, on, "network", append([]string{"internal/poll.runtime_pollWait", "net.(*conn).Read"}, stack...)...)
+	return func(p *play, g gotrace.GoID) {
+		p.leaves(g, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.get", "main.serve")
 		p.pass(ns)
 		p.wakes(0, g)
-		p.runs(g, on)
+		p.runs(g, 1)
 	}
 }
 
@@ -263,19 +257,6 @@ var sharedScenes = []told{
 	{
 		name:    "many wait for an initialisation that is made anew",
 		scene:   scene{procs: 2, cast: asking, in: every(20, byOnce.forAll(3, fetches(20*ms)))},
-		finding: "cache-stampede", where: "main.fetch",
-	},
-	{
-		name: "one initialisation of two is waited for by many, the other by nobody but who makes it",
-		scene: scene{procs: 2, cast: asking, in: func(p *play, i int) {
-			makes := fetchesIn(20*ms, "main.fetch", "sync.(*Once).doSlow", "sync.(*Once).Do", "main.get", "main.serve")
-			switch {
-			case i%20 == 19:
-				byOnce.forAll(3, func(p *play, g gotrace.GoID) { makes(p, g, 1) })(p)
-			case i%10 == 9:
-				makes(p, serving, 0)
-			}
-		}},
 		finding: "cache-stampede", where: "main.fetch",
 	},
 	{
