@@ -111,10 +111,10 @@ type finder struct {
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	// quic says that there are requests of HTTP/3: the packets that these come in are none.
-	quic    bool
-	carried []bool
-	slab    []Part
-	nodes   []nodeCount // scratch
+	quic            bool
+	carried         []bool
+	slab            []Part
+	nodes, branches []nodeCount // scratch
 	// writesLast are the places at which workers write to a socket last before they are home.
 	writesLast map[timeline.GID]int32
 	answering  map[timeline.GID]bool           // see Found.Answering
@@ -277,34 +277,43 @@ func (d *finder) event(e *evidence, in *stackInfo) {
 	if in.node == 0 {
 		return
 	}
-	for k := range d.nodes {
-		if d.nodes[k].node == in.node {
-			d.nodes[k].n++
-			return
-		}
-	}
-	d.nodes = append(d.nodes, nodeCount{in.node, 1})
+	d.nodes = count(d.nodes, nodeCount{in.node, 1})
 }
 
-// commonNode returns the deepest node that has commonShare of the events below it.
+// commonNode returns the deepest node that is reached from the root by going, at each, to the one below it that has
+// commonShare of the events that are further down. Those at a node itself, as of what a middleware does when the handler
+// has returned, do not say which of those below it was called.
 func (d *finder) commonNode() int32 {
-	if len(d.nodes) == 0 {
-		return 0
-	}
-	total := 0
-	for _, x := range d.nodes {
-		total += x.n
-	}
-	slices.SortFunc(d.nodes, func(a, b nodeCount) int { return b.n - a.n })
-	at, covered := d.nodes[0].node, 0
-	for _, x := range d.nodes {
-		if float64(covered) >= commonShare*float64(total) {
-			break
+	at := int32(0)
+	for {
+		d.branches = d.branches[:0]
+		total := 0
+		for _, x := range d.nodes {
+			if to := d.c.toward(at, x.node); to != at {
+				total += x.n
+				d.branches = count(d.branches, nodeCount{to, x.n})
+			}
 		}
-		at = d.c.common(at, x.node)
-		covered += x.n
+		if total == 0 {
+			return at
+		}
+		most := slices.MaxFunc(d.branches, func(a, b nodeCount) int { return a.n - b.n })
+		if float64(most.n) < commonShare*float64(total) {
+			return at
+		}
+		at = most.node
 	}
-	return at
+}
+
+// count adds to how often a node occurs.
+func count(nodes []nodeCount, x nodeCount) []nodeCount {
+	for k := range nodes {
+		if nodes[k].node == x.node {
+			nodes[k].n += x.n
+			return nodes
+		}
+	}
+	return append(nodes, x)
 }
 
 // result orders what was found and names it.

@@ -243,16 +243,15 @@ func (c *classifier) descend(parent int32, name string) int32 {
 	return n
 }
 
-// common returns the deepest node that both are at or below.
-func (c *classifier) common(a, b int32) int32 {
-	for a != b {
-		if c.tree[a].depth >= c.tree[b].depth {
-			a = c.tree[a].parent
-		} else {
-			b = c.tree[b].parent
-		}
+// toward returns the node directly below at on the way to n, or at if n is not below it.
+func (c *classifier) toward(at, n int32) int32 {
+	for c.tree[n].depth > c.tree[at].depth+1 {
+		n = c.tree[n].parent
 	}
-	return a
+	if n != at && c.tree[n].depth > c.tree[at].depth && c.tree[n].parent == at {
+		return n
+	}
+	return at
 }
 
 func (c *classifier) function(name string) *function {
