@@ -25,6 +25,8 @@ type part struct {
 	at     []string
 	// root is the function that it is started with, "main.part" if not said.
 	root string
+	// reader is who reads the answer for it and all others, if it does not do so itself.
+	reader gotrace.GoID
 }
 
 // parts counts the goroutines that requests were divided among.
@@ -52,7 +54,14 @@ func (c *parts) gather(n int, does func(i, k int) part) func(p *play, i int) {
 		begin := p.now
 		for k, x := range all {
 			p.pass(begin + x.ns - p.now)
-			p.wakes(0, x.g)
+			if x.reader != 0 {
+				p.wakes(0, x.reader)
+				p.runs(x.reader, 1)
+				p.wakes(x.reader, x.g, "runtime.chansend1", "google.golang.org/grpc/internal/transport.(*http2Client).reader")
+				p.leaves(x.reader, 1, "network", readsAll...)
+			} else {
+				p.wakes(0, x.g)
+			}
 			p.runs(x.g, 1)
 			if k == n-1 {
 				p.wakes(x.g, serving, finishes...)
@@ -67,6 +76,15 @@ func (c *parts) gather(n int, does func(i, k int) part) func(p *play, i int) {
 // calling and sleeping are parts that take so long.
 func calling(ns int64) part  { return part{ns: ns, reason: "network", at: supply} }
 func sleeping(ns int64) part { return part{ns: ns, reason: "sleep", at: nap} }
+
+// readsAll is where the reader of a connection waits for the answers to all calls on it, asked where one waits for its own.
+var (
+	readsAll = append(home[:3:3], "google.golang.org/grpc/internal/transport.(*http2Client).reader")
+	asked    = []string{"runtime.selectgo", "google.golang.org/grpc.(*ClientConn).Invoke", "main.supply", "main.part"}
+)
+
+// multiplexed are parts that one goroutine reads the answers of.
+func multiplexed(ns int64) part { return part{ns: ns, reason: "select", at: asked, reader: helper} }
 
 // usually is how long part k takes when nobody is late.
 func usually(k int) int64 { return ms + int64(k)*ms/100 }
@@ -316,6 +334,10 @@ var fanInScenes = []told{
 	{name: "one of two is late, either", scene: gathering(2, lateOnes(calling, another(2))), finding: "fan-in-straggler", where: "main.supply"},
 	{name: "another one sleeps each time", scene: gathering(8, lateOnes(sleeping, another(8))), finding: "fan-in-straggler", where: "main.throttle"},
 	{name: "another one computes each time", scene: heldUp(ranking), finding: "fan-in-straggler", where: "main.rank"},
+	{name: "another one is late each time, and one goroutine reads all answers", scene: scene{procs: 2, cast: func(p *play) { p.waits(helper, "", readsAll...) },
+		in: new(parts).gather(4, lateOnes(multiplexed, another(4)))}, finding: "fan-in-straggler", where: "main.supply"},
+	{name: "all are late, and one goroutine reads all answers", scene: scene{procs: 2, cast: func(p *play) { p.waits(helper, "", readsAll...) },
+		in: new(parts).gather(4, lateOnes(multiplexed, everybody))}, finding: "slow-dependency", where: "main.supply"},
 	{name: "another worker is late each time", scene: staff(4, 0, another(4)), finding: "fan-in-straggler", where: "main.supply"},
 	{name: "always the same of eight is late", scene: gathering(8, lateOnes(calling, always3)), finding: "slow-dependency", where: "main.supply"},
 	{name: "always the same one sleeps", scene: gathering(8, lateOnes(sleeping, always3)), finding: "timer-wait", where: "main.throttle"},

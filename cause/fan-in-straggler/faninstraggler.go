@@ -229,9 +229,11 @@ func (g *gathering) measure() bool {
 }
 
 // itself reports whether a piece is what one of the awaited did, or waited for,
-// itself: not in a queue with others, nor for a P or a thread.
+// itself: not in a queue with others, nor for a P or a thread. Who reads a connection's replies for all
+// waits for each of them at once.
 func (g *gathering) itself(k blame.Key) bool {
-	if !cause.Waits(k) && k.Kind != blame.CPU || k.Kind == blame.Open || k.Flags&(blame.Silent|blame.Inbound|blame.Ahead) != 0 {
+	if !cause.Waits(k) && k.Kind != blame.CPU || k.Kind == blame.Open || k.Flags&(blame.Silent|blame.Inbound) != 0 ||
+		k.Flags&blame.Ahead != 0 && (k.Kind != blame.Network || g.c.HopKind(k.Queue) != cause.Reader) {
 		return false
 	}
 	for _, h := range []blame.Hop{k.First, k.Queue, k.Last} {
