@@ -62,6 +62,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 type candidate struct {
 	Request
 	node     int32  // in the dispatch tree; 0 if nothing was seen of its handler
+	shared   int32  // the deepest node that nearly all of its events have in common
 	endpoint string // if not by node
 	chance   bool   // its handler was seen by CPU samples alone
 	shows    bool   // its handler was seen to wait, to call the system or to wake somebody
@@ -173,7 +174,7 @@ func (d *finder) add(role int, r Request, e evidence) {
 	if n := len(d.list); n == cap(d.list) { // append grows a long one by a quarter only
 		d.list = slices.Grow(d.list, n+64)
 	}
-	d.list = append(d.list, candidate{Request: r, node: e.node, chance: e.chance, shows: e.shows, poll: e.poll, cut: e.cut || r.InFlight})
+	d.list = append(d.list, candidate{Request: r, node: e.node, shared: e.shared, chance: e.chance, shows: e.shows, poll: e.poll, cut: e.cut || r.InFlight})
 }
 
 // beyond reports whether what begins at an instant is the next part's.
@@ -192,8 +193,9 @@ func (d *finder) exclude(class string, begin timeline.Time) {
 type evidence struct {
 	flags   flags
 	node    int32
-	chance  bool // CPU samples alone told node
-	shows   bool // see candidate
+	shared  int32 // see candidate
+	chance  bool  // CPU samples alone told node
+	shows   bool  // see candidate
 	poll    bool
 	cut     bool // see candidate
 	foreign bool // its handler read a socket past net/http's server and every known client
@@ -226,9 +228,9 @@ func (d *finder) examine(g timeline.GID, i int, from, to timeline.Time) (e evide
 		start := d.c.of(d.t.Gs[next].CreatorStack).node
 		in := d.look(next, 0, d.t.Gs[next].Start(), to)
 		e.flags, e.poll = e.flags|in.flags, e.poll || in.poll
-		e.node, e.chance, e.shows = 0, in.chance, in.shows
+		e.node, e.shared, e.chance, e.shows = 0, 0, in.chance, in.shows
 		if in.node != 0 {
-			e.node = d.c.below(start, in.node)
+			e.node, e.shared = d.c.below(start, in.node), d.c.below(start, in.shared)
 		}
 		g = next
 	}
@@ -267,7 +269,7 @@ func (d *finder) look(g timeline.GID, i int, from, to timeline.Time) (e evidence
 			d.event(&e, d.c.of(ss[k].Stack))
 		}
 	}
-	e.node = d.commonNode()
+	e.node, e.shared = d.reachedNode(), d.commonNode()
 	e.chance = e.chance && e.node != 0
 	return e
 }
@@ -280,10 +282,31 @@ func (d *finder) event(e *evidence, in *stackInfo) {
 	d.nodes = count(d.nodes, nodeCount{in.node, 1})
 }
 
-// commonNode returns the deepest node that is reached from the root by going, at each, to the one below it that has
+// commonNode returns the deepest node that has commonShare of the events at or below it.
+func (d *finder) commonNode() int32 {
+	total := 0
+	for _, x := range d.nodes {
+		total += x.n
+	}
+	slices.SortFunc(d.nodes, func(a, b nodeCount) int { return b.n - a.n })
+	at, covered := int32(0), 0
+	for i, x := range d.nodes {
+		switch {
+		case i == 0:
+			at = x.node
+		case float64(covered) >= commonShare*float64(total):
+			return at
+		}
+		at = d.c.common(at, x.node)
+		covered += x.n
+	}
+	return at
+}
+
+// reachedNode returns the deepest node that is reached from the root by going, at each, to the one below it that has
 // commonShare of the events that are further down. Those at a node itself, as of what a middleware does when the handler
 // has returned, do not say which of those below it was called.
-func (d *finder) commonNode() int32 {
+func (d *finder) reachedNode() int32 {
 	at := int32(0)
 	for {
 		d.branches = d.branches[:0]
@@ -455,18 +478,19 @@ func (d *finder) places() map[int32]string {
 // endpoints names the endpoint of each request: the innermost handler that a
 // dispatcher called, as far as all of the request's events reach (see leaves).
 func (d *finder) endpoints(f *Found) {
-	count := make([]map[int32]int, len(d.role))
+	count, shared := make([]map[int32]int, len(d.role)), make([]map[int32]int, len(d.role))
 	for i := range count {
-		count[i] = map[int32]int{}
+		count[i], shared[i] = map[int32]int{}, map[int32]int{}
 	}
 	for i := range d.list {
 		if r := &d.list[i]; r.node != 0 {
 			count[r.Role][r.node]++
+			shared[r.Role][r.shared]++
 		}
 	}
 	below := make([]map[int32]int32, len(d.role)) // the most common leaf below a node
-	for i, m := range count {
-		below[i] = d.leaves(m)
+	for i := range count {
+		below[i] = d.leaves(count[i], shared[i])
 	}
 	d.unseen(below, d.byChance(below))
 	ids := map[string]int{}
@@ -627,21 +651,25 @@ func (s seenByChance) alike(took timeline.Time) int32 {
 // path inside the one.
 const minBelow = 0.1
 
-// leaves maps every node to the endpoint of the requests whose events reach it.
-// Requests seen only in an outer handler (a middleware) cannot be told apart
-// from those seen further inside: they join the most common of these. But when
-// few are seen further inside, all belong to the outer one: a slow path must not
-// become an endpoint of its own, because its tail would then be no anomaly.
-func (d *finder) leaves(count map[int32]int) map[int32]int32 {
-	total := map[int32]int{} // at or below a node
-	for n, k := range count {
-		for p := n; ; p = d.c.tree[p].parent {
-			total[p] += k
-			if p == 0 {
-				break
+// leaves maps every node to the endpoint of the requests whose events reach it: count is how many reach it, shared how many
+// have nearly all of their events at it or below. Requests seen only in an outer handler (a middleware) cannot be told apart
+// from those seen further inside: they join the most common of these. But when of few nearly all events are further
+// inside, those that are rare there join it, too: a slow path must not become an endpoint of its own, because its tail
+// would then be no anomaly.
+func (d *finder) leaves(count, shared map[int32]int) map[int32]int32 {
+	sum := func(of map[int32]int) map[int32]int { // at or below a node
+		total := map[int32]int{}
+		for n, k := range of {
+			for p := n; ; p = d.c.tree[p].parent {
+				total[p] += k
+				if p == 0 {
+					break
+				}
 			}
 		}
+		return total
 	}
+	total, inside := sum(count), sum(shared)
 	nodes := make([]int32, 0, len(total))
 	for n := range total {
 		nodes = append(nodes, n)
@@ -657,7 +685,7 @@ func (d *finder) leaves(count map[int32]int) map[int32]int32 {
 		switch {
 		case cut[p] != p:
 			cut[n] = cut[p]
-		case p != 0 && count[p] > 0 && float64(total[p]-count[p]) < minBelow*float64(total[p]):
+		case p != 0 && shared[p] > 0 && float64(inside[p]-shared[p]) < minBelow*float64(inside[p]) && float64(total[n]) < minBelow*float64(total[p]):
 			cut[n] = p
 		default:
 			cut[n] = n

@@ -243,6 +243,18 @@ func (c *classifier) descend(parent int32, name string) int32 {
 	return n
 }
 
+// common returns the deepest node that both are at or below.
+func (c *classifier) common(a, b int32) int32 {
+	for a != b {
+		if c.tree[a].depth >= c.tree[b].depth {
+			a = c.tree[a].parent
+		} else {
+			b = c.tree[b].parent
+		}
+	}
+	return a
+}
+
 // toward returns the node directly below at on the way to n, or at if n is not below it.
 func (c *classifier) toward(at, n int32) int32 {
 	for c.tree[n].depth > c.tree[at].depth+1 {

@@ -65,7 +65,7 @@ func (d *finder) stands(g timeline.GID, name string, shape Shape) {
 	}
 	if d.acquires(s) {
 		d.add(d.roleOf(name, shape, d.h.of[g].name, keyNone),
-			Request{Parts: d.parts(Part{g, gr.Start(), gr.End()}), InFlight: true}, evidence{node: in.node, shows: true})
+			Request{Parts: d.parts(Part{g, gr.Start(), gr.End()}), InFlight: true}, evidence{node: in.node, shared: in.node, shows: true})
 		return
 	}
 	d.still[s.Stack]++
