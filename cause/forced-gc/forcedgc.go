@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "forced-gc", Title: "forced GC", Rank: 204, Layer: cause.GC, Computes: true,
+	ID: "forced-gc", Title: "forced GC", Rank: 204, Layer: cause.GC, Needless: true, Computes: true,
 	What:       "Somebody calls runtime.GC or debug.FreeOSMemory. Each call is a whole cycle that the heap did not ask for: its workers take Ps, its assists and stops delay requests.",
 	MustHold:   "cycles that such a call began lie in the slow requests more than in typical ones; the caller is on their stack",
 	MustNot:    "cycles that the heap's growth or the two-minute timer began",
