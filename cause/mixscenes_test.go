@@ -238,3 +238,34 @@ func TestWhatIsUnresolvedOfTheTailStaysSo(t *testing.T) {
 		t.Errorf("%.2f unresolved, %.2f in all, level %+v", v.Unresolved, sum(v), v.Level)
 	}
 }
+
+// What every request of a slower endpoint does is what these take, unless no request has to do so.
+func TestWhatNoRequestHasToDoIsNamedOfAnEndpointToo(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		does func(p *play)
+		want string
+	}{
+		{"a collection that each forces", func(p *play) { cycle(p, 30*ms, heapSizes{}, byCall) }, "forced-gc"},
+		{"work", func(p *play) { p.computes(serving, 0, 30*ms, "main.report", "main.serve") }, ""},
+		{"a peer's answer", func(p *play) { peerWaits(p, 30*ms, reply...) }, ""},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 1, requests: 1000, cast: worker, in: func(p *play, i int) {
+			if i%20 == 19 {
+				c.does(p)
+			}
+		}, task: func(i int) string {
+			if i%20 == 19 {
+				return "report"
+			}
+			return "search"
+		}}), cause.Settings{})
+		got := ""
+		for _, f := range v.Findings {
+			got = f.Cause
+		}
+		if got != c.want || (v.Verdict == "healthy") != (c.want == "") {
+			t.Errorf("%s: %s, %q, want %q: %s", c.name, v.Verdict, got, c.want, v.Sentence)
+		}
+	}
+}
