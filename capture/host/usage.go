@@ -150,6 +150,9 @@ const mostUnread = 50
 
 // asPeers adds what the peers did from an instant to another, between samples i-1 and i.
 func (u *Usage) asPeers(r *Recording, i int, from, to int64) {
+	if r.After == nil || len(r.After.Peers) == 0 {
+		return
+	}
 	a, b := r.peersOf(i-1, -1), r.peersOf(i, 1)
 	if a == nil || b == nil {
 		return
