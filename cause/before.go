@@ -31,7 +31,7 @@ func (v *Verdict) before(c *Case, s Settings) {
 		return
 	}
 	c.onHost(s.Host)
-	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.unpolled, v.stopped, v.unstopped, v.starved, v.queued} {
+	for _, look := range []func(*Case, Settings){v.suspended, v.throttled, v.unpolled, v.stopped, v.starved, v.unstopped, v.queued} {
 		if look(c, s); v.Verdict != "healthy" {
 			return
 		}
@@ -288,8 +288,10 @@ func (v *Verdict) starved(c *Case, s Settings) {
 	if delay < StarvedDelay || delayed(whole) < StarvedMin || stopped {
 		return
 	}
-	e := Lookup("host-contention")
+	e, was := Lookup("host-contention"), c.Contrast
+	c.Contrast = BeforeContrast
 	j := e.Judge(c)
+	c.Contrast = was
 	if j == nil || j == Untested || j.Holds() != Yes {
 		return
 	}

@@ -31,6 +31,7 @@ type machine struct {
 	more    float64 // CPUs that the process uses beside own, while requests are slow
 	peers   float64 // of the CPUs, had by the processes that it calls; 0 if there is none on the machine
 	starved float64 // how long the threads of these wait for a CPU while requests are slow, as a part of the time
+	remote  bool    // it calls a process elsewhere, too
 	limited bool    // they wait because a quota of theirs is used up
 	rush    float64 // part of the CPUs that was idle and that others use while requests are slow
 }
@@ -52,7 +53,10 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 		r.Static.Groups[0].QuotaUS, r.Static.Groups[0].PeriodUS = int64(1e5*m.quota), 1e5
 	}
 	if m.peers > 0 {
-		r.After = &host.After{Peers: []host.Peer{{PID: 7, Name: "store"}}}
+		r.After = &host.After{Peers: []host.Peer{{PID: 7, Name: "store", Address: "127.0.0.1:7"}}, Sockets: []host.Socket{{Remote: "127.0.0.1:7"}}}
+		if m.remote {
+			r.After.Sockets = append(r.After.Sockets, host.Socket{Remote: "10.0.0.1:7"})
+		}
 	}
 	s := host.Sample{MonoNS: int64(t.Start), Groups: []host.GroupCounters{{}}}
 	if m.allowed > 0 {
@@ -429,6 +433,9 @@ func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
 		{"others had them, but for those that the peer may not use", machine{cpus: 2, own: 0.1, idle: 0.3, peers: 0.05, starved: 0.8}, "slow-dependency"},
 		{"nobody had most of them", machine{cpus: 2, own: 0.3, idle: 0.1, peers: 0.25, starved: 0.8}, "slow-dependency or host-contention"},
 		{"the peer's other threads had them", machine{cpus: 2, own: 0.1, idle: 0.1, peers: 0.7, starved: 0.8}, "slow-dependency"},
+		{"the process had them, and many of the peer's threads wait", machine{cpus: 2, own: 0.7, idle: 0.1, peers: 0.1, starved: 4}, "slow-dependency or host-contention"},
+		{"it may be another peer, elsewhere", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8, remote: true}, "slow-dependency"},
+		{"the peer may use some that others have half of", machine{cpus: 2, own: 0.2, idle: 0.3, peers: 0.05, starved: 0.8}, "slow-dependency"},
 		{"the process had them", machine{cpus: 2, own: 0.7, idle: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency or host-contention"},
 		{"the peer's quota was used up", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8, limited: true}, "slow-dependency"},
 		{"not all that it may use are known", machine{cpus: 4, allowed: 2, own: 0.1, idle: 0.2, free: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency"},

@@ -48,7 +48,7 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bo
 	requests, ns, _ := c.carriers(keys)
 	slow := h.Over(hostSpans(c.spansOf(requests)))
 	usual := h.Over(hostSpans(c.spansOf(c.Typical)))
-	if slow.Confined || slow.PeersNS < covered*slow.WallNS || slow.PeersNS == 0 || ns <= 0 { // a peer may use other CPUs
+	if slow.Confined || slow.PeersNS < covered*slow.WallNS || usual.PeersNS < covered*usual.WallNS || slow.PeersNS == 0 || ns <= 0 { // a peer may use other CPUs
 		return e, 0, false
 	}
 	rate := func(u host.Usage) float64 { return u.PeersDelayNS / max(1, u.PeersNS) }
@@ -67,14 +67,25 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bo
 	ran := slow.RunNS + slow.ChildrenNS + slow.PeersRunNS
 	late := more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS) && c.peersFree()
 	switch {
-	case !late || theirs >= othersMost:
+	case !late || theirs >= othersMost || c.callsElsewhere():
 		e.Holds = No
-	case slow.PeersDelayNS >= ran/othersMost || others >= othersMost:
+	case slow.PeersDelayNS >= ran/othersMost && others > own+theirs || others >= othersMost:
 		e.Holds = Yes
+	case idle >= roomy:
+		e.Holds = No
 	default:
 		e.Alike, e.Record = []string{"host-contention"}, "the same with CPUs to spare, or the peers on another machine"
 	}
 	return e, idle, true
+}
+
+// callsElsewhere reports whether the process was connected to others than these peers in the end: then it may be one
+// of them that it waits for.
+func (c *Case) callsElsewhere() bool {
+	return slices.ContainsFunc(c.Host.After.Sockets, func(s host.Socket) bool {
+		return s.Remote != "" && !s.Inbound && !s.Inside &&
+			!slices.ContainsFunc(c.Host.After.Peers, func(p host.Peer) bool { return p.Address == s.Remote })
+	})
 }
 
 // peersFree reports whether quotas stopped the peers for less than half of the time for which their threads waited

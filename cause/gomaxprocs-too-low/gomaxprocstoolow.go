@@ -11,7 +11,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "gomaxprocs-too-low", Title: "GOMAXPROCS too low", Rank: 519, Layer: cause.Scheduler,
 	What:       "Goroutines queue for Ps while CPUs that the process may use are idle, or are left to others without a contest.",
-	MustHold:   "requests queue for a P behind other requests; fewer Ps than CPUs; the machine has idle CPUs meanwhile, or the process's threads hardly waited for those that they could use",
+	MustHold:   "requests queue for a P behind other requests; fewer Ps than CPUs; the machine has idle CPUs meanwhile, or others have them and the process's threads hardly waited for those that they could use",
 	MustNot:    "a CPU quota that the Ps follow, throttling; somebody else than the requests who holds the Ps",
 	LookAlikes: []string{"overload", "cpu-hog", "quota-too-low"},
 	Fix: []string{
@@ -60,7 +60,8 @@ func judge(c *cause.Case) *cause.Judgement {
 		limit.Alike, limit.Record = []string{"overload", "quota-too-low"}, "the quotas of the ancestor cgroups, on the node"
 	}
 	spare, whose, left := cause.Of(free >= idle), "their", ""
-	if spare == cause.No && c.Watched() && c.Outrun() < contested*c.Sum(j.Keys) {
+	others := 1 - free - c.Host.Tail.RunNS/max(1, c.Host.Tail.WallNS)/float64(max(1, c.Host.CPUs()))
+	if spare == cause.No && others >= idle && c.Watched() && c.Outrun() < contested*c.Sum(j.Keys) {
 		spare = cause.Yes
 		left = fmt.Sprintf("; others had the rest, but not in its way: its threads waited for a CPU for %s of a slow request more than of others", cause.Ms(c.Outrun()))
 		j.Subject = fmt.Sprintf("ready requests queue for one of %d Ps on %d CPUs", c.GOMAXPROCS(), c.Host.CPUs())

@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "host-contention", Title: "host contention", Rank: 130, Layer: cause.Host, Contends: true, Unwanted: true,
 	What:       "Somebody else has the CPU: a neighbour on the machine, or the hypervisor. Threads that want to run wait for it, those of the service or of a peer on the same machine. A CPU quota looks the same in a trace.",
-	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded; for a peer on the machine its threads' run delay, half as long as requests wait for it longer, while others had half of the CPUs; three fifths of the excess, else it is named behind what else is wrong, or as a look-alike",
+	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded; for a peer on the machine its threads' run delay, half as long as requests wait for it longer, while others had more of the CPUs than it and the service; three fifths of the excess, else it is named behind what else is wrong, or as a look-alike",
 	MustNot:    "throttling counters of the cgroup (then it is the quota); the process's own threads had a good part of the CPUs meanwhile, in a burst that has a name, and others use what they always do",
 	LookAlikes: []string{"quota-too-low", "gomaxprocs-over-quota", "cpu-hog", "netpoll-starvation"},
 	Fix: []string{
@@ -34,16 +34,20 @@ const hidden = 0.05
 
 func judge(c *cause.Case) *cause.Judgement {
 	j := judgeOwn(c)
+	if c.Contrast == cause.BeforeContrast { // requests are late before they ask a peer
+		return j
+	}
 	waits := c.PeerWaits()
 	e, spare, known := c.PeersStarved(waits)
 	switch own := j != nil && len(j.Keys) > 0 && j.Holds() == cause.Yes; {
 	case !known || e.Holds != cause.Yes:
+	case !own && j != nil && j.Holds() == cause.Unknown && c.Sum(j.Keys) > c.Sum(waits):
 	case !own && spare >= idle: // the peer is kept from some of the CPUs only: that is its own affair
 	case !own:
 		j = &cause.Judgement{Keys: waits, Subject: "the peers that they wait for, on the same machine, did not get a CPU when they wanted one"}
 		j.With(e)
 	default:
-		j.Keys = append(slices.Clone(j.Keys), waits...)
+		j.Keys = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(j.Keys), waits...))))
 		j.Subject = "neither their threads nor the peers on the same machine that they wait for got a CPU when they wanted one"
 		j.With(e)
 	}
