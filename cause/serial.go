@@ -281,10 +281,10 @@ func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 	time, all := map[errand]float64{}, 0.0
 	var errands []errand
-	in := lockers{}
+	in := lockers{map[string]bool{}, map[string]bool{}}
 	for _, id := range keys {
 		if own := c.callers(c.Key(id).Queue.Site); len(own) > 1 {
-			in[own[0].Func] = own[1].Func
+			in.hold[own[0].Func], in.call[own[1].Func] = true, true
 		}
 	}
 	within := map[errand]float64{}
@@ -329,24 +329,17 @@ func (c *Case) errand(k blame.Key) errand {
 	return errand{site: c.A.Place(k.Site)}
 }
 
-// lockers are functions that wait for a lock, and who calls each.
-type lockers map[string]string
+// lockers are the functions that wait for a lock, and those that call them.
+type lockers struct{ hold, call map[string]bool }
 
-// within reports whether one of them calls what a stack is of, and so may hold the lock meanwhile.
+// within reports whether one that waits for the lock calls what a stack is of, and so may hold it meanwhile.
 func (l lockers) within(own []gotrace.Frame) bool {
-	return len(own) > 0 && slices.ContainsFunc(own[1:], func(f gotrace.Frame) bool { return l[f.Func] != "" })
+	return len(own) > 0 && slices.ContainsFunc(own[1:], func(f gotrace.Frame) bool { return l.hold[f.Func] })
 }
 
-// outside reports whether it is who calls one of them who does so, who then does not hold the lock.
+// outside reports whether it is who calls one of them that does so, and then does not hold the lock.
 func (l lockers) outside(own []gotrace.Frame) bool {
-	return !l.within(own) && slices.ContainsFunc(own, func(f gotrace.Frame) bool {
-		for _, by := range l {
-			if f.Func == by {
-				return true
-			}
-		}
-		return false
-	})
+	return !l.within(own) && slices.ContainsFunc(own, func(f gotrace.Frame) bool { return l.call[f.Func] })
 }
 
 // callers are the frames of the program's own code at a site, the innermost first.

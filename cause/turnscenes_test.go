@@ -130,6 +130,15 @@ func TestWhoAsksSomebodyElseDoesNotDoWhatTheHolderDoes(t *testing.T) {
 			behindHelper("sync", token("sync.(*Mutex).Lock"), token("sync.(*Mutex).Unlock"), func(p *play) { asks(p, helper, crowd0, 1, 20*ms, token("main.ask")...) })(p)
 		}
 		asks(p, serving, crowd0+1, 0, ms, "main.ask", "main.serve")
+	}}, finding: "lock-held-across-wait", where: "main.token"}, {name: "by one helper, and two call the function that holds the lock", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
+		by := "main.serve"
+		if i%20 > 9 {
+			by = "main.answer"
+		}
+		if i%10 == 9 {
+			behindHelper("sync", []string{"sync.(*Mutex).Lock", "main.token", by}, []string{"sync.(*Mutex).Unlock", "main.token", by}, func(p *play) { asks(p, helper, crowd0, 1, 20*ms, token("main.ask")...) })(p)
+		}
+		asks(p, serving, crowd0+1, 0, ms, "main.ask", by)
 	}}, finding: "lock-held-across-wait", where: "main.token"}, {name: "by one helper, with the lock and then again in the function that held it", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
 		if i%10 == 9 {
 			behindHelper("sync", token("sync.(*Mutex).Lock"), token("sync.(*Mutex).Unlock"), func(p *play) { asks(p, helper, crowd0, 1, 20*ms, token("main.ask")...) })(p)
