@@ -90,7 +90,6 @@ func (c *Case) Unstopped() *Unstopped {
 	if len(u.Keys) == 0 {
 		return nil
 	}
-	reasons := map[string]bool{}
 	ran := map[blame.ClassID]timeline.Time{}
 	var before, all timeline.Time
 	for i := range t.STW {
@@ -103,25 +102,15 @@ func (c *Case) Unstopped() *Unstopped {
 		if s.Stopped-s.Start < SlowStopping {
 			continue
 		}
-		g, from, to := t.Unstopped(s)
-		if g != timeline.NoG {
-			u.all = append(u.all, ranOn{g, from, to})
+		r := runsOn(t, s)
+		if r.g != timeline.NoG {
+			u.all = append(u.all, r)
 		}
 		if d == 0 {
 			continue
 		}
 		before += c.InTail(s.Start, s.Stopped)
-		u.Stops++
-		u.Stopping += s.Stopped - s.Start
-		if !reasons[s.Name] {
-			reasons[s.Name] = true
-			u.Reasons = append(u.Reasons, s.Name)
-		}
-		if g != timeline.NoG {
-			u.spans = append(u.spans, ranOn{g, from, to})
-			u.Ran += to - from
-			ran[c.A.ClassAt(g, to)] += to - from
-		}
+		u.add(c, s, r, ran)
 	}
 	u.Part = float64(before) / float64(max(all, 1))
 	u.Class = most(ran)
@@ -147,22 +136,33 @@ func (c *Case) unstopped() (u *Unstopped, stops []events.Suspension) {
 		if s.Stopped-s.Start < SlowStopping || !collects(s.Name) && !Foreign(s.Name) {
 			continue
 		}
-		u.Stops++
-		u.Stopping += s.Stopped - s.Start
 		all += s.End - s.Start
 		stops = append(stops, events.Suspension{FromNS: int64(s.Start), ToNS: int64(s.End)})
-		if !slices.Contains(u.Reasons, s.Name) {
-			u.Reasons = append(u.Reasons, s.Name)
-		}
-		if g, from, to := t.Unstopped(s); g != timeline.NoG {
-			u.spans = append(u.spans, ranOn{g, from, to})
-			u.Ran += to - from
-			ran[c.A.ClassAt(g, to)] += to - from
-		}
+		u.add(c, s, runsOn(t, s), ran)
 	}
 	u.all, u.Class, u.Part = u.spans, most(ran), float64(u.Stopping)/float64(max(all, 1))
 	u.Where = c.placeOf(u)
 	return u, stops
+}
+
+// runsOn is who runs on while a stop waits, nobody if its g is none.
+func runsOn(t *timeline.Timeline, s *timeline.Span) ranOn {
+	g, from, to := t.Unstopped(s)
+	return ranOn{g, from, to}
+}
+
+// add counts a slow stop, and how long each class ran on.
+func (u *Unstopped) add(c *Case, s *timeline.Span, r ranOn, ran map[blame.ClassID]timeline.Time) {
+	u.Stops++
+	u.Stopping += s.Stopped - s.Start
+	if !slices.Contains(u.Reasons, s.Name) {
+		u.Reasons = append(u.Reasons, s.Name)
+	}
+	if r.g != timeline.NoG {
+		u.spans = append(u.spans, r)
+		u.Ran += r.to - r.from
+		ran[c.A.ClassAt(r.g, r.to)] += r.to - r.from
+	}
 }
 
 // most is the class with most time.
