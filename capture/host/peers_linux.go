@@ -81,6 +81,7 @@ func (p *peers) search(most int64) (done bool, err error) {
 	for len(p.ends) > 0 {
 		n, err := listNumbers(p.proc, p.names[:], p.meet)
 		if err != nil {
+			p.searching = false
 			return true, err
 		}
 		if n == 0 {
