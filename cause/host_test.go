@@ -114,6 +114,14 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 	return r
 }
 
+// asksPeer lets every tenth request wait for a peer.
+var asksPeer = every(10, func(p *play) {
+	p.leaves(serving, 0, "network", reply...)
+	p.pass(p.vary(20 * ms))
+	p.wakes(0, serving)
+	p.runs(serving, 0)
+})
+
 // silent lets every tenth request fall silent, the whole process with it.
 var silent = every(10, func(p *play) { p.pass(60 * ms) })
 
@@ -137,12 +145,6 @@ func TestTheHostDecides(t *testing.T) {
 	same := every(10, func(p *play) {
 		p.leaves(serving, 0, "network", reply...)
 		p.pass(20 * ms)
-		p.wakes(0, serving)
-		p.runs(serving, 0)
-	})
-	asks := every(10, func(p *play) {
-		p.leaves(serving, 0, "network", reply...)
-		p.pass(p.vary(20 * ms))
 		p.wakes(0, serving)
 		p.runs(serving, 0)
 	})
@@ -200,14 +202,14 @@ func TestTheHostDecides(t *testing.T) {
 		{"some sleep for longer", 2, naps, busy, "timer-wait", nil},
 		{"some sleep for longer, while threads wait for a CPU for half of that", 2, naps, with(func(m *machine) { m.delayed, m.own = 0.5, 0.6 }), "timer-wait", nil},
 		{"some sleep for longer, or threads wait for a CPU as long", 2, naps, with(func(m *machine) { m.delayed, m.own = 0.99, 0.6 }), "", []string{"timer-wait", "host-contention"}},
-		{"a slow peer", 2, asks, busy, "slow-dependency", nil},
+		{"a slow peer", 2, asksPeer, busy, "slow-dependency", nil},
 		{"a peer that looks slow to threads that wait long for a CPU", 2, same, with(func(m *machine) { m.delayed, m.own = 0.8, 0.6 }), "host-contention", nil},
-		{"a slow peer, while other threads wait shortly and often", 2, asks, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},
-		{"a slow peer, or late threads", 2, asks, with(func(m *machine) { m.delayed, m.own = 0.6, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
+		{"a slow peer, while other threads wait shortly and often", 2, asksPeer, with(func(m *machine) { m.delayed, m.own, m.waits = 0.8, 0.3, 50 }), "", []string{"slow-dependency", "host-contention"}},
+		{"a slow peer, or late threads", 2, asksPeer, with(func(m *machine) { m.delayed, m.own = 0.6, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
 		{"a peer that takes the same time each time, and threads late for less than half of it", 2, same, with(func(m *machine) { m.delayed, m.own = 0.6, 0.25 }), "slow-dependency", nil},
 		{"always the same time, and threads late for most of it", 2, same, with(func(m *machine) { m.delayed, m.own = 0.7, 0.5 }), "", []string{"slow-dependency", "host-contention"}},
-		{"a slow peer, or the hypervisor has the CPUs", 2, asks, with(func(m *machine) { m.stolen = 0.2 }), "", []string{"slow-dependency", "host-contention"}},
-		{"a slow peer, and the hypervisor has a part of the CPUs all the time", 2, asks, with(func(m *machine) { m.stolen, m.always = 0.2, true }), "slow-dependency", nil},
+		{"a slow peer, or the hypervisor has the CPUs", 2, asksPeer, with(func(m *machine) { m.stolen = 0.2 }), "", []string{"slow-dependency", "host-contention"}},
+		{"a slow peer, and the hypervisor has a part of the CPUs all the time", 2, asksPeer, with(func(m *machine) { m.stolen, m.always = 0.2, true }), "slow-dependency", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := attributed(t, scene{procs: c.procs, cast: waitingHelper, in: c.in})
@@ -417,12 +419,6 @@ func TestQueueingWithIdleCPUsIsNoOverload(t *testing.T) {
 
 // A peer on the same machine that others keep from the CPUs answers late, and is not to blame.
 func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
-	asks := every(10, func(p *play) {
-		p.leaves(serving, 0, "network", reply...)
-		p.pass(p.vary(20 * ms))
-		p.wakes(0, serving)
-		p.runs(serving, 0)
-	})
 	for _, c := range []struct {
 		name string
 		host machine
@@ -441,7 +437,7 @@ func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
 		{"not all that it may use are known", machine{cpus: 4, allowed: 2, own: 0.1, idle: 0.2, free: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency"},
 		{"the peer is elsewhere", machine{cpus: 2, own: 0.1, idle: 0.2}, "slow-dependency"},
 	} {
-		v := cause.Judge(attributed(t, scene{procs: 2, in: asks}), cause.Settings{Host: observe(attributed(t, scene{procs: 2, in: asks}), c.host)})
+		v := cause.Judge(attributed(t, scene{procs: 2, in: asksPeer}), cause.Settings{Host: observe(attributed(t, scene{procs: 2, in: asksPeer}), c.host)})
 		got := ""
 		for _, f := range v.Findings {
 			got = f.Cause

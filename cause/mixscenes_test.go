@@ -240,7 +240,7 @@ func TestWhatIsUnresolvedOfTheTailStaysSo(t *testing.T) {
 }
 
 // What every request of a slower endpoint does is what these take, unless no request has to do so.
-func TestWhatNoRequestHasToDoIsNamedOfAnEndpointToo(t *testing.T) {
+func TestWhatNoRequestNeedsIsNamedOfAnEndpointToo(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		does func(p *play)

@@ -258,14 +258,19 @@ func burnCPU(args []string) {
 	await()
 }
 
+func listenAt(address string) net.Listener {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		say("%v", err)
+		os.Exit(1)
+	}
+	return l
+}
+
 // answerCalls accepts a connection at an address, and says both. Then some threads use so many ms of CPU
 // time each, on one CPU together, and it says how long all its threads ran and waited for a CPU meanwhile, in ns.
 func answerCalls(args []string) {
-	l, err := net.Listen("tcp", args[0])
-	if err != nil {
-		say("%v", err)
-		return
-	}
+	l := listenAt(args[0])
 	say("%s", l.Addr())
 	c, err := l.Accept()
 	if err != nil {
@@ -310,11 +315,7 @@ func schedstats() (ran, waited int64) {
 
 // callPeer is connected to an address, and to itself, and accepts a client at an address, which it says.
 func callPeer(args []string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		say("%v", err)
-		return
-	}
+	l := listenAt("127.0.0.1:0")
 	for _, a := range []string{args[0], l.Addr().String()} {
 		c, err := net.Dial("tcp", a)
 		if err != nil {
