@@ -52,7 +52,7 @@ type Population struct {
 	blocks int
 	start  timeline.Time
 	block  timeline.Time
-	// byEndpoint holds the row numbers of each endpoint that is large enough.
+	// byEndpoint holds the numbers of the rows that say what is usual for an endpoint, of each that is large enough.
 	byEndpoint map[int][]int
 	doubted    []int // see Doubted
 	// Whole makes contrasts split the tail's whole time instead of its excess
@@ -121,6 +121,9 @@ func (a *Attribution) population(role int, of func(endpoint int) bool) *Populati
 		}
 	}
 	p.dropConditional(few)
+	for e, rows := range p.byEndpoint {
+		p.byEndpoint[e] = p.usual(rows)
+	}
 	return p
 }
 

@@ -182,6 +182,33 @@ func TestASlowEndpointIsMixAndASlowRequestIsNot(t *testing.T) {
 	})
 	for _, x := range []struct {
 		name  string
+		slow  func(i int) bool // of its endpoint's
+		mixed bool
+	}{
+		{"an endpoint most of whose requests begin in an episode", func(i int) bool { return i >= 200 && i < 800 }, false},
+		{"in three of them", func(i int) bool { return i/150%2 == 0 }, false},
+		{"an endpoint that by its nature is slow for most", func(i int) bool { return i%10 < 6 }, true},
+		{"an episode that leaves too few to be usual", func(i int) bool { return i >= 100 && i < 950 }, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			p, cols := population(10e9, even(1000, 10e9, func(i int) given {
+				switch {
+				case i%4 != 0:
+					return given{cols: []int64{1e6 + quiet(i), 0}}
+				case x.slow(i):
+					return given{endpoint: 1, cols: []int64{1e6 + quiet(i), 20e6}}
+				}
+				return given{endpoint: 1, cols: []int64{1e6 + quiet(i), 0}}
+			}))
+			c := p.TailContrast(cols, 2)
+			exact(t, c)
+			if mixed := c.MixEndpoint == 1 && c.Mix.Share > 0.9; mixed != x.mixed || !x.mixed && c.Columns[1].Share < 0.99 {
+				t.Errorf("mix %+v of %d, columns %+v", c.Mix, c.MixEndpoint, c.Columns)
+			}
+		})
+	}
+	for _, x := range []struct {
+		name  string
 		one   func(i int) bool // of an endpoint of its own, each of which takes 20 ms
 		fast  bool             // but for the first
 		mixed bool
