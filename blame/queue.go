@@ -836,6 +836,11 @@ type Holds struct {
 	Usual, Mean int64
 }
 
+// Long is how long a hold usually is, in nanoseconds: as long as they are on average, so that it is nothing unusual if they vary
+// widely, but no shorter than the median one. Who reads a connection may let in two in a row, of which the second seems to
+// have waited for next to nothing.
+func (h Holds) Long() int64 { return max(h.Usual, h.Mean) }
+
 // Holds measures the holds that ended with a release at a site.
 func (a *Attribution) Holds(site SiteID) (h Holds) {
 	if h, ok := a.holdsAt[site]; ok {

@@ -72,3 +72,19 @@ home g2 at home
 	}
 	t.Error("nobody waits in main.get")
 }
+
+// Who lets in two in a row makes the mean of the holds short, and some that vary make it long.
+func TestAHoldUsuallyTakesAsLongAsItsMedianAtLeast(t *testing.T) {
+	for _, x := range []struct {
+		holds Holds
+		long  int64
+	}{
+		{Holds{Usual: 6e6, Mean: 4e6}, 6e6},
+		{Holds{Usual: 1e6, Mean: 3e6}, 3e6},
+		{Holds{}, 0},
+	} {
+		if got := x.holds.Long(); got != x.long {
+			t.Errorf("%+v: %d", x.holds, got)
+		}
+	}
+}

@@ -367,6 +367,32 @@ func TestABodyThatIsNotClosedLeaksItsConnection(t *testing.T) {
 	}
 }
 
+// Who has not been let in when the recording ends tells nothing of who keeps the connections: the others do.
+func TestALeakIsSeenByWhoWasLetIn(t *testing.T) {
+	s := unclosed(true)
+	cast, in := s.cast, s.in
+	const first, n = other + 1, 5
+	s.cast = func(p *play) {
+		cast(p)
+		for g := first; g < first+n; g++ {
+			p.waits(g, "", home...)
+		}
+	}
+	s.requests = 200
+	s.in = func(p *play, i int) {
+		if i == s.requests-5 {
+			for g := first; g < first+n; g++ {
+				p.wakes(0, g)
+				p.runs(g, 1)
+				p.do(p.b.Task(g, "request"))
+				p.leaves(g, 1, "select", "runtime.selectgo", "net/http.(*Transport).getConn", "main.call", "main.serve")
+			}
+		}
+		in(p, i)
+	}
+	check(t, cause.Judge(attributed(t, s), cause.Settings{}), "pool-leak", nil)
+}
+
 // later is a goroutine that a request started, and that goes on with a connection when it has been answered: it
 // calls a peer, which does not answer before the call's deadline.
 func later() scene {

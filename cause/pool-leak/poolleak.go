@@ -39,6 +39,8 @@ const (
 	surelyVain, surelyDry = 250, 100
 	fewVain, veryDry      = 100, 10_000
 	longDryNS             = 2e9
+	// leastEnded is the part of the waits' time that must have ended, for who was let in to tell who keeps the others waiting.
+	leastEnded = 0.2
 )
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -95,16 +97,20 @@ func left(c *cause.Case, l *cause.Locks) *cause.Judgement {
 	if x.N == 0 {
 		return nil
 	}
-	var open float64
+	var left, ended float64
 	for _, id := range l.Keys {
 		k := c.Key(id)
+		if k.Kind == blame.Open { // nobody has let them in yet: who has it is not known
+			continue
+		}
+		ended += c.NS[id]
 		_, own := request.AppFrame(c.A.Timeline().Stacks.Frames(c.A.Sites[k.Site].Stack))
 		if cause.Waits(k) && (k.Kind == blame.Awaited || !own) && x.At[blame.Leaves{Class: k.Class, Site: k.Site}] { // the program's own code waits for something
-			open += c.NS[id]
+			left += c.NS[id]
 		}
 	}
-	part := open / max(1, c.Sum(l.Keys))
-	if part < 0.5 {
+	part := left / max(1, ended)
+	if part < 0.5 || ended < leastEnded*c.Sum(l.Keys) {
 		return nil
 	}
 	where := c.PlaceOf(l.Site)
