@@ -63,7 +63,8 @@ type Attribution struct {
 	// locked to one.
 	switches  int
 	locked    map[timeline.GID]bool
-	answered  map[timeline.GID]int
+	answered  map[timeline.GID]map[ClassID]bool
+	answersTo map[exchange]bool
 	answerers map[SiteID]map[string]bool
 	cancels   map[SiteID]int
 	// alarmed are the sites at which alarms end no wait for good, nil if there are none.

@@ -53,29 +53,51 @@ type Queue struct {
 	Messages float64
 }
 
-// Answers reports whether a goroutine ends waits of others in receives: whoever
-// sends it work then waits for its answer.
-func (a *Attribution) Answers(g timeline.GID) bool {
+// exchange is a goroutine, and a site at which others wait to send it something.
+type exchange struct {
+	g    timeline.GID
+	site SiteID
+}
+
+// Answers reports whether a goroutine ends waits in receives of such goroutines as wait at a site to send: whoever
+// sends it work there then waits for its answer.
+func (a *Attribution) Answers(g timeline.GID, site SiteID) bool {
+	key := exchange{g, site}
+	if is, ok := a.answersTo[key]; ok {
+		return is
+	}
 	if a.answered == nil {
-		a.answered = map[timeline.GID]int{}
-		for i := range a.f.Requests {
-			for _, p := range a.f.Requests[i].Parts {
-				me := &a.t.Gs[p.G]
-				if me.Message { // it waits to be taken
-					continue
+		a.answered, a.answersTo = a.receives(), map[exchange]bool{}
+	}
+	askers := a.answered[g]
+	is := len(askers) > 0 && slices.ContainsFunc(a.releases[site], func(r release) bool { return askers[a.classAt(r.g, r.at-1)] })
+	a.answersTo[key] = is
+	return is
+}
+
+// receives returns by who ended them the classes of the goroutines that waited in requests to receive.
+func (a *Attribution) receives() map[timeline.GID]map[ClassID]bool {
+	out := map[timeline.GID]map[ClassID]bool{}
+	for i := range a.f.Requests {
+		for _, p := range a.f.Requests[i].Parts {
+			me := &a.t.Gs[p.G]
+			if me.Message { // it waits to be taken
+				continue
+			}
+			for _, x := range me.SegsFrom(me.SegmentAt(p.Start + 1)) {
+				if x.Start >= p.End {
+					break
 				}
-				for _, x := range me.SegsFrom(me.SegmentAt(p.Start + 1)) {
-					if x.Start >= p.End {
-						break
+				if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect && !a.HandsOver(a.siteOf(x.Stack))) {
+					if out[x.Waker] == nil {
+						out[x.Waker] = map[ClassID]bool{}
 					}
-					if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect && !a.HandsOver(a.siteOf(x.Stack))) {
-						a.answered[x.Waker]++
-					}
+					out[x.Waker][a.classAt(p.G, x.End-1)] = true
 				}
 			}
 		}
 	}
-	return a.answered[g] > 0
+	return out
 }
 
 // maxHands bounds over how many goroutines work is followed to the one that does it.

@@ -120,9 +120,62 @@ func kitchen() scene {
 	}}
 }
 
+// outbox is a service whose requests send to one goroutine and wait for no answer. Of ten times it sleeps once, while several
+// come, and then takes what they have to send all at once. A request of another kind it tells something each time.
+func outbox() scene {
+	const n, watching = 6, replies
+	takes := []string{"runtime.chanrecv2", "main.publish"}
+	return scene{procs: 2, cast: func(p *play) {
+		waitingHelper(p)
+		p.waits(watching, "", home...)
+		for g := crowd0; g < crowd0+n; g++ {
+			p.waits(g, "", home...)
+		}
+	}, in: func(p *play, i int) {
+		p.wakes(serving, helper, "runtime.chansend1", "main.serve")
+		p.runs(helper, 1)
+		if i%10 != 9 {
+			p.pass(ms / 100)
+			p.leaves(helper, 1, "chan receive", takes...)
+			return
+		}
+		p.leaves(helper, 1, "sleep", "time.Sleep", "main.flush", "main.publish")
+		p.wakes(0, watching)
+		p.runs(watching, 1)
+		p.do(p.b.Task(watching, "watch"))
+		p.leaves(watching, 1, "chan receive", "runtime.chanrecv1", "main.watch", "main.follow")
+		send := []string{"runtime.chansend1", "main.order", "main.serve"}
+		for g := crowd0; g < crowd0+n; g++ {
+			p.wakes(0, g)
+			p.runs(g, 1)
+			p.do(p.b.Task(g, "request"))
+			p.leaves(g, 1, "chan send", send...)
+		}
+		p.leaves(serving, 0, "chan send", send...)
+		p.pass(20 * ms)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		for g := crowd0; g < crowd0+n; g++ {
+			p.wakes(helper, g, takes...)
+		}
+		p.wakes(helper, serving, takes...)
+		p.wakes(helper, watching, "runtime.chansend1", "main.publish")
+		p.leaves(helper, 1, "chan receive", takes...)
+		for g := crowd0; g < crowd0+n; g++ {
+			p.runs(g, 1)
+			p.do(p.b.Done(g))
+			p.leaves(g, 1, "network", home...)
+		}
+		p.runs(watching, 1)
+		p.done(watching, 1)
+		p.runs(serving, 0)
+	}}
+}
+
 func TestWhoSendsAndReceivesInOneFunctionWaitsAtTwoPlaces(t *testing.T) {
 	tell(t, []told{
 		{name: "for an answer, and until another one has room", scene: booked(), finding: "back-pressure", where: "main.rotate"},
+		{name: "until there is room for many at once", scene: outbox(), finding: "back-pressure", where: "main.flush"},
 		{name: "for one of several to take it, and for its answer", scene: kitchen(), finding: "pool-exhausted", where: "main.serve"},
 	})
 }

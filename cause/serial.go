@@ -98,9 +98,9 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Worker // who carries them one after the other
 	case q.Peers > PeerRatio && !(sends && c.A.Feeds(h.Site)):
 		return Pool
-	case sends && (q.Busiest > OneWorker || c.Keyed(h.Site)) && c.A.Answers(q.Worker):
+	case sends && (q.Busiest > OneWorker || c.Keyed(h.Site)) && c.A.Answers(q.Worker, h.Site):
 		return Worker // it answers: handing over and waiting are one queue
-	case sends && q.Wakers > 1 && c.A.Answers(q.Worker):
+	case sends && q.Wakers > 1 && c.A.Answers(q.Worker, h.Site):
 		return Pool // of workers, all of which are at work
 	case sends && 2*q.Wakers > q.Waits:
 		return Pool // no consumer stays: everybody gives back once
