@@ -18,8 +18,9 @@ type Handoffs struct {
 	Keys []blame.KeyID
 	// Tail and Typical are what slow and typical requests wait for a P.
 	Tail, Typical Queued
-	// Held is the part of the Ps' time during slow requests, where they had a
-	// goroutine, in which it was in a call that kept the P, as holds says.
+	// Held is the part of the Ps' time while slow requests are ready to run, where they had a
+	// goroutine, in which it was in a call that kept the P, as holds says: one of whoever is in
+	// the way, if it is others. While nobody wants a P, a call keeps it from nobody.
 	Held float64
 	// Others: these are calls of others than requests, which are in the way for longest.
 	Others bool
@@ -89,9 +90,11 @@ func (c *Case) Handoffs() *Handoffs {
 	})}
 	c.handoffs = h
 	h.Keys = h.lost
-	h.Held, h.Keeper = c.heldInCalls()
-	if p := c.Processors(); h.Kept() && (p.Winner == Own || p.Winner == Hog || p.Winner == Flood) {
-		h.Others = p.Winner != Own
+	p := c.Processors()
+	others := p.Winner == Hog || p.Winner == Flood
+	h.Held, h.Keeper = c.heldInCalls(func(s timeline.Stint) bool { return !others || c.A.ClassAt(s.G, s.Start) == p.Class })
+	if h.Kept() && (p.Winner == Own || others) {
+		h.Others = others
 		h.Keys = slices.Concat(h.lost, without(c.stillFree(p.Claim), h.lost))
 	}
 	if len(h.Keys) > 0 {
@@ -117,12 +120,15 @@ func (c *Case) Lost(keys []blame.KeyID) float64 {
 	return (c.Sum(keys) - c.Sum(without(keys, c.Handoffs().lost))) / max(c.Sum(keys), 1)
 }
 
-// heldInCalls is Handoffs.Held and Handoffs.Keeper.
-func (c *Case) heldInCalls() (part float64, where *Place) {
+// heldInCalls is Handoffs.Held and Handoffs.Keeper, by the stints of some goroutines.
+func (c *Case) heldInCalls(of func(s timeline.Stint) bool) (part float64, where *Place) {
 	t := c.A.Timeline()
 	var held, all, most timeline.Time
 	sums, sockets := map[Place]timeline.Time{}, map[gotrace.StackID]bool{}
-	for s, d := range c.tailStints() {
+	for s, d := range c.stints(c.readySpans()) {
+		if !of(s) {
+			continue
+		}
 		all += d
 		if !holds(s) {
 			continue
@@ -165,11 +171,25 @@ func (c *Case) called(s timeline.Stint) gotrace.StackID {
 	return 0
 }
 
-// tailStints yields the stints in which the Ps had a goroutine, in its own code or in
-// a call, and how long each overlaps slow requests, if it does.
-func (c *Case) tailStints() iter.Seq2[timeline.Stint, timeline.Time] {
+// readySpans returns when the slow requests' own goroutines were ready to run, in order; if they never
+// were, when slow requests were under way.
+func (c *Case) readySpans() []timeline.Span {
+	var spans []timeline.Span
+	for _, i := range c.Tail {
+		for _, x := range c.readyIn(i) {
+			spans = append(spans, x.Span)
+		}
+	}
+	if len(spans) == 0 {
+		return c.tailSpans()
+	}
+	return union(spans)
+}
+
+// stints yields the stints in which the Ps had a goroutine, in its own code or in
+// a call, and how long each overlaps spans, which are in order, if it does.
+func (c *Case) stints(spans []timeline.Span) iter.Seq2[timeline.Stint, timeline.Time] {
 	return func(yield func(timeline.Stint, timeline.Time) bool) {
-		spans := c.tailSpans()
 		for i := range c.A.Timeline().Procs {
 			p := &c.A.Timeline().Procs[i]
 			n := 0
@@ -191,21 +211,35 @@ func (c *Case) tailStints() iter.Seq2[timeline.Stint, timeline.Time] {
 	}
 }
 
+// ready is a stretch in which a goroutine was ready to run.
+type ready struct {
+	timeline.Span
+	call bool // it came from a call
+}
+
+// readyIn returns when the own goroutines of a request were ready to run.
+func (c *Case) readyIn(request int) (out []ready) {
+	t := c.A.Timeline()
+	for _, p := range c.A.Found().Requests[c.A.Requests[request].Request].Parts {
+		me := &t.Gs[p.G]
+		for s := me.SegmentAt(p.Start + 1); s < me.Len() && me.Seg(s).Start < p.End; s++ {
+			if x := me.Seg(s); x.Kind == timeline.Runnable {
+				out = append(out, ready{timeline.Span{Start: max(x.Start, p.Start), End: min(x.End, p.End)}, s > 0 && me.Seg(s-1).Kind == timeline.Syscall})
+			}
+		}
+	}
+	return out
+}
+
 // queuedForP returns for how long requests were runnable on their own goroutines.
 func (c *Case) queuedForP(requests []int) (q Queued) {
-	t := c.A.Timeline()
 	for _, i := range requests {
-		for _, p := range c.A.Found().Requests[c.A.Requests[i].Request].Parts {
-			me := &t.Gs[p.G]
-			for s := me.SegmentAt(p.Start + 1); s < me.Len() && me.Seg(s).Start < p.End; s++ {
-				x := me.Seg(s)
-				switch ns := float64(min(x.End, p.End) - max(x.Start, p.Start)); {
-				case x.Kind != timeline.Runnable:
-				case s > 0 && me.Seg(s-1).Kind == timeline.Syscall:
-					q.After, q.Calls = q.After+ns, q.Calls+1
-				default:
-					q.Other, q.Others = q.Other+ns, q.Others+1
-				}
+		for _, x := range c.readyIn(i) {
+			switch ns := float64(x.End - x.Start); {
+			case x.call:
+				q.After, q.Calls = q.After+ns, q.Calls+1
+			default:
+				q.Other, q.Others = q.Other+ns, q.Others+1
 			}
 		}
 	}

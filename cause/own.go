@@ -288,6 +288,11 @@ func (c *Case) spansOf(requests []int) []timeline.Span {
 		r := &c.A.Found().Requests[c.A.Requests[i].Request]
 		in = append(in, timeline.Span{Start: r.Start(), End: r.End()})
 	}
+	return union(in)
+}
+
+// union returns the time that spans, which it sorts, cover, in order.
+func union(in []timeline.Span) []timeline.Span {
 	sort.Slice(in, func(i, j int) bool { return in[i].Start < in[j].Start })
 	var out []timeline.Span
 	for _, s := range in {
