@@ -28,7 +28,7 @@ var ownership = [][]string{
 	{"stop-the-world", "slow-to-stop", "gc-pause", "memory-limit-thrash", "forced-gc", "gc-assist", "gc-workers"},
 	{"sync-logging", "slow-dns", "dial-per-request", "cold-start", "tcp-loss", "slow-clock", "slow-disk", "slow-cgo", "locked-thread"},
 	{"finalizer-backlog", "pool-leak", "pool-exhausted", "rwmutex-writer", "lock-held-across-wait", "lock-held-across-work", "lock-convoy", "cache-stampede", "single-worker", "back-pressure", "fan-in-straggler"},
-	{"netpoll-starvation", "late-timer", "goroutine-leak", "goroutine-flood", "cpu-hog", "gomaxprocs-too-low", "overload", "syscall-handoff"},
+	{"goroutine-leak", "netpoll-starvation", "late-timer", "goroutine-flood", "cpu-hog", "gomaxprocs-too-low", "overload", "syscall-handoff"},
 	{"retry-storm", "accept-queue", "slow-client", "slow-dependency", "timer-wait", "runtime-lock", "growth", "expensive-request"},
 }
 

@@ -96,6 +96,44 @@ func leaks(births func(i int) int, ends int) scene {
 	}}
 }
 
+// unread is such a service of one P, which has goroutines behind every request, or behind none: in every tenth all of them run
+// while the reply to a call has come in, and nobody polls for it.
+func unread(leaves bool) scene {
+	l := &leaving{}
+	return scene{procs: 1, cast: func(p *play) {
+		if leaves {
+			return
+		}
+		for g := crowd0; g < crowd0+crowd; g++ {
+			p.waits(g, "", polling...)
+			l.alive = append(l.alive, g)
+		}
+	}, in: func(p *play, i int) {
+		if leaves {
+			l.alive = append(l.alive, l.newborn(p, serving, startsPoll, polling[1:], false))
+		}
+		if i%10 != 9 {
+			return
+		}
+		for _, g := range l.alive {
+			p.wakes(0, g)
+		}
+		p.waits(serving, "network", reply...)
+		for k, g := range l.alive {
+			p.runs(g, 0)
+			p.pass(20 * ms / int64(len(l.alive)))
+			if k%10 == 9 {
+				p.b.Sample(g, p.stack("main.poll"))
+			}
+			if k == len(l.alive)-1 {
+				p.wakes(0, serving)
+			}
+			p.waits(g, "select", polling...)
+		}
+		p.runs(serving, 0)
+	}}
+}
+
 // ticking is a service whose first requests each leave a goroutine behind of which
 // nothing but its timer costs anything.
 func ticking(requests int) scene {
@@ -251,6 +289,8 @@ var leakScenes = []told{
 	{name: "the growth slows down before the requests do", scene: ending(leaks(first(250, 4, 1), 0)), finding: "goroutine-flood"},
 	{name: "the timers of what every request leaves behind", scene: ticking(400), finding: "goroutine-leak", where: "main.watch"},
 	{name: "the timers of what the first requests left behind", scene: ticking(200), alike: []string{"goroutine-flood"}},
+	{name: "replies wait unread while what every request leaves behind runs", scene: unread(true), finding: "goroutine-leak", where: "main.watch"},
+	{name: "replies wait unread while many goroutines run", scene: unread(false), finding: "netpoll-starvation"},
 	{name: "of three goroutines one ends", scene: leaks(always(3), 1), finding: "goroutine-leak", where: "main.watch"},
 	{name: "of three goroutines two end", scene: leaks(always(3), 2), finding: "goroutine-flood"},
 	{name: "the service warms up", scene: leaks(first(100, 4, 0), 0), finding: "goroutine-flood"},

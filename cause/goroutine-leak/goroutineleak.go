@@ -11,7 +11,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "goroutine-leak", Title: "goroutine leak", Rank: 505, Layer: cause.Code, Computes: true,
+	ID: "goroutine-leak", Title: "goroutine leak", Rank: 499, Layer: cause.Code, Computes: true,
 	What:       "One place in the code starts goroutines that do not end. Their number grows for as long as the process lives, and what each of them does now and then adds up to more than the Ps can take.",
 	MustHold:   "goroutines started at one place outnumber by far those that ended, throughout the recording and up to its end; ready requests queue behind them",
 	MustNot:    "births that level off, as of a pool that fills; goroutines that carry requests, or of which each connection has one; a stable number",
