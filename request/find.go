@@ -109,6 +109,7 @@ type finder struct {
 	waits     map[timeline.GID]waited // of readers, that were found last
 	nextWaits map[gotrace.GoID]nextWait
 	passing   []handedStream
+	whole     []timeline.GID // streams that began and ended in the trace
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	// quic says that there are requests of HTTP/3: the packets that these come in are none.

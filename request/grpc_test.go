@@ -148,3 +148,66 @@ func TestMessagesOfAStreamThatWorkersAnswer(t *testing.T) {
 		t.Errorf("%d waited for the worker, %d did", waited, rounds)
 	}
 }
+
+// A stream that is answered in several parts and ends is one request, a stream on which a handler waits for news is none, and of
+// a handler most of whose streams answer that holds for all.
+func TestStreamsThatAreAnsweredAndEnd(t *testing.T) {
+	const ms, n, reader, stream0 = int64(1e6), 20, gotrace.GoID(1), gotrace.GoID(10)
+	for _, x := range []struct {
+		name  string
+		waits func(i int) bool // for news, for most of its time
+		want  int
+	}{
+		{"exports", func(int) bool { return false }, n},
+		{"exports of which some wait", func(i int) bool { return i%4 == 0 }, n},
+		{"watches", func(i int) bool { return i%4 != 0 }, 0},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			b := newScript(t)
+			do, pass := b.do, b.pass
+			root := "google.golang.org/grpc.(*Server).serveStreams.func2.1"
+			process := []string{"main.server.Export", "google.golang.org/grpc.(*Server).processStreamingRPC", "google.golang.org/grpc.(*Server).handleStream", root}
+			at := func(parts ...string) gotrace.StackID { return b.Stack(append(parts, process...)...) }
+			frames := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams", "google.golang.org/grpc.(*Server).handleRawConn.func1")
+			do(b.Busy(0))
+			do(b.Runs(reader, 0, frames))
+			do(b.Waits(reader, "network", frames))
+			for i := range n {
+				g := stream0 + gotrace.GoID(i)
+				pass(ms)
+				do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+				do(b.Runs(reader, 0, 0))
+				do(b.Starts(reader, 0, g, frames, b.Stack(root)))
+				do(b.Waits(reader, "network", frames))
+				do(b.Runs(g, 0, 0))
+				pass(ms)
+				if x.waits(i) {
+					do(b.Waits(g, "select", at("runtime.selectgo")))
+				} else {
+					do(b.Waits(g, "sync", at("sync.(*Mutex).Lock", "main.record")))
+				}
+				pass(3 * ms)
+				do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, g, 0))
+				do(b.Runs(g, 0, 0))
+				do(b.Wakes(g, 0, reader, at("google.golang.org/grpc.(*serverStream).SendMsg")))
+				do(b.Ends(g))
+				do(b.Runs(reader, 0, 0))
+				do(b.Waits(reader, "network", frames))
+			}
+			b.Sample(gotrace.NoGoroutine, 0)
+			f := Find(b.read(), Options{})
+			left := 0
+			for _, c := range f.Excluded {
+				left += c.Count
+			}
+			if len(f.Requests) != x.want || left != n-x.want {
+				t.Fatalf("%d requests, left out %+v", len(f.Requests), f.Excluded)
+			}
+			for _, r := range f.Requests {
+				if d := int64(r.Duration()); f.Roles[r.Role].Name != "grpc-go streaming" || d < 4*ms || d > 5*ms {
+					t.Errorf("%s takes %d ns", f.Roles[r.Role].Name, d)
+				}
+			}
+		})
+	}
+}

@@ -37,6 +37,7 @@ func (d *finder) known() {
 		}
 	}
 	d.handedStreams()
+	d.wholeStreams()
 }
 
 const (
@@ -493,12 +494,69 @@ func (d *finder) grpcMessages(g timeline.GID) {
 	}
 	if messages < 2 && gr.End()-gr.Start() > 0 {
 		d.list = d.list[:mark]
-		d.exclude(classStream, gr.Start())
+		if gr.Born && gr.Died {
+			d.whole = append(d.whole, g)
+		} else {
+			d.exclude(classStream, gr.Start())
+		}
 		return
 	}
 	if open && !gr.Died && !first {
 		d.add(role, Request{Parts: d.parts(Part{g, from, gr.End()}), InFlight: true}, d.examine(g, seg, from, gr.End()))
 	}
+}
+
+// wholeStreams finds the requests among the streams that began and ended in the trace and received one message at most: an
+// answer in several parts is one request. Streams whose handler mostly waits for time or for news, as one that watches
+// something does, last as long as somebody listens.
+func (d *finder) wholeStreams() {
+	type stream struct {
+		g timeline.GID
+		e evidence
+	}
+	by, order := map[int32][]stream{}, []int32(nil)
+	busy := map[int32]int{}
+	for _, g := range d.whole {
+		gr := &d.t.Gs[g]
+		e := d.examine(g, 0, gr.Start(), gr.End())
+		if by[e.node] == nil {
+			order = append(order, e.node)
+		}
+		by[e.node] = append(by[e.node], stream{g, e})
+		if d.serving(g) {
+			busy[e.node]++
+		}
+	}
+	for _, node := range order {
+		for _, s := range by[node] {
+			gr := &d.t.Gs[s.g]
+			if 2*busy[node] <= len(by[node]) {
+				d.exclude(classStream, gr.Start())
+				continue
+			}
+			from := gr.Start()
+			before, byNet := d.arrival(s.g)
+			for _, w := range gr.Waits() { // for what is asked
+				if d.c.of(w.Stack).key == keyMessage {
+					from, before, byNet = w.End, nil, false
+					break
+				}
+			}
+			d.add(d.roleOfStream(s.g), Request{Parts: d.answered(before, s.g, from, gr.End(), false), ByNetwork: byNet}, s.e)
+		}
+	}
+}
+
+// serving reports whether a goroutine does not wait for time or for news for most of its life, but in its library.
+func (d *finder) serving(g timeline.GID) bool {
+	gr := &d.t.Gs[g]
+	var idle timeline.Time
+	for _, s := range gr.Waits() {
+		if in := d.c.of(s.Stack); idles(s) && in.key != keyMessage {
+			idle += s.End - s.Start
+		}
+	}
+	return 2*idle < gr.End()-gr.Start()
 }
 
 // grpcWorker finds the requests of a worker of grpc.NumStreamWorkers.
