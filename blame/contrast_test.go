@@ -473,6 +473,8 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{Kind: CPU, First: Hop{Site: 6}},                                 // 10: what a child computes that everybody has
 		{Kind: Network, Site: 2, First: Hop{Site: 6}},                    // 11: its call
 		{Kind: Timer, Site: 1, First: Hop{Site: 6}, Queue: Hop{Site: 7}}, // 12: it, in a queue
+		{Kind: Network, Flags: Self, Site: 10},                           // 13: a call in a one-time initialisation
+		{Kind: Network, Site: 2, First: Hop{Site: 10}},                   // 14: a child's
 	}
 	type one struct {
 		key KeyID
@@ -506,10 +508,12 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{"all wait for the call of a child that everybody has", 1000, func(int) []one { return []one{{10, fast}, {11, 35e6}} }, true},
 		{"all wait for what a child computes that everybody has", 1000, func(int) []one { return []one{{10, 35e6}} }, true},
 		{"all wait for a child that everybody has, in a queue", 1000, func(int) []one { return []one{{10, fast}, {12, 35e6}} }, false},
+		{"all call to initialise something", 1000, func(int) []one { return []one{{13, 35e6}} }, false},
+		{"all wait for a child's call to initialise something", 1000, func(int) []one { return []one{{14, 35e6}} }, false},
 		{"fewer were not seen than it has", 10, func(int) []one { return []one{{2, 35e6}} }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys, Sites: make([]Site, 10), announced: map[SiteID]bool{4: true, 9: false}}
+			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys, Sites: append(make([]Site, 10), Site{Once: true}), announced: map[SiteID]bool{4: true, 9: false}}
 			add := func(endpoint int, unseen bool, pieces []one) {
 				n := len(a.Requests)
 				r := Attributed{Request: n}
@@ -531,7 +535,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 				add(1, false, c.late(i))
 			}
 			p := a.Population(0)
-			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
 			x := p.TailContrast(cols, len(cols))
 			if got := x.Mix.Share > 0.3; got != c.mix {
 				t.Errorf("the mix is %.2f of %.1f ms", x.Mix.Share, x.Excess/1e6)
