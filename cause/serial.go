@@ -281,13 +281,7 @@ func (c *Case) OwnWork(keys []blame.KeyID) float64 {
 func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 	time, all := map[errand]float64{}, 0.0
 	var errands []errand
-	in := lockers{map[string]bool{}, map[string]bool{}}
-	for _, id := range keys {
-		if own := c.callers(c.Key(id).Queue.Site); len(own) > 1 {
-			in.hold[own[0].Func], in.call[own[1].Func] = true, true
-		}
-	}
-	within := map[errand]float64{}
+	var does []blame.KeyID
 	for _, id := range keys {
 		if k := c.Key(id); k.Site != 0 && c.NS[id] > 0 {
 			e := c.errand(k)
@@ -296,9 +290,14 @@ func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 			}
 			time[e] += c.NS[id]
 			all += c.NS[id]
-			if in.within(c.callers(c.CallSite(k))) {
-				within[e] += c.NS[id]
-			}
+			does = append(does, id)
+		}
+	}
+	in := c.lockers(keys, does)
+	within := map[errand]float64{}
+	for _, id := range does {
+		if k := c.Key(id); in.within(c.callers(c.CallSite(k))) {
+			within[c.errand(k)] += c.NS[id]
 		}
 	}
 	slices.SortStableFunc(errands, func(x, y errand) int { return cmp.Compare(time[y], time[x]) })
@@ -329,10 +328,31 @@ func (c *Case) errand(k blame.Key) errand {
 	return errand{site: c.A.Place(k.Site)}
 }
 
-// lockers are the functions that wait for a lock, and those that call them.
+// lockers are functions that hold a lock, and those that call them.
 type lockers struct{ hold, call map[string]bool }
 
-// within reports whether one that waits for the lock calls what a stack is of, and so may hold it meanwhile.
+// maxHelpers is within how many functions one that takes a lock may be called by the one that holds it.
+const maxHelpers = 4
+
+// lockers returns the functions that hold the locks for which keys wait: those that wait, or, where these only take a lock for
+// others, the innermost of their callers that call most of what holders do.
+func (c *Case) lockers(keys, does []blame.KeyID) lockers {
+	for depth := range maxHelpers {
+		l := lockers{map[string]bool{}, map[string]bool{}}
+		for _, id := range keys {
+			if own := c.callers(c.Key(id).Queue.Site); len(own) > depth+1 {
+				l.hold[own[depth].Func], l.call[own[depth+1].Func] = true, true
+			}
+		}
+		within := keep(does, func(id blame.KeyID) bool { return l.within(c.callers(c.CallSite(c.Key(id)))) })
+		if 2*c.Sum(within) > c.Sum(does) {
+			return l
+		}
+	}
+	return lockers{}
+}
+
+// within reports whether one of them calls what a stack is of, and so may hold the lock meanwhile.
 func (l lockers) within(own []gotrace.Frame) bool {
 	return len(own) > 0 && slices.ContainsFunc(own[1:], func(f gotrace.Frame) bool { return l.hold[f.Func] })
 }

@@ -130,7 +130,15 @@ func TestWhoAsksSomebodyElseDoesNotDoWhatTheHolderDoes(t *testing.T) {
 			behindHelper("sync", token("sync.(*Mutex).Lock"), token("sync.(*Mutex).Unlock"), func(p *play) { asks(p, helper, crowd0, 1, 20*ms, token("main.ask")...) })(p)
 		}
 		asks(p, serving, crowd0+1, 0, ms, "main.ask", "main.serve")
-	}}, finding: "lock-held-across-wait", where: "main.token"}, {name: "by one helper, and two call the function that holds the lock", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
+	}}, finding: "lock-held-across-wait", where: "main.token"}, {name: "by one helper, under a lock that one function takes for another", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
+		if i%10 == 9 {
+			behindHelper("sync", []string{"sync.(*Mutex).Lock", "example.com/shop/guard.Acquire", "example.com/shop/guard.With", "main.serve"}, []string{"sync.(*Mutex).Unlock", "example.com/shop/guard.With", "main.loop"},
+				func(p *play) {
+					asks(p, helper, crowd0, 1, 20*ms, "main.ask", "main.settle", "example.com/shop/guard.With", "main.loop")
+				})(p)
+		}
+		asks(p, serving, crowd0+1, 0, ms, "main.ask", "main.serve")
+	}}, finding: "lock-held-across-wait"}, {name: "by one helper, and two call the function that holds the lock", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
 		by := "main.serve"
 		if i%20 > 9 {
 			by = "main.answer"
