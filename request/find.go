@@ -718,25 +718,24 @@ func (d *finder) leaves(count, shared map[int32]int) map[int32]int32 {
 	return best
 }
 
-// dropPolls excludes endpoints all of whose requests are long polls.
+// dropPolls excludes endpoints all of whose requests are long polls, or that wait for news.
 func (d *finder) dropPolls() {
-	type class struct {
-		role int
-		node int32
-	}
-	all := map[class]bool{}
+	all := map[kindOf]bool{}
 	for i := range d.list {
 		r := &d.list[i]
 		if sh := d.role[r.Role].Shape; sh == Annotated || sh == Function {
 			r.poll = false // the user says that it is a request
 		}
-		k := class{r.Role, r.node}
+		k := kindOf{r.Role, r.node}
 		seen, ok := all[k]
 		all[k] = r.poll && (seen || !ok)
 	}
+	for k, is := range d.newsKinds() {
+		all[k] = all[k] || is
+	}
 	for i := range d.list {
 		r := &d.list[i]
-		if all[class{r.Role, r.node}] {
+		if all[kindOf{r.Role, r.node}] {
 			r.dropped = true
 			d.exclude(classPoll, r.Start())
 		}
