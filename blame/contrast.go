@@ -78,21 +78,26 @@ func (a *Attribution) Population(role int) *Population {
 
 // PopulationOf returns the requests of one endpoint of a role, see EndpointOf, as Population does.
 func (a *Attribution) PopulationOf(role, endpoint int) *Population {
-	return a.population(role, func(e int) bool { return e == endpoint })
+	return a.population(role, func(i int) bool { return a.EndpointOf(i) == endpoint })
 }
 
 // PopulationWithout returns the requests of a role but for those of some endpoints, as Population does.
 func (a *Attribution) PopulationWithout(role int, endpoints ...int) *Population {
-	return a.population(role, func(e int) bool { return !slices.Contains(endpoints, e) })
+	return a.population(role, func(i int) bool { return !slices.Contains(endpoints, a.EndpointOf(i)) })
 }
 
-func (a *Attribution) population(role int, of func(endpoint int) bool) *Population {
+// PopulationBut returns the requests of a role but for some, by their index into Requests, as Population does.
+func (a *Attribution) PopulationBut(role int, some map[int]bool) *Population {
+	return a.population(role, func(i int) bool { return !some[i] })
+}
+
+func (a *Attribution) population(role int, of func(i int) bool) *Population {
 	p := &Population{Role: role, a: a, start: a.t.Start, byEndpoint: map[int][]int{}}
 	p.block = max(min(max(a.t.Duration()/40, BlockMin), BlockMax), a.t.Duration()/maxBlocks)
 	for i := range a.Requests {
 		r := &a.f.Requests[a.Requests[i].Request]
 		endpoint := a.EndpointOf(i)
-		if r.Role != role || !of(endpoint) || r.InFlight && a.guards.NoInFlight {
+		if r.Role != role || !of(i) || r.InFlight && a.guards.NoInFlight {
 			continue
 		}
 		p.rows = append(p.rows, row{

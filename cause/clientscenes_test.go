@@ -93,3 +93,34 @@ func TestAClientThatTakesItsTimeIsToldFromPeers(t *testing.T) {
 		})
 	}
 }
+
+// A few requests that wait for their own clients for very long say nothing of why others are late, unless these are not.
+func TestOthersAreLateBesideSlowClients(t *testing.T) {
+	body := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "net/http.(*body).Read", "io.ReadAll", "main.serve"}
+	for _, c := range []struct {
+		name           string
+		every          int // a client is slow
+		client, others int64
+		finding        string
+		left           int
+	}{
+		{"others wait for time", 200, 600 * ms, 20 * ms, "timer-wait", 2},
+		{"others wait for nothing", 200, 600 * ms, 0, "slow-client", 0},
+		{"so many clients are slow that p99 is theirs", 20, 600 * ms, 20 * ms, "slow-client", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: 2, in: func(p *play, i int) {
+				switch {
+				case i%c.every == c.every-1:
+					netwaits(c.client, body...)(p)
+				case i%20 == 9 && c.others > 0:
+					waitsOn("sleep", c.others, []string{"time.Sleep", "main.retry", "main.serve"})(p, serving, 0)
+				}
+			}})
+			v := cause.Judge(a, cause.Settings{})
+			if len(v.Findings) == 0 || v.Findings[0].Cause != c.finding || v.Clients != c.left {
+				t.Errorf("%d clients left out, %s: %s", v.Clients, v.Verdict, v.Sentence)
+			}
+		})
+	}
+}

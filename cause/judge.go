@@ -184,6 +184,8 @@ type Verdict struct {
 	// Slower are the endpoints that are the tail of all, because of which the others were judged
 	// without them, or one of them alone.
 	Slower []int
+	// Clients is how many requests that waited for their own clients are left out.
+	Clients int
 	// Level is set when the median request was found to be slow.
 	Level *LevelVerdict
 	// OtherEndpoint is the part of the excess that the slow requests owe to being
@@ -402,6 +404,9 @@ func (v *Verdict) spends(a *blame.Attribution, f *Finding) bool {
 
 func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	v := judgeAll(a, p, s)
+	if w := v.besideClients(a, s); w != nil {
+		v, p = w, w.Role
+	}
 	if v.mixed && (v.Verdict == "healthy" || v.Verdict != "cause" && v.Level != nil) {
 		if w := v.withoutMix(a, s); w != nil {
 			return w
@@ -622,6 +627,50 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	}
 	w.Slower = slower
 	w.Sentence = fmt.Sprintf("The slowest requests are %s (%s), but %s late too: %s", v.another(a), v.endpoint(a), who, w.Sentence)
+	return w
+}
+
+// ownClient is the cause of requests that wait for their own clients.
+const ownClient = "slow-client"
+
+// leftOfP99 is the part of what p99 exceeds the median by that must be left without the time that goes to clients, for the others to
+// be asked what they wait for.
+const leftOfP99 = 1.0 / 3
+
+// besideClients judges the other requests where some of the slow ones wait for their own clients for most of their time, and
+// p99 is not their doing alone: they may take so long that in the mean of the tail nothing is left of what makes the others
+// late, of which there may be more. It returns nil unless there is a cause.
+func (v *Verdict) besideClients(a *blame.Attribution, s Settings) *Verdict {
+	if v.Verdict != "cause" || v.Whole || v.leading().Cause != ownClient || v.leading().Contrast != TailContrast {
+		return nil
+	}
+	in := map[blame.KeyID]bool{}
+	for _, id := range v.leading().keys {
+		in[id] = true
+	}
+	client := map[int]bool{}
+	for _, i := range v.Role.All() {
+		var ns int64
+		for _, p := range a.Requests[i].Pieces {
+			if in[p.Key] {
+				ns += p.NS
+			}
+		}
+		if 2*ns > a.Requests[i].D {
+			client[i] = true
+		}
+	}
+	p50, p99 := float64(v.Role.Quantile(0.5)), float64(v.Role.Quantile(0.99))
+	if float64(v.leading().P99WithoutNS)-p50 < leftOfP99*(p99-p50) {
+		return nil
+	}
+	s.Baseline = nil // it is that of all requests
+	w := judgeAll(a, a.PopulationBut(v.Role.Role, client), s)
+	if w.Verdict != "cause" {
+		return nil
+	}
+	w.Clients = len(client)
+	w.Sentence = fmt.Sprintf("The slowest requests wait for their own clients (%s), but others are late too: %s", ownClient, w.Sentence)
 	return w
 }
 

@@ -602,7 +602,7 @@ func endpoints(f *request.Found, all []blame.Latency) (out []report.Endpoint) {
 
 // everyone is all requests of the role that was judged, whichever endpoints of it were.
 func everyone(a *blame.Attribution, v *cause.Verdict) *blame.Population {
-	if v.Only < 0 && len(v.Slower) == 0 {
+	if v.Only < 0 && len(v.Slower) == 0 && v.Clients == 0 {
 		return v.Role
 	}
 	return a.Population(v.Role.Role)
@@ -619,6 +619,9 @@ func notes(d *report.Diagnosis, a *blame.Attribution, v *cause.Verdict, calls bo
 	}
 	if f.Consumer != "" {
 		d.Notes = append(d.Notes, fmt.Sprintf("Nothing was found that serves requests: those are the calls of %s, for which goroutines take work from others. If something else is one, say so: --request func=REGEXP.", f.Consumer))
+	}
+	if v.Clients > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("Bands and shares leave out %d requests that waited for their own clients for most of their time.", v.Clients))
 	}
 	var slower []string
 	for _, e := range v.Slower {
