@@ -634,12 +634,12 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 const ownClient = "slow-client"
 
 // leftOfP99 is the part of what p99 exceeds the median by that must be left without the time that goes to clients, for the others to
-// be asked what they wait for.
-const leftOfP99 = 1.0 / 3
+// be asked what they wait for, and notOfP99 the part from which on it is not the clients' doing.
+const leftOfP99, notOfP99 = 1.0 / 3, 0.9
 
 // besideClients judges the other requests where some of the slow ones wait for their own clients for most of their time, and
 // p99 is not their doing alone: they may take so long that in the mean of the tail nothing is left of what makes the others
-// late, of which there may be more. It returns nil unless there is a cause.
+// late, of which there may be more. It returns nil unless there is a cause, or nothing to explain without the clients, who hardly move p99.
 func (v *Verdict) besideClients(a *blame.Attribution, s Settings) *Verdict {
 	if v.Verdict != "cause" || v.Whole || v.leading().Cause != ownClient || v.leading().Contrast != TailContrast {
 		return nil
@@ -661,16 +661,21 @@ func (v *Verdict) besideClients(a *blame.Attribution, s Settings) *Verdict {
 		}
 	}
 	p50, p99 := float64(v.Role.Quantile(0.5)), float64(v.Role.Quantile(0.99))
-	if float64(v.leading().P99WithoutNS)-p50 < leftOfP99*(p99-p50) {
+	left := 1 - (p99-float64(v.leading().P99WithoutNS))/max(1, p99-p50)
+	if left < leftOfP99 {
 		return nil
 	}
 	s.Baseline = nil // it is that of all requests
 	w := judgeAll(a, a.PopulationBut(v.Role.Role, client), s)
-	if w.Verdict != "cause" {
+	w.Clients = len(client)
+	switch {
+	case w.Verdict == "cause":
+		w.Sentence = fmt.Sprintf("The slowest requests wait for their own clients (%s), but others are late too: %s", ownClient, w.Sentence)
+	case w.Verdict == "healthy" && left >= notOfP99:
+		w.Sentence = fmt.Sprintf("%s %d more wait for their own clients (%s), which hardly moves p99.", w.Sentence, len(client), ownClient)
+	default:
 		return nil
 	}
-	w.Clients = len(client)
-	w.Sentence = fmt.Sprintf("The slowest requests wait for their own clients (%s), but others are late too: %s", ownClient, w.Sentence)
 	return w
 }
 
