@@ -342,8 +342,11 @@ func (c *Case) PlaceOfHolder(leaf blame.SiteID, last blame.Hop) *Place {
 // ClassName is the name of a class for a sentence.
 func (c *Case) ClassName(id blame.ClassID) string { return shortName(c.A.Classes[id].Name) }
 
-// shortName shortens a function's import path to its last element.
-func shortName(f string) string { return f[strings.LastIndex(f, "/")+1:] }
+// ReadableName is a function's name as its source has it: the linker escapes dots in the last element of its import path.
+func ReadableName(f string) string { return strings.ReplaceAll(f, "%2e", ".") }
+
+// shortName shortens a function's import path to its last element, and makes it readable.
+func shortName(f string) string { return ReadableName(f[strings.LastIndex(f, "/")+1:]) }
 
 // mostlyHot is the part of the samples that must be in one function by itself for it to be the place, or leads how many times
 // as many as in any other; where none has so many, it is the innermost one in which, with all that it calls, mostBelow of

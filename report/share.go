@@ -190,7 +190,7 @@ func at(p *cause.Place) string {
 	if p == nil || p.Function == "" {
 		return ""
 	}
-	return " in " + quote(p.Function, maxName)
+	return " in " + quote(cause.ReadableName(p.Function), maxName)
 }
 
 func part(share float64, base int64) int64 { return int64(bounded(share) * float64(base)) }

@@ -233,7 +233,7 @@ func why(d *Diagnosis) string {
 				continue
 			}
 			if at[*u.Where] += u.Share; at[*u.Where] > cause.ExplainedShare {
-				return fmt.Sprintf("what %s does fits no cause of the catalogue; look at its code for what it waits for, and at the slowest requests (whylate show)", quote(u.Where.Function[strings.LastIndex(u.Where.Function, "/")+1:], maxName))
+				return fmt.Sprintf("what %s does fits no cause of the catalogue; look at its code for what it waits for, and at the slowest requests (whylate show)", quote(cause.ReadableName(u.Where.Function[strings.LastIndex(u.Where.Function, "/")+1:]), maxName))
 			}
 		}
 	}
@@ -524,7 +524,7 @@ func place(w *cause.Place) string {
 	if w == nil {
 		return ""
 	}
-	s := quote(w.Function, maxName)
+	s := quote(cause.ReadableName(w.Function), maxName)
 	if w.File != "" {
 		file := quoteEnd(w.File, maxFile)
 		if w.Line > 0 {
