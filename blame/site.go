@@ -96,6 +96,7 @@ var sites = slices.Concat(rowsOf(SitePool, request.Pools), rowsOf(SitePermit, re
 	{4, SiteRWLock, "sync.(*RWMutex).Lock"},
 	{5, SiteMutex, "sync.(*Mutex).Lock"},
 	{5, SiteMutex, "internal/sync.(*Mutex).lockSlow"},
+	{5, SiteMutex, "internal/poll.(*fdMutex).rwlock"},
 	{5, SiteGroup, "sync.(*WaitGroup).Wait"},
 	{6, SiteSync, "os.(*File).Sync"},
 	{6, SiteSync, "syscall.Fsync"},

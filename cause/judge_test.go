@@ -618,6 +618,18 @@ var scenes = []struct {
 		verdict: "inconclusive", reason: "look-alikes", alike: []string{"lock-held-across-wait", "lock-held-across-work"},
 	},
 	{
+		name: "a line of the log is never taken",
+		scene: scene{procs: 2, last: 1000 * ms, stuck: []string{"internal/poll.(*fdMutex).rwlock", "internal/poll.(*FD).writeLock", "internal/poll.(*FD).Write",
+			"os.(*File).Write", "github.com/rs/zerolog.(*Event).msg", "main.serve"}},
+		verdict: "cause", finding: "sync-logging", where: "main.serve",
+	},
+	{
+		name: "what is written to a file is never taken",
+		scene: scene{procs: 2, last: 1000 * ms, stuck: []string{"internal/poll.(*fdMutex).rwlock", "internal/poll.(*FD).writeLock", "internal/poll.(*FD).Write",
+			"os.(*File).Write", "main.save", "main.serve"}},
+		verdict: "inconclusive", reason: "look-alikes", alike: []string{"lock-held-across-wait", "lock-held-across-work"},
+	},
+	{
 		name:    "the process is silent for 30 ms although it runs",
 		scene:   scene{procs: 2, in: every(10, func(p *play) { p.pass(30 * ms) })},
 		verdict: "inconclusive", reason: "look-alikes", alike: []string{"host-contention", "quota-too-low", "gomaxprocs-over-quota"},

@@ -28,7 +28,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	writes := func(k blame.Key) bool {
 		return k.Flags&blame.Blind == 0 && (k.Kind == blame.Syscall || k.Kind == blame.Network)
 	}
-	lines := c.Root(func(k blame.Key) bool { return writes(k) && c.A.Sites[k.Site].Log })
+	lines := c.Root(func(k blame.Key) bool {
+		s := &c.A.Sites[k.Site]
+		return s.Log && (writes(k) || k.Kind == blame.Open && s.Kind == blame.SiteMutex) // nobody has taken the line until the end
+	})
 	isBare := func(k blame.Key) bool {
 		s := &c.A.Sites[k.Site]
 		return writes(k) && !s.Log && s.Kind == blame.SiteWriteFD
