@@ -73,25 +73,11 @@ type row struct {
 // their age as a lower bound, when they are older than the 99th percentile of
 // those that ended: they belong to the tail.
 func (a *Attribution) Population(role int) *Population {
-	return a.population(role, func(int) bool { return true })
+	return a.PopulationWhere(role, func(int) bool { return true })
 }
 
-// PopulationOf returns the requests of one endpoint of a role, see EndpointOf, as Population does.
-func (a *Attribution) PopulationOf(role, endpoint int) *Population {
-	return a.population(role, func(i int) bool { return a.EndpointOf(i) == endpoint })
-}
-
-// PopulationWithout returns the requests of a role but for those of some endpoints, as Population does.
-func (a *Attribution) PopulationWithout(role int, endpoints ...int) *Population {
-	return a.population(role, func(i int) bool { return !slices.Contains(endpoints, a.EndpointOf(i)) })
-}
-
-// PopulationBut returns the requests of a role but for some, by their index into Requests, as Population does.
-func (a *Attribution) PopulationBut(role int, some map[int]bool) *Population {
-	return a.population(role, func(i int) bool { return !some[i] })
-}
-
-func (a *Attribution) population(role int, of func(i int) bool) *Population {
+// PopulationWhere returns the requests of a role that of accepts, by their index into Requests, as Population does.
+func (a *Attribution) PopulationWhere(role int, of func(i int) bool) *Population {
 	p := &Population{Role: role, a: a, start: a.t.Start, byEndpoint: map[int][]int{}}
 	p.block = max(min(max(a.t.Duration()/40, BlockMin), BlockMax), a.t.Duration()/maxBlocks)
 	for i := range a.Requests {

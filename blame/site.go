@@ -96,7 +96,6 @@ var sites = slices.Concat(rowsOf(SitePool, request.Pools), rowsOf(SitePermit, re
 	{4, SiteRWLock, "sync.(*RWMutex).Lock"},
 	{5, SiteMutex, "sync.(*Mutex).Lock"},
 	{5, SiteMutex, "internal/sync.(*Mutex).lockSlow"},
-	{5, SiteMutex, "internal/poll.(*fdMutex).rwlock"},
 	{5, SiteGroup, "sync.(*WaitGroup).Wait"},
 	{6, SiteSync, "os.(*File).Sync"},
 	{6, SiteSync, "syscall.Fsync"},
@@ -395,6 +394,9 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		if slices.ContainsFunc(frames, func(f gotrace.Frame) bool { return strings.HasPrefix(f.Func, windowServer) }) {
 			site.Kind = SiteInbound
 		}
+	}
+	if site.Kind == SiteWriteFD && len(frames) > 0 && frames[0].Func == "internal/poll.(*fdMutex).rwlock" {
+		site.Kind = SiteMutex // who writes to the file waits for who writes to it
 	}
 	site.Dial = site.Dial && site.Kind != SiteInbound
 	if site.Path = PathCall(site.Call); site.Path && site.Kind == SiteOther {

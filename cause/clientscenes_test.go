@@ -103,14 +103,21 @@ func TestOthersAreLateBesideSlowClients(t *testing.T) {
 		client, others int64
 		finding        string
 		left           int
+		report         bool // the others are of an endpoint that always takes so long
 	}{
-		{"others wait for time", 200, 600 * ms, 20 * ms, "timer-wait", 2},
-		{"others wait for nothing, and p99 is not theirs", 200, 600 * ms, 0, "", 2},
-		{"others wait for nothing", 40, 600 * ms, 0, "slow-client", 0},
-		{"so many clients are slow that p99 is theirs", 20, 600 * ms, 20 * ms, "slow-client", 0},
+		{"others wait for time", 200, 600 * ms, 20 * ms, "timer-wait", 2, false},
+		{"others are slow by nature", 200, 600 * ms, 20 * ms, "", 2, true},
+		{"others wait for nothing, and p99 is not theirs", 200, 600 * ms, 0, "", 2, false},
+		{"others wait for nothing", 40, 600 * ms, 0, "slow-client", 0, false},
+		{"so many clients are slow that p99 is theirs", 20, 600 * ms, 20 * ms, "slow-client", 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := attributed(t, scene{procs: 2, in: func(p *play, i int) {
+			a := attributed(t, scene{procs: 2, task: func(i int) string {
+				if c.report && i%20 == 9 {
+					return "report"
+				}
+				return "item"
+			}, in: func(p *play, i int) {
 				switch {
 				case i%c.every == c.every-1:
 					netwaits(c.client, body...)(p)
@@ -127,5 +134,26 @@ func TestOthersAreLateBesideSlowClients(t *testing.T) {
 				t.Errorf("%d clients left out, %s: %s", v.Clients, v.Verdict, v.Sentence)
 			}
 		})
+	}
+}
+
+// What is usual by a baseline is so without the slow clients, too.
+func TestABaselineHoldsBesideSlowClients(t *testing.T) {
+	body := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "net/http.(*body).Read", "io.ReadAll", "main.serve"}
+	service := func(clients bool) scene {
+		return scene{procs: 2, in: func(p *play, i int) {
+			waitsOn("sleep", 12*ms, []string{"time.Sleep", "main.pace", "main.serve"})(p, serving, 0)
+			switch {
+			case !clients:
+			case i%200 == 199:
+				netwaits(600*ms, body...)(p)
+			case i%20 == 9:
+				waitsOn("sleep", 60*ms, []string{"time.Sleep", "main.retry", "main.serve"})(p, serving, 0)
+			}
+		}}
+	}
+	v := cause.Judge(attributed(t, service(true)), cause.Settings{Baseline: cause.Typical(attributed(t, service(false))), BaselineName: "monday"})
+	if len(v.Findings) != 1 || v.Findings[0].Cause != "timer-wait" || v.Findings[0].Contrast != cause.TailContrast || v.Clients != 2 {
+		t.Errorf("%d clients left out, %s: %s %+v", v.Clients, v.Verdict, v.Sentence, v.Findings)
 	}
 }

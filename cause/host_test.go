@@ -365,6 +365,9 @@ func TestContentionIsTheCauseIfItIsMostOfATail(t *testing.T) {
 		{"beside what may be more of it", []part{contention(0.35)}, []part{{"timer-wait host-contention", 0.2}}, 0, false, "", "host-contention, timer-wait host-contention", true},
 		{"beside what may have one", []part{contention(0.45)}, []part{{"pool-exhausted", 0.2}}, 0, false, "", "pool-exhausted, host-contention", false},
 		{"beside little that may have one", []part{contention(0.55)}, []part{{"pool-exhausted", 0.1}}, 0, false, "", "host-contention, pool-exhausted", false},
+		{"more than queueing for a P", []part{contention(0.49), {"overload", 0.3}}, nil, 0, false, "host-contention overload", "", false},
+		{"more than a little queueing for a P", []part{contention(0.49), {"overload", 0.15}}, nil, 0, false, "host-contention overload", "", false},
+		{"hardly more than queueing for a P", []part{contention(0.4), {"overload", 0.35}}, nil, 0, false, "overload host-contention", "", false},
 		{"none", []part{{"slow-disk", 0.5}}, nil, 0, false, "slow-disk", "", false},
 	} {
 		var findings []cause.Finding

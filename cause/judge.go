@@ -200,6 +200,8 @@ type Verdict struct {
 	onlyOwn bool
 	// takes is what takes most of the time of another endpoint that the tail is.
 	takes *Finding
+	// clients are the requests that Clients counts, by their index.
+	clients map[int]bool
 	// mixed is set if it is healthy because the tail is but another endpoint.
 	mixed bool
 	// ownAtLeast is own, or what it surely is where that is in doubt; told is then its share,
@@ -611,21 +613,21 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	if len(count) == 0 {
 		return nil
 	}
-	w, who := judgeAll(a, a.PopulationWithout(v.Role.Role, slower...), s), "others are"
+	w, who := judgeAll(a, v.without(a, slower), s), "others are"
 	for w.Verdict != "cause" && w.mixed && w.MixEndpoint >= 0 && len(slower) < min(len(count), maxSlower) {
 		slower = append(slower, w.MixEndpoint)
-		w = judgeAll(a, a.PopulationWithout(v.Role.Role, slower...), s)
+		w = judgeAll(a, v.without(a, slower), s)
 	}
 	if w.Verdict != "cause" || len(count) == 1 {
 		endpoints := slices.Sorted(maps.Keys(count))
 		largest := slices.MaxFunc(endpoints, func(x, y int) int { return cmp.Compare(count[x], count[y]) })
-		w = judgeAll(a, a.PopulationOf(v.Role.Role, largest), s)
+		w = judgeAll(a, v.of(a, largest), s)
 		w.Only, who, slower = largest, endpointName(a, largest, shortName)+" is", slower[:1]
 	}
 	if w.Verdict != "cause" {
 		return nil
 	}
-	w.Slower = slower
+	w.Slower, w.Clients, w.clients = slower, v.Clients, v.clients
 	w.Sentence = fmt.Sprintf("The slowest requests are %s (%s), but %s late too: %s", v.another(a), v.endpoint(a), who, w.Sentence)
 	return w
 }
@@ -635,7 +637,7 @@ const ownClient = "slow-client"
 
 // leftOfP99 is the part of what p99 exceeds the median by that must be left without the time that goes to clients, for the others to
 // be asked what they wait for, and notOfP99 the part from which on it is not the clients' doing.
-const leftOfP99, notOfP99 = 1.0 / 3, 0.9
+const leftOfP99, notOfP99 = 0.5, 0.9
 
 // besideClients judges the other requests where some of the slow ones wait for their own clients for most of their time, and
 // p99 is not their doing alone: they may take so long that in the mean of the tail nothing is left of what makes the others
@@ -665,9 +667,8 @@ func (v *Verdict) besideClients(a *blame.Attribution, s Settings) *Verdict {
 	if left < leftOfP99 {
 		return nil
 	}
-	s.Baseline = nil // it is that of all requests
-	w := judgeAll(a, a.PopulationBut(v.Role.Role, client), s)
-	w.Clients = len(client)
+	w := judgeAll(a, a.PopulationWhere(v.Role.Role, func(i int) bool { return !client[i] }), s)
+	w.Clients, w.clients = len(client), client
 	switch {
 	case w.Verdict == "cause":
 		w.Sentence = fmt.Sprintf("The slowest requests wait for their own clients (%s), but others are late too: %s", ownClient, w.Sentence)
@@ -679,6 +680,16 @@ func (v *Verdict) besideClients(a *blame.Attribution, s Settings) *Verdict {
 	return w
 }
 
+// without returns the requests of the role but for those of some endpoints, of returns those of one, both but for those that
+// wait for their own clients, if these were left out before.
+func (v *Verdict) without(a *blame.Attribution, endpoints []int) *blame.Population {
+	return a.PopulationWhere(v.Role.Role, func(i int) bool { return !v.clients[i] && !slices.Contains(endpoints, a.EndpointOf(i)) })
+}
+
+func (v *Verdict) of(a *blame.Attribution, endpoint int) *blame.Population {
+	return a.PopulationWhere(v.Role.Role, func(i int) bool { return !v.clients[i] && a.EndpointOf(i) == endpoint })
+}
+
 // maxSlower bounds how many endpoints are left out one after the other.
 const maxSlower = 4
 
@@ -688,11 +699,11 @@ func (v *Verdict) within(a *blame.Attribution, s Settings) *Verdict {
 	if v.MixEndpoint < 0 {
 		return nil
 	}
-	w := judgeAll(a, a.PopulationOf(v.Role.Role, v.MixEndpoint), s)
+	w := judgeAll(a, v.of(a, v.MixEndpoint), s)
 	if w.Verdict != "cause" || w.Whole || w.leading().Contrast != TailContrast {
 		return nil
 	}
-	w.Only, w.Slower = v.MixEndpoint, []int{v.MixEndpoint}
+	w.Only, w.Slower, w.Clients, w.clients = v.MixEndpoint, []int{v.MixEndpoint}, v.Clients, v.clients
 	w.Sentence = fmt.Sprintf("The slowest requests are one endpoint (%s), and of these some are late: %s", v.endpoint(a), w.Sentence)
 	return w
 }

@@ -109,7 +109,8 @@ type finder struct {
 	waits     map[timeline.GID]waited // of readers, that were found last
 	nextWaits map[gotrace.GoID]nextWait
 	passing   []handedStream
-	whole     []timeline.GID // streams that began and ended in the trace
+	whole     []timeline.GID           // streams that began in the trace and received one message at most
+	itself    map[gotrace.StackID]bool // cache of waitsItself
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	// quic says that there are requests of HTTP/3: the packets that these come in are none.
@@ -718,7 +719,7 @@ func (d *finder) leaves(count, shared map[int32]int) map[int32]int32 {
 	return best
 }
 
-// dropPolls excludes endpoints all of whose requests are long polls, or that wait for news.
+// dropPolls excludes endpoints all of whose requests are long polls, or most of whose wait for news.
 func (d *finder) dropPolls() {
 	all := map[kindOf]bool{}
 	for i := range d.list {

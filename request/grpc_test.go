@@ -150,17 +150,36 @@ func TestMessagesOfAStreamThatWorkersAnswer(t *testing.T) {
 }
 
 // A stream that is answered in several parts and ends is one request, a stream on which a handler waits for news is none, and of
-// a handler most of whose streams answer that holds for all.
+// a handler most of whose streams answer that holds for all, also for those that have not ended.
 func TestStreamsThatAreAnsweredAndEnd(t *testing.T) {
 	const ms, n, reader, stream0 = int64(1e6), 20, gotrace.GoID(1), gotrace.GoID(10)
+	lock, news := []string{"sync.(*Mutex).Lock", "main.record"}, []string{"runtime.selectgo"}
+	recv := []string{"runtime.selectgo", "google.golang.org/grpc/internal/transport.(*recvBufferReader).readMessageHeader", "google.golang.org/grpc.(*parser).recvMsg", "google.golang.org/grpc.(*serverStream).RecvMsg"}
+	all := func(at []string) func(int) []string { return func(int) []string { return at } }
+	oneOf := func(k int, one, others []string) func(int) []string {
+		return func(i int) []string {
+			if i%k == 0 {
+				return one
+			}
+			return others
+		}
+	}
 	for _, x := range []struct {
 		name  string
-		waits func(i int) bool // for news, for most of its time
-		want  int
+		waits func(i int) []string // for most of its time
+		eof   bool                 // it then waits for the end of what it is asked
+		open  int                  // how many of the last ones do not end
+		want  int                  // requests
 	}{
-		{"exports", func(int) bool { return false }, n},
-		{"exports of which some wait", func(i int) bool { return i%4 == 0 }, n},
-		{"watches", func(i int) bool { return i%4 != 0 }, 0},
+		{"exports", all(lock), false, 0, n},
+		{"exports that wait for an answer by HTTP", all([]string{"runtime.selectgo", "net/http.(*persistConn).roundTrip", "net/http.(*Client).Do", "main.ask"}), false, 0, n},
+		{"exports that wait for a connection", all([]string{"runtime.selectgo", "database/sql.(*DB).conn", "database/sql.(*DB).QueryContext", "main.load"}), false, 0, n},
+		{"exports that wait for their client", all([]string{"runtime.selectgo", "google.golang.org/grpc/internal/transport.(*writeQuota).get", "google.golang.org/grpc.(*serverStream).SendMsg"}), false, 0, n},
+		{"exports of which some wait for news", oneOf(4, news, lock), false, 0, n},
+		{"exports of which some hang", all(lock), false, 5, n},
+		{"exports whose clients stay", all(lock), true, 0, n},
+		{"watches", oneOf(4, lock, news), false, 0, 0},
+		{"watches that go on", all(news), false, 5, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			b := newScript(t)
@@ -169,44 +188,70 @@ func TestStreamsThatAreAnsweredAndEnd(t *testing.T) {
 			process := []string{"main.server.Export", "google.golang.org/grpc.(*Server).processStreamingRPC", "google.golang.org/grpc.(*Server).handleStream", root}
 			at := func(parts ...string) gotrace.StackID { return b.Stack(append(parts, process...)...) }
 			frames := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams", "google.golang.org/grpc.(*Server).handleRawConn.func1")
+			const writer = gotrace.GoID(2)
+			idle := b.Stack("runtime.selectgo", "google.golang.org/grpc/internal/transport.(*controlBuffer).get", "google.golang.org/grpc/internal/transport.(*loopyWriter).run", "google.golang.org/grpc/internal/transport.newHTTP2Server.func2")
+			write := b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "google.golang.org/grpc/internal/transport.(*loopyWriter).run", "google.golang.org/grpc/internal/transport.newHTTP2Server.func2")
 			do(b.Busy(0))
 			do(b.Runs(reader, 0, frames))
 			do(b.Waits(reader, "network", frames))
+			do(b.Runs(writer, 0, idle))
+			do(b.Waits(writer, "select", idle))
+			wakes := func(g gotrace.GoID) {
+				do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, g, 0))
+				do(b.Runs(g, 0, 0))
+			}
 			for i := range n {
 				g := stream0 + gotrace.GoID(i)
 				pass(ms)
-				do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
-				do(b.Runs(reader, 0, 0))
+				wakes(reader)
 				do(b.Starts(reader, 0, g, frames, b.Stack(root)))
 				do(b.Waits(reader, "network", frames))
 				do(b.Runs(g, 0, 0))
 				pass(ms)
-				if x.waits(i) {
-					do(b.Waits(g, "select", at("runtime.selectgo")))
-				} else {
-					do(b.Waits(g, "sync", at("sync.(*Mutex).Lock", "main.record")))
+				stack, reason := at(x.waits(i)...), "select"
+				if x.waits(i)[0] == lock[0] {
+					reason = "sync"
 				}
-				pass(3 * ms)
-				do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, g, 0))
-				do(b.Runs(g, 0, 0))
-				do(b.Wakes(g, 0, reader, at("google.golang.org/grpc.(*serverStream).SendMsg")))
-				do(b.Ends(g))
-				do(b.Runs(reader, 0, 0))
-				do(b.Waits(reader, "network", frames))
+				do(b.Waits(g, reason, stack))
+				if pass(3 * ms); i >= n-x.open {
+					continue
+				}
+				wakes(g)
+				do(b.Wakes(g, 0, writer, at("google.golang.org/grpc.(*serverStream).SendMsg")))
+				if x.eof {
+					do(b.Waits(g, "select", at(recv...)))
+				} else {
+					do(b.Ends(g))
+				}
+				do(b.Runs(writer, 0, 0))
+				do(b.Calls(writer, write))
+				pass(1e3)
+				do(b.Returns(writer))
+				do(b.Waits(writer, "select", idle))
+				if x.eof {
+					pass(10 * ms)
+					do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, g, 0))
+					do(b.Runs(g, 0, 0))
+					do(b.Ends(g))
+				}
 			}
 			b.Sample(gotrace.NoGoroutine, 0)
 			f := Find(b.read(), Options{})
-			left := 0
+			left, open := 0, 0
 			for _, c := range f.Excluded {
 				left += c.Count
 			}
-			if len(f.Requests) != x.want || left != n-x.want {
-				t.Fatalf("%d requests, left out %+v", len(f.Requests), f.Excluded)
-			}
 			for _, r := range f.Requests {
+				if r.InFlight {
+					open++
+					continue
+				}
 				if d := int64(r.Duration()); f.Roles[r.Role].Name != "grpc-go streaming" || d < 4*ms || d > 5*ms {
 					t.Errorf("%s takes %d ns", f.Roles[r.Role].Name, d)
 				}
+			}
+			if len(f.Requests) != x.want || left != n-x.want || x.want > 0 && open != x.open {
+				t.Errorf("%d requests, %d open, left out %+v", len(f.Requests), open, f.Excluded)
 			}
 		})
 	}

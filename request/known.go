@@ -494,7 +494,7 @@ func (d *finder) grpcMessages(g timeline.GID) {
 	}
 	if messages < 2 && gr.End()-gr.Start() > 0 {
 		d.list = d.list[:mark]
-		if gr.Born && gr.Died {
+		if gr.Born {
 			d.whole = append(d.whole, g)
 		} else {
 			d.exclude(classStream, gr.Start())
@@ -506,16 +506,16 @@ func (d *finder) grpcMessages(g timeline.GID) {
 	}
 }
 
-// wholeStreams finds the requests among the streams that began and ended in the trace and received one message at most: an
-// answer in several parts is one request. Streams whose handler mostly waits for time or for news, as one that watches
-// something does, last as long as somebody listens.
+// wholeStreams finds the requests among the streams that began in the trace and received one message at most: an answer in
+// several parts is one request. Streams whose handler mostly waits for time or for news, as one that watches something does,
+// last as long as somebody listens: whether a handler's are requests those say that ended.
 func (d *finder) wholeStreams() {
 	type stream struct {
 		g timeline.GID
 		e evidence
 	}
 	by, order := map[int32][]stream{}, []int32(nil)
-	busy := map[int32]int{}
+	ended, busy := map[int32]int{}, map[int32]int{}
 	for _, g := range d.whole {
 		gr := &d.t.Gs[g]
 		e := d.examine(g, 0, gr.Start(), gr.End())
@@ -523,40 +523,78 @@ func (d *finder) wholeStreams() {
 			order = append(order, e.node)
 		}
 		by[e.node] = append(by[e.node], stream{g, e})
-		if d.serving(g) {
-			busy[e.node]++
+		if gr.Died {
+			ended[e.node]++
+			if d.serving(g) {
+				busy[e.node]++
+			}
 		}
 	}
 	for _, node := range order {
 		for _, s := range by[node] {
-			gr := &d.t.Gs[s.g]
-			if 2*busy[node] <= len(by[node]) {
-				d.exclude(classStream, gr.Start())
+			if 2*busy[node] <= ended[node] {
+				d.exclude(classStream, d.t.Gs[s.g].Start())
 				continue
 			}
-			from := gr.Start()
-			before, byNet := d.arrival(s.g)
-			for _, w := range gr.Waits() { // for what is asked
-				if d.c.of(w.Stack).key == keyMessage {
-					from, before, byNet = w.End, nil, false
-					break
-				}
-			}
-			d.add(d.roleOfStream(s.g), Request{Parts: d.answered(before, s.g, from, gr.End(), false), ByNetwork: byNet}, s.e)
+			d.wholeStream(s.g, s.e)
 		}
 	}
 }
 
-// serving reports whether a goroutine does not wait for time or for news for most of its life, but in its library.
+// wholeStream adds a stream as a request. It begins with its message, if the handler waits for that before it answers, and ends
+// with the last part of its answer, whatever it waits for then.
+func (d *finder) wholeStream(g timeline.GID, e evidence) {
+	gr := &d.t.Gs[g]
+	from, to := gr.Start(), gr.End()
+	before, byNet := d.arrival(g)
+	for _, w := range gr.Waits() {
+		if d.c.of(w.Stack).key != keyMessage {
+			continue
+		}
+		if _, _, _, answered := d.writer(g, from, w.Start); answered {
+			to = w.Start
+		} else if w.Waker != timeline.NoG {
+			from, before, byNet = w.End, nil, false
+		}
+		break
+	}
+	open := !gr.Died && to == gr.End()
+	d.add(d.roleOfStream(g), Request{Parts: d.answered(before, g, from, to, open), InFlight: open, ByNetwork: byNet}, e)
+}
+
+// serving reports whether a goroutine does not wait for time or for news itself for most of its life. Where a library does for it, it
+// waits for an answer, or for its own client.
 func (d *finder) serving(g timeline.GID) bool {
 	gr := &d.t.Gs[g]
 	var idle timeline.Time
 	for _, s := range gr.Waits() {
-		if in := d.c.of(s.Stack); idles(s) && in.key != keyMessage {
+		if idles(s) && d.waitsItself(s.Stack) {
 			idle += s.End - s.Start
 		}
 	}
 	return 2*idle < gr.End()-gr.Start()
+}
+
+// waitsItself reports whether it is the program's own code that waits at a stack, not a library that it calls.
+func (d *finder) waitsItself(stack gotrace.StackID) bool {
+	is, ok := d.itself[stack]
+	if ok {
+		return is
+	}
+	frames := d.t.Stacks.Frames(stack)
+	own, app := AppFrame(frames)
+	for _, f := range frames {
+		if strings.HasPrefix(f.Func, "runtime.") || f.Func == "time.Sleep" || strings.HasPrefix(f.Func, "sync.(*Cond).") || strings.HasPrefix(f.Func, "sync.runtime_") {
+			continue
+		}
+		is = app && f == own
+		break
+	}
+	if d.itself == nil {
+		d.itself = map[gotrace.StackID]bool{}
+	}
+	d.itself[stack] = is
+	return is
 }
 
 // grpcWorker finds the requests of a worker of grpc.NumStreamWorkers.

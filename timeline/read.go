@@ -862,7 +862,7 @@ var waitFrames = map[string]Reason{
 	"sync.runtime_SemacquireRWMutexR":       ReasonSync,
 	"sync.runtime_SemacquireWaitGroup":      ReasonSync,
 	"internal/sync.runtime_SemacquireMutex": ReasonSync,
-	"internal/poll.(*fdMutex).rwlock":       ReasonSync, // one at a time writes to a file, or reads it
+	"internal/poll.(*fdMutex).rwlock":       ReasonSync, // one at a time writes to a descriptor, or reads it
 	"sync.runtime_notifyListWait":           ReasonCond,
 	"sync.(*Cond).Wait":                     ReasonCond,
 	"runtime.gcBgMarkWorker":                ReasonSystem,
