@@ -63,7 +63,7 @@ type Attribution struct {
 	// locked to one.
 	switches  int
 	locked    map[timeline.GID]bool
-	answered  map[timeline.GID]map[ClassID]bool
+	answered  map[answer]bool
 	answersTo map[exchange]bool
 	answerers map[SiteID]map[string]bool
 	cancels   map[SiteID]int

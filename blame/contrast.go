@@ -143,7 +143,8 @@ const alwaysShown = 0.8
 // requests with the others of it would take what made them late for usual. What each of them
 // does is a wait at one place, for a peer, for time, for a child or for a reply, or to compute
 // for a good part of their time; a wait in a queue is none, for it depends on the others in it,
-// unlike one for what is announced to all who are there, and so is what is done for the first one only. Endpoints of which there are few are asked for that whoever was not seen.
+// unlike one for what is announced to all who are there. What is done once, for the first request that needs
+// it, is none either. Endpoints of which there are few are asked for that whoever was not seen.
 func (p *Population) dropConditional(few map[int]bool) {
 	type shown struct {
 		kind LeafKind

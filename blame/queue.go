@@ -69,15 +69,20 @@ func (a *Attribution) Answers(g timeline.GID, site SiteID) bool {
 	if a.answered == nil {
 		a.answered, a.answersTo = a.receives(), map[exchange]bool{}
 	}
-	askers := a.answered[g]
-	is := len(askers) > 0 && slices.ContainsFunc(a.releases[site], func(r release) bool { return askers[a.classAt(r.g, r.at-1)] })
+	is := slices.ContainsFunc(a.releases[site], func(r release) bool { return a.answered[answer{g, a.classAt(r.g, r.at-1)}] })
 	a.answersTo[key] = is
 	return is
 }
 
-// receives returns by who ended them the classes of the goroutines that waited in requests to receive.
-func (a *Attribution) receives() map[timeline.GID]map[ClassID]bool {
-	out := map[timeline.GID]map[ClassID]bool{}
+// answer is that a goroutine ends a wait to receive of one of a class.
+type answer struct {
+	by   timeline.GID
+	whom ClassID
+}
+
+// receives returns who ended waits of whom in requests to receive.
+func (a *Attribution) receives() map[answer]bool {
+	out := map[answer]bool{}
 	for i := range a.f.Requests {
 		for _, p := range a.f.Requests[i].Parts {
 			me := &a.t.Gs[p.G]
@@ -89,10 +94,7 @@ func (a *Attribution) receives() map[timeline.GID]map[ClassID]bool {
 					break
 				}
 				if x.Kind == timeline.Waiting && x.Waker != timeline.NoG && (x.Reason == timeline.ReasonChanReceive || x.Reason == timeline.ReasonSelect && !a.HandsOver(a.siteOf(x.Stack))) {
-					if out[x.Waker] == nil {
-						out[x.Waker] = map[ClassID]bool{}
-					}
-					out[x.Waker][a.classAt(p.G, x.End-1)] = true
+					out[answer{x.Waker, a.classAt(p.G, x.End-1)}] = true
 				}
 			}
 		}
@@ -858,11 +860,6 @@ type Holds struct {
 	Usual, Mean int64
 }
 
-// Long is how long a hold usually is, in nanoseconds: as long as they are on average, so that it is nothing unusual if they vary
-// widely, but no shorter than the median one. Who reads a connection may let in two in a row, of which the second seems to
-// have waited for next to nothing.
-func (h Holds) Long() int64 { return max(h.Usual, h.Mean) }
-
 // Holds measures the holds that ended with a release at a site.
 func (a *Attribution) Holds(site SiteID) (h Holds) {
 	if h, ok := a.holdsAt[site]; ok {
@@ -870,9 +867,11 @@ func (a *Attribution) Holds(site SiteID) (h Holds) {
 	}
 	var spans []job
 	var lengths []timeline.Time
-	held := a.jobs(site).all
+	var held []job
 	if a.Streams(site) {
 		held = a.uses(site)
+	} else {
+		held = a.kept(site)
 	}
 	for _, p := range held {
 		if p.from < p.done {
@@ -899,6 +898,28 @@ func (a *Attribution) Holds(site SiteID) (h Holds) {
 	}
 	a.holdsAt[site] = h
 	return h
+}
+
+// kept returns the jobs at a site whose beginning is known. Who reads a connection rests in the network until the answer
+// is there: it then gives back what was in use since it was last given away. It returns all if none is such.
+func (a *Attribution) kept(site SiteID) (out []job) {
+	js := a.jobs(site)
+	for i, g := range js.wakers {
+		mine := js.all[js.first[i]:js.first[i+1]]
+		if !a.reads(g) {
+			out = append(out, mine...)
+			continue
+		}
+		for k := 1; k < len(mine); k++ {
+			if mine[k].from == mine[k-1].last {
+				out = append(out, mine[k])
+			}
+		}
+	}
+	if len(out) == 0 {
+		return js.all
+	}
+	return out
 }
 
 // Crowded is the mean number of holds that were going on at a time while more waited at a site than there are who

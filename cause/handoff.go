@@ -20,7 +20,8 @@ type Handoffs struct {
 	Tail, Typical Queued
 	// Held is the part of the Ps' time while slow requests are ready to run, where they had a
 	// goroutine, in which it was in a call that kept the P, as holds says: one of whoever is in
-	// the way, if it is others. While nobody wants a P, a call keeps it from nobody.
+	// the way, if it is others. While nobody wants a P, a call keeps it from nobody. If they never
+	// are, it is that while slow requests are under way.
 	Held float64
 	// Others: these are calls of others than requests, which are in the way for longest.
 	Others bool

@@ -210,7 +210,7 @@ func (c *Case) needed(kind Serial, site blame.SiteID, keys []blame.KeyID, is fun
 	case Worker: // a device or a thread of its own, or one long call and not many short ones in a row
 		return c.onDevice(keys) >= 0.5 || c.Key(keys[0]).Flags&blame.Switched != 0 || c.LongestHold(keys) >= QueueingRatio
 	case Pool:
-		usual := float64(c.A.Holds(site).Long())
+		usual := float64(c.A.Holds(site).Mean)
 		return usual > 0 && (c.Grown(keys, c.MeanHold(keys), usual) || c.Slower(keys).Holds())
 	case Send:
 		return false

@@ -331,7 +331,7 @@ func (c *Case) errand(k blame.Key) errand {
 // lockers are functions that hold a lock, and those that call them.
 type lockers struct{ hold, call map[string]bool }
 
-// maxHelpers is within how many functions one that takes a lock may be called by the one that holds it.
+// maxHelpers is how many functions on the way to a wait for a lock are asked whether they hold it: the one that waits, and its callers.
 const maxHelpers = 4
 
 // lockers returns the functions that hold the locks for which keys wait: those that wait, or, where these only take a lock for

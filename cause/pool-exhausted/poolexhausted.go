@@ -159,7 +159,7 @@ func returned(c *cause.Case, l *cause.Locks, q *blame.Queue) []cause.Evidence {
 			Decides: true, Number: number,
 		},
 		several(c, l, h, known, connections),
-		holds(c, l, float64(h.Long())),
+		holds(c, l, float64(h.Mean)),
 	}
 }
 
@@ -178,7 +178,7 @@ func lent(c *cause.Case, l *cause.Locks, q *blame.Queue, j *cause.Judgement) {
 		if used.Holds == cause.Yes {
 			return
 		}
-		if usual, often := c.Often(l.Keys, c.MeanHold(l.Keys), float64(c.A.Holds(l.Site).Long())); often {
+		if usual, often := c.Often(l.Keys, c.MeanHold(l.Keys), float64(c.A.Holds(l.Site).Mean)); often {
 			used.Holds = cause.Yes
 			used.Text += fmt.Sprintf("; but who holds it waits for a peer many times in a row, and hardly longer each time than anybody does at other times: three quarters of the waits there %s or less", cause.Ms(float64(usual)))
 			if x.Holder == nil {
