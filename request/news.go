@@ -136,9 +136,9 @@ func (n *news) place(s gotrace.StackID) string {
 	return f.Func
 }
 
-// each calls f for the waits of a request that others end, with who did, and how long it took until he came, which is not positive if
-// he was there. Who has asked somebody before,
-// by waking another request or one that writes to the network, or writes there itself, waits for an answer.
+// each calls f for the waits of a request that others end, with who did, and how long it took until he came, which is not
+// positive if he was there. Who has asked somebody before, by waking another request or one that writes to the network, or
+// writes there itself, waits for an answer.
 func (n *news) each(r *candidate, f func(s timeline.Segment, by *candidate, ns timeline.Time)) {
 	for _, p := range r.Parts {
 		me := &n.d.t.Gs[p.G]
