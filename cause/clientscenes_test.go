@@ -104,17 +104,23 @@ func TestOthersAreLateBesideSlowClients(t *testing.T) {
 		finding        string
 		left           int
 		report         bool // the others are of an endpoint that always takes so long
+		upload         bool // the clients are of an endpoint of their own
 	}{
-		{"others wait for time", 200, 600 * ms, 20 * ms, "timer-wait", 2, false},
-		{"others are slow by nature", 200, 600 * ms, 20 * ms, "", 2, true},
-		{"others wait for nothing, and p99 is not theirs", 200, 600 * ms, 0, "", 2, false},
-		{"others wait for nothing", 40, 600 * ms, 0, "slow-client", 0, false},
-		{"so many clients are slow that p99 is theirs", 20, 600 * ms, 20 * ms, "slow-client", 0, false},
+		{"others wait for time", 200, 600 * ms, 20 * ms, "timer-wait", 2, false, false},
+		{"others wait for time, and the clients are of one endpoint", 100, 600 * ms, 40 * ms, "timer-wait", 4, false, true},
+		{"others wait for nothing, and the clients are of one endpoint", 40, 600 * ms, 0, "slow-client", 0, false, true},
+		{"others are slow by nature", 200, 600 * ms, 20 * ms, "", 2, true, false},
+		{"others wait for nothing, and p99 is not theirs", 200, 600 * ms, 0, "", 2, false, false},
+		{"others wait for nothing", 40, 600 * ms, 0, "slow-client", 0, false, false},
+		{"so many clients are slow that p99 is theirs", 20, 600 * ms, 20 * ms, "slow-client", 0, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := attributed(t, scene{procs: 2, task: func(i int) string {
-				if c.report && i%20 == 9 {
+				switch {
+				case c.report && i%20 == 9:
 					return "report"
+				case c.upload && i%c.every == c.every-1:
+					return "upload"
 				}
 				return "item"
 			}, in: func(p *play, i int) {

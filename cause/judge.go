@@ -643,7 +643,7 @@ const leftOfP99, notOfP99 = 0.5, 0.9
 // p99 is not their doing alone: they may take so long that in the mean of the tail nothing is left of what makes the others
 // late, of which there may be more. It returns nil unless there is a cause, or nothing to explain without the clients, who hardly move p99.
 func (v *Verdict) besideClients(a *blame.Attribution, s Settings) *Verdict {
-	if v.Verdict != "cause" || v.Whole || v.leading().Cause != ownClient || v.leading().Contrast != TailContrast {
+	if v.Verdict != "cause" || v.Whole && v.OtherEndpoint == 0 || v.leading().Cause != ownClient || v.leading().Contrast != TailContrast {
 		return nil
 	}
 	in := map[blame.KeyID]bool{}
