@@ -149,8 +149,11 @@ type Entry struct {
 	// Needless marks what no request has to do, whatever it is for: where the slow requests are just another endpoint it is named
 	// from NeedlessShare of their time on, also if it is not Unwanted, or that endpoint is only a part of why they are slow.
 	Needless bool
-	// Computes marks what takes CPUs that requests want, Contends what others have them for.
-	Computes, Contends bool
+	// Computes marks what takes CPUs that requests want, Contends what others have them for, and Crowds what also follows from
+	// that: threads that wait for a CPU keep their Ps meanwhile.
+	Computes, Contends, Crowds bool
+	// Outside marks what the requests' own clients take: others are late for a reason of their own.
+	Outside bool
 	// Varies marks what takes more or less time by itself, without that anything happens: see Verdict.spread.
 	Varies bool
 	// What it is, MustHold and MustNot what has to be seen and not to be seen.

@@ -632,9 +632,6 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	return w
 }
 
-// ownClient is the cause of requests that wait for their own clients.
-const ownClient = "slow-client"
-
 // leftOfP99 is the part of what p99 exceeds the median by that must be left without the time that goes to clients, for the others to
 // be asked what they wait for, and notOfP99 the part from which on it is not the clients' doing.
 const leftOfP99, notOfP99 = 0.5, 0.9
@@ -643,7 +640,7 @@ const leftOfP99, notOfP99 = 0.5, 0.9
 // p99 is not their doing alone: they may take so long that in the mean of the tail nothing is left of what makes the others
 // late, of which there may be more. It returns nil unless there is a cause, or nothing to explain without the clients, who hardly move p99.
 func (v *Verdict) besideClients(a *blame.Attribution, s Settings) *Verdict {
-	if v.Verdict != "cause" || v.Whole && v.OtherEndpoint == 0 || v.leading().Cause != ownClient || v.leading().Contrast != TailContrast {
+	if v.Verdict != "cause" || v.Whole && v.OtherEndpoint == 0 || !Lookup(v.leading().Cause).Outside || v.leading().Contrast != TailContrast {
 		return nil
 	}
 	in := map[blame.KeyID]bool{}
@@ -671,9 +668,9 @@ func (v *Verdict) besideClients(a *blame.Attribution, s Settings) *Verdict {
 	w.Clients, w.clients = len(client), client
 	switch {
 	case w.Verdict == "cause":
-		w.Sentence = fmt.Sprintf("The slowest requests wait for their own clients (%s), but others are late too: %s", ownClient, w.Sentence)
+		w.Sentence = fmt.Sprintf("The slowest requests wait for their own clients (%s), but others are late too: %s", v.leading().Cause, w.Sentence)
 	case w.Verdict == "healthy" && left >= notOfP99:
-		w.Sentence = fmt.Sprintf("%s %d more wait for their own clients (%s), which hardly moves p99.", w.Sentence, len(client), ownClient)
+		w.Sentence = fmt.Sprintf("%s %d more wait for their own clients (%s), which hardly moves p99.", w.Sentence, len(client), v.leading().Cause)
 	default:
 		return nil
 	}

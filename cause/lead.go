@@ -53,10 +53,10 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 		return 0
 	}
 	f := v.Findings[i]
-	share, found, suspected, most := f.Share, 0.0, 0.0, ""
+	share, found, suspected, crowds := f.Share, 0.0, 0.0, false
 	for j := range v.Findings {
 		if x := &v.Findings[j]; i != j && x.Contrast == TailContrast && x.order > found {
-			found, most = x.order, x.Cause
+			found, crowds = x.order, Lookup(x.Cause).Crowds
 		}
 	}
 	for _, x := range v.Consistent {
@@ -72,7 +72,7 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 		return 0
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("it is %s of what slow requests take longer: whatever gives the process, its peers or its clients more to do has them wait for CPUs, too", Pct(f.Share)))
-	if most == queueForPs && found < queueShare*f.Share {
+	if crowds && found < crowdShare*f.Share {
 		v.Findings[i] = f
 		return 0
 	}
@@ -96,10 +96,9 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 // where that was what had been planted it took 0.45 to 1 of it.
 const besideShare = 0.4
 
-// queueForPs is the cause of requests that queue for a P behind others. It follows from a lack of CPUs, too: threads that wait for
-// one keep their Ps meanwhile. So it takes queueShare of what contention does to be named before it; where it had been planted it
-// took 0.97 of it, and where a neighbour had been 0.45 and 0.53.
-const queueForPs, queueShare = "overload", 0.75
+// crowdShare is the part of contention for the host's CPUs that what follows from it, too, must take to be named before it. Where that
+// had been planted it took 0.97 of it, and where a neighbour had been 0.45 and 0.53.
+const crowdShare = 0.75
 
 // recordAlone is how to learn what is left when nobody else wants the CPUs.
 const recordAlone = "the service on CPUs that its clients, its peers and other jobs do not use"

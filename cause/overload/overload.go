@@ -9,7 +9,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "overload", Title: "overload", Rank: 520, Layer: cause.Load, Computes: true,
+	ID: "overload", Title: "overload", Rank: 520, Layer: cause.Load, Computes: true, Crowds: true,
 	What:       "More requests arrive than the Ps can serve: requests wait for a P behind other requests.",
 	MustHold:   "since the backlog began the Ps executed the request handlers themselves, which really were on a CPU",
 	MustNot:    "one other class that holds the Ps, or work for few requests that is much more than that of those that wait, where the Ps are mostly idle; a request that costs more CPU than usual; calls that keep the Ps or lose them",

@@ -10,7 +10,7 @@ import (
 
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
-	ID: "slow-client", Title: "slow client", Rank: 598, Layer: cause.Load, Unwanted: true,
+	ID: "slow-client", Title: "slow client", Rank: 598, Layer: cause.Load, Unwanted: true, Outside: true,
 	What: "The request waits for whoever sent it: the client, or the way to it, takes its time to send the rest of the request, or to take the answer. " +
 		"A client or load generator that is late before it sends anything is not seen here: only its own times show that, from the intended sending on.",
 	MustHold:   "waits on the request's own connection, in which its body is read or its answer written, or for the window of its stream, that ended while a P was idle or the network had been polled; threads run when they should",
