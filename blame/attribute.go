@@ -94,6 +94,7 @@ type Attribution struct {
 	hands       map[SiteID]bool // see HandsOver
 	feeds       map[SiteID]bool
 	keyed       map[SiteID]keyed
+	brought     map[SiteID]int // the endpoint, or -1
 	// replied is the cache of repliesAt.
 	replied map[SiteID]bool
 	// collectsAt is by site.

@@ -950,7 +950,11 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 		since = max(from, min(to, w.heldSince(s, hop, from)))
 	}
 	if since > from {
-		w.cover(&next, s, hop, from, since)
+		if _, brought := a.Brought(hop.Site); brought {
+			w.add(at, Key{Kind: Network, Class: a.classAt(g, s.Start), Site: hop.Site}, since-from)
+		} else {
+			w.cover(&next, s, hop, from, since)
+		}
 	}
 	if others := a.aheadOf(hop, s, h, since, to); others.n > 0 {
 		ahead := next
@@ -1060,6 +1064,9 @@ func (a *Attribution) passing(h Hop) bool {
 	case SiteCall, SiteDial, SiteDNS:
 		return true
 	case SiteOther:
+		if _, brought := a.Brought(h.Site); brought {
+			return true
+		}
 		return h.Reason != timeline.ReasonSync && a.Queue(h.Site).Children > ChildRatio && a.Queue(h.Site).Together < ManyWaiters
 	}
 	return false

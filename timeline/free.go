@@ -67,8 +67,8 @@ func one(b bool) int {
 	return 0
 }
 
-// union returns intervals in order of time, those that touch each other as one.
-func union(spans []Interval) []Interval {
+// Union returns intervals in order of time, those that touch each other as one.
+func Union(spans []Interval) []Interval {
 	slices.SortFunc(spans, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
 	out := spans[:0]
 	for _, s := range spans {
@@ -86,10 +86,10 @@ func union(spans []Interval) []Interval {
 func (t *Timeline) IdleSpans() []Interval { return t.idle }
 
 // Idle returns for how long in [a, b] at least one P was idle.
-func (t *Timeline) Idle(a, b Time) Time { return overlap(t.idle, a, b) }
+func (t *Timeline) Idle(a, b Time) Time { return Covered(t.idle, a, b) }
 
-// overlap is [Overlap] for intervals.
-func overlap(in []Interval, a, b Time) (sum Time) {
+// Covered is [Overlap] for intervals.
+func Covered(in []Interval, a, b Time) (sum Time) {
 	for i := sort.Search(len(in), func(i int) bool { return in[i].End > a }); i < len(in) && in[i].Start < b; i++ {
 		sum += min(b, in[i].End) - max(a, in[i].Start)
 	}
@@ -231,7 +231,7 @@ func (t *Timeline) Passed(p int16, a, b Time) (sum Time) {
 
 // Marked returns for how long in [a, b] every P that seems idle ran an idle-priority GC
 // worker: who waits for a timer waits for these, too.
-func (t *Timeline) Marked(a, b Time) Time { return overlap(t.marking, a, b) }
+func (t *Timeline) Marked(a, b Time) Time { return Covered(t.marking, a, b) }
 
 // Kept yields the system calls that kept P p, and for how long in [a, b], while
 // every idle P ran an idle-priority GC worker: who is in the queue of p has to wait
@@ -263,7 +263,7 @@ func (t *Timeline) marked(p int16, a, b Time) iter.Seq2[Stint, Time] {
 			if s.What.Free() || s.What == Gone || s.What == Stopped {
 				continue
 			}
-			if d := overlap(t.marking, max(a, s.Start), min(b, s.End)); d > 0 && !yield(s, d) {
+			if d := Covered(t.marking, max(a, s.Start), min(b, s.End)); d > 0 && !yield(s, d) {
 				return
 			}
 		}

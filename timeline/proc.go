@@ -437,7 +437,7 @@ func (b *builder) finishProcs() {
 		t.Procs = append(t.Procs, p.proc)
 	}
 	t.findSuspending()
-	t.parked = union(t.parked)
+	t.parked = Union(t.parked)
 	t.GOMAXPROCS = max(t.GOMAXPROCS, len(t.Procs))
 }
 

@@ -80,6 +80,19 @@ func judge(c *cause.Case) *cause.Judgement {
 			Alike: []string{"tcp-loss"}, Record: "whether the peer's machine is there and what its queue of connections is like (ss -lt, nstat TcpExtListenOverflows)",
 		})
 	}
+	if by, brought := c.A.Brought(site); brought && !nobody {
+		subject = fmt.Sprintf("they wait in %s for what other requests bring", at)
+		who := "requests that end these waits"
+		if by != "" {
+			subject = fmt.Sprintf("they wait in %s for what requests of %s bring", at, by)
+			who = "requests of " + by + ", which end these waits,"
+		}
+		ev = append(ev, cause.Evidence{
+			Text:  who + " come when the waits have long begun, do not wait there themselves and are short: nobody in the process has what is waited for",
+			Holds: cause.Yes,
+		})
+		fix = append([]string{"look at whoever sends these requests: how long it takes to do what it was asked, and how many there are to do so"}, fix...)
+	}
 	if c.Contrast == cause.TailContrast && !told.Slow {
 		if r := c.Repeated(site); r.Many(network) {
 			subject += fmt.Sprintf(", %.1f times each where typical requests do so %.1f times", r.Calls, r.Usual)

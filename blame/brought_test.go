@@ -1,0 +1,108 @@
+package blame
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Of what other requests bring from outside nobody in the process has anything while it is waited for; of what others give back
+// somebody has it at every instant, even if these come late and are short.
+func TestWhatOtherRequestsBring(t *testing.T) {
+	const rounds = 20
+	for _, c := range []struct {
+		name    string
+		came    int    // when who ends the wait came, in ms of a wait from 1 to 21
+		waits   bool   // it waited there itself
+		another bool   // other requests of its kind are at work before it
+		by      string // what ends the wait
+		brought bool
+	}{
+		{name: "they come when it is there", came: 20, brought: true},
+		{name: "they were there all the time", came: 2},
+		{name: "one after the other is there", came: 20, another: true},
+		{name: "they waited there themselves", came: 20, waits: true},
+		{name: "nobody sent for it", came: 20, by: "timer"},
+	} {
+		var b strings.Builder
+		b.WriteString(`procs 2
+stack home = internal/poll.runtime_pollWait < net.(*conn).Read < main.serve
+stack take = runtime.chanrecv1 < main.take < main.serve
+stack give = runtime.chansend1 < main.give < main.serve
+stack send = runtime.chansend1 < main.tick
+stack rest = time.Sleep < main.rest < main.serve
+stack tick = time.Sleep < main.tick
+`)
+		lines := []string{}
+		at := func(ms float64, format string, args ...any) {
+			lines = append(lines, fmt.Sprintf("%.1fms %s\n", ms, fmt.Sprintf(format, args...)))
+		}
+		for _, g := range []int{1, 2, 3, 5} {
+			at(0, "g%d waits at home", g)
+		}
+		at(0, "g4 waits at tick")
+		at(0, "p0 busy")
+		at(0, "p1 busy")
+		wakes := func(ms float64, g, p int) {
+			at(ms, "p%d wakes g%d", p, g)
+			at(ms, "g%d runs on p%d", g, p)
+		}
+		for i := range rounds {
+			from := float64(30 * i)
+			came := from + float64(c.came)
+			fmt.Fprintf(&b, "request /take g1 %.1fms-%.1fms\nrequest /give g2 %.1fms-%.1fms\n", from+1, from+22, came, from+21.4)
+			wakes(from+1, 1, 0)
+			at(from+1.1, "g1 waits chan receive at take")
+			if c.another {
+				fmt.Fprintf(&b, "request /give g3 %.1fms-%.1fms\n", from+1.2, from+20.6)
+				wakes(from+1.2, 3, 1)
+				at(from+1.3, "g3 waits sleep at rest")
+				fmt.Fprintf(&b, "request /take g5 %.1fms-%.1fms\n", from+1.4, from+20.7)
+				wakes(from+1.4, 5, 1)
+				at(from+1.5, "g5 waits chan receive at take")
+			}
+			wakes(came, 2, 1)
+			at(came+0.1, "g2 waits %s at %s", map[bool]string{true: "chan receive", false: "sleep"}[c.waits], map[bool]string{true: "take", false: "rest"}[c.waits])
+			if c.another {
+				wakes(from+20.4, 3, 0)
+				at(from+20.5, "g3 wakes g5 at give")
+				at(from+20.6, "g3 waits network at home")
+				at(from+20.6, "g5 runs on p0")
+				at(from+20.7, "g5 waits network at home")
+			}
+			if c.waits {
+				wakes(from+20.8, 4, 0)
+				at(from+20.8, "g4 wakes g2 at send")
+				at(from+20.8, "g4 waits sleep at tick")
+				at(from+20.8, "g2 runs on p1")
+			} else {
+				wakes(from+20.8, 2, 1)
+			}
+			if c.by == "timer" {
+				wakes(from+21, 4, 0)
+				at(from+21, "g4 wakes g1 at send")
+				at(from+21, "g4 waits sleep at tick")
+			} else {
+				at(from+21, "g2 wakes g1 at give")
+			}
+			at(from+21.1, "g1 runs on p0")
+			at(from+21.4, "g2 waits network at home")
+			at(from+22, "g1 waits network at home")
+		}
+		at(30*rounds, "end")
+		_, a := attribute(t, b.String()+strings.Join(lines, ""), "")
+		seen := false
+		for site := range a.releases {
+			if a.Sites[site].Func == "main.take" {
+				seen = true
+				by, brought := a.Brought(site)
+				if brought != c.brought || brought && by != "/give" {
+					t.Errorf("%s: brought by %q: %v, want %v", c.name, by, brought, c.brought)
+				}
+			}
+		}
+		if !seen {
+			t.Errorf("%s: nobody waits", c.name)
+		}
+	}
+}
