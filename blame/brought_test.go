@@ -71,9 +71,10 @@ stack tick = time.Sleep < main.tick
 				at(from+20.7, "g5 waits network at home")
 			}
 			if c.waits {
-				wakes(from+20.8, 4, 0)
-				at(from+20.8, "g4 wakes g2 at send")
-				at(from+20.8, "g4 waits sleep at tick")
+				fmt.Fprintf(&b, "request /give g3 %.1fms-%.1fms\n", from+20.5, from+20.7)
+				wakes(from+20.5, 3, 0)
+				at(from+20.6, "g3 wakes g2 at give")
+				at(from+20.7, "g3 waits network at home")
 				at(from+20.8, "g2 runs on p1")
 			} else {
 				wakes(from+20.8, 2, 1)
