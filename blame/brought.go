@@ -46,17 +46,12 @@ func (a *Attribution) bringers(site SiteID) int {
 	bringers, waiters := map[int]bool{}, map[int]bool{}
 	for _, r := range rs {
 		s := a.t.Gs[r.g].Seg(int(r.seg))
-		switch s.Reason {
-		case timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
-		default:
-			return -1
-		}
 		all += s.End - s.Start
-		waiters[a.f.RequestAt(r.g, r.at-1)] = true
-		q := a.f.RequestAt(r.waker, r.at)
-		if q < 0 || !a.f.Requests[q].ByNetwork {
+		me, q := a.f.RequestAt(r.g, r.at-1), a.f.Bringer(s)
+		if me < 0 || q < 0 || !a.f.Requests[q].ByNetwork {
 			continue
 		}
+		waiters[me] = true
 		n++
 		brought += s.End - s.Start
 		bringers[q] = true

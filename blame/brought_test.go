@@ -22,6 +22,7 @@ func TestWhatOtherRequestsBring(t *testing.T) {
 		{name: "they were there all the time", came: 2},
 		{name: "one after the other is there", came: 20, another: true},
 		{name: "they waited there themselves", came: 20, waits: true},
+		{name: "they tell somebody who ends the wait", came: 20, by: "hub", brought: true},
 		{name: "nobody sent for it", came: 20, by: "timer"},
 	} {
 		var b strings.Builder
@@ -79,8 +80,13 @@ stack tick = time.Sleep < main.tick
 			} else {
 				wakes(from+20.8, 2, 1)
 			}
-			if c.by == "timer" {
-				wakes(from+21, 4, 0)
+			if c.by != "" {
+				if c.by == "hub" {
+					at(from+21, "g2 wakes g4 at give")
+					at(from+21, "g4 runs on p0")
+				} else {
+					wakes(from+21, 4, 0)
+				}
 				at(from+21, "g4 wakes g1 at send")
 				at(from+21, "g4 waits sleep at tick")
 			} else {

@@ -949,12 +949,13 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 	if !a.guards.NoWakerIdle && !a.t.Gs[g].Message { // who takes a message was at work since it came
 		since = max(from, min(to, w.heldSince(s, hop, from)))
 	}
-	if since > from {
-		if _, brought := a.Brought(hop.Site); brought {
-			w.add(at, Key{Kind: Network, Class: a.classAt(g, s.Start), Site: hop.Site}, since-from)
-		} else {
-			w.cover(&next, s, hop, from, since)
+	if _, brought := a.Brought(hop.Site); brought {
+		if q := a.f.Bringer(s); q >= 0 {
+			since = max(from, min(to, a.f.Requests[q].Start()))
 		}
+		w.add(at, Key{Kind: Network, Class: a.classAt(g, s.Start), Site: hop.Site}, since-from)
+	} else if since > from {
+		w.cover(&next, s, hop, from, since)
 	}
 	if others := a.aheadOf(hop, s, h, since, to); others.n > 0 {
 		ahead := next

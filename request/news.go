@@ -114,19 +114,24 @@ func (n *news) awaits(k kindOf, of []int, kinds map[kindOf][]int) bool {
 
 // brings reports whether requests come by the network, and hardly ever wait for other requests in some places, or are let go there.
 func (n *news) brings(of []int, places map[string]bool) bool {
-	net, waits := 0, 0
+	net, waits, asked := 0, 0, 0
 	looked := n.some(of, func(r *candidate) {
 		if r.ByNetwork {
 			net++
 		}
 		there := false
-		n.each(r, func(s timeline.Segment, _ *candidate, _ timeline.Time) {
+		if n.each(r, func(s timeline.Segment, _ *candidate, _ timeline.Time) {
 			there = there || places[n.place(s.Stack)] || places[n.place(s.WakerStack)]
-		})
+		}) {
+			asked++
+		}
 		if there {
 			waits++
 		}
 	})
+	if 2*asked > looked { // of the others it was not seen, as when whom they ask is at work
+		waits = 0
+	}
 	return looked >= leastNews && 2*net > looked && float64(waits) <= bringerWaits*float64(looked)
 }
 
@@ -138,8 +143,9 @@ func (n *news) place(s gotrace.StackID) string {
 
 // each calls f for the waits of a request that others end, with who did, and how long it took until he came, which is not
 // positive if he was there. Who has asked somebody before, by waking another request or one that writes to the network, or
-// writes there itself, waits for an answer.
-func (n *news) each(r *candidate, f func(s timeline.Segment, by *candidate, ns timeline.Time)) {
+// writes there itself, waits for an answer; asked says that it did.
+func (n *news) each(r *candidate, f func(s timeline.Segment, by *candidate, ns timeline.Time)) (asked bool) {
+	wrote := false
 	for _, p := range r.Parts {
 		me := &n.d.t.Gs[p.G]
 		ws, w := me.Wakes(), 0
@@ -148,25 +154,30 @@ func (n *news) each(r *candidate, f func(s timeline.Segment, by *candidate, ns t
 				break
 			}
 			if s.Kind == timeline.Syscall && s.Start >= p.Start && n.d.c.of(s.Stack).op == opWrite {
-				return
+				wrote = true
 			}
 			by := n.bringer(s)
 			if by < 0 {
 				continue
 			}
+			if wrote {
+				return true
+			}
 			w += sort.Search(len(ws)-w, func(i int) bool { return ws[w+i].Time >= p.Start })
 			for ; w < len(ws) && ws[w].Time <= s.Start; w++ {
 				if n.asks(r, &ws[w]) {
-					return
+					return true
 				}
 			}
 			b := &n.d.list[by]
 			f(s, b, min(b.Start(), s.End, p.End)-max(s.Start, p.Start))
 		}
 	}
+	return false
 }
 
-// asks reports whether a request wakes another one, or somebody who then writes to the network.
+// asks reports whether a request wakes another one, or somebody who then writes to the network, or wakes another one before he
+// rests.
 func (n *news) asks(r *candidate, w *timeline.Wake) bool {
 	if w.Birth() {
 		return false
@@ -174,8 +185,27 @@ func (n *news) asks(r *candidate, w *timeline.Wake) bool {
 	if i := n.at(w.Whom(), w.Time); i >= 0 {
 		return n.d.list[i].kind() != r.kind()
 	}
-	_, writes := n.d.firstWrite(w.Whom(), w.Time)
-	return writes
+	if _, writes := n.d.firstWrite(w.Whom(), w.Time); writes {
+		return true
+	}
+	h := &n.d.t.Gs[w.Whom()]
+	until := n.d.t.End
+	for i, steps := n.d.segmentFrom(w.Whom(), w.Time), 0; i < h.Len() && steps < maxStretch; i, steps = i+1, steps+1 {
+		if x := h.Seg(i); x.Kind == timeline.Waiting && x.Start >= w.Time {
+			until = x.Start
+			break
+		}
+	}
+	ws := h.Wakes()
+	for _, x := range ws[sort.Search(len(ws), func(i int) bool { return ws[i].Time > w.Time }):] {
+		if x.Time > until {
+			break
+		}
+		if i := n.at(x.Whom(), x.Time); i >= 0 && !x.Birth() && n.d.list[i].kind() != r.kind() {
+			return true
+		}
+	}
+	return false
 }
 
 // at returns the request that a goroutine carries at an instant, -1 if it is none.
@@ -195,19 +225,25 @@ func (n *news) at(g timeline.GID, at timeline.Time) int {
 	return -1
 }
 
-// bringer returns the request that ended a wait, or that woke the goroutine which did and had rested until then, -1 if there is
-// none. Who receives what somebody waited to send brings nothing.
-func (n *news) bringer(s timeline.Segment) int {
+// bringer is that of a wait among the candidates.
+func (n *news) bringer(s timeline.Segment) int { return bringer(n.d.t, s, n.at) }
+
+// Bringer returns the request that ended a wait, or that woke the goroutine which did and had rested until then, by its index, -1 if
+// there is none. Who receives what somebody waited to send brings nothing.
+func (f *Found) Bringer(s timeline.Segment) int { return bringer(f.t, s, f.RequestAt) }
+
+// bringer is [Found.Bringer]; at returns which request a goroutine carries at an instant, -1 if it is none.
+func bringer(t *timeline.Timeline, s timeline.Segment, at func(g timeline.GID, at timeline.Time) int) int {
 	if s.Kind != timeline.Waiting || s.Waker == timeline.NoG || s.Reason != timeline.ReasonSelect && s.Reason != timeline.ReasonChanReceive && s.Reason != timeline.ReasonCond {
 		return -1
 	}
-	if f := n.d.t.Stacks.Frames(s.WakerStack); len(f) > 0 && (strings.HasPrefix(f[0].Func, "runtime.chanrecv") || f[0].Func == "runtime.selectnbrecv") {
+	if f := t.Stacks.Frames(s.WakerStack); len(f) > 0 && (strings.HasPrefix(f[0].Func, "runtime.chanrecv") || f[0].Func == "runtime.selectnbrecv") {
 		return -1
 	}
-	if i := n.at(s.Waker, s.End); i >= 0 {
+	if i := at(s.Waker, s.End); i >= 0 {
 		return i
 	}
-	gr := &n.d.t.Gs[s.Waker]
+	gr := &t.Gs[s.Waker]
 	busy, last, rested := (1-restsPart)*float64(s.End-s.Start), -1, false
 	for i, steps := min(gr.SegmentAt(s.End), gr.Len()-1), 0; i >= 0 && gr.Seg(i).End > s.Start; i, steps = i-1, steps+1 {
 		x := gr.Seg(i)
@@ -220,7 +256,7 @@ func (n *news) bringer(s timeline.Segment) int {
 			}
 		} else if !rested {
 			if rested = true; x.Waker != timeline.NoG && x.End <= s.End {
-				last = n.at(x.Waker, x.End)
+				last = at(x.Waker, x.End)
 			}
 		}
 	}

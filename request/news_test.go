@@ -18,6 +18,7 @@ func TestRequestsThatWaitForNews(t *testing.T) {
 		waits bool  // who posts waits in the same place for another post
 		early bool  // it has come before
 		asks  bool  // who waits has had somebody write to the network before
+		tells bool  // who waits has had somebody wake another request before
 		half  bool  // every other one does not wait
 		takes bool  // who posts takes what they wait to give
 		local bool  // who posts does not come by the network
@@ -31,6 +32,7 @@ func TestRequestsThatWaitForNews(t *testing.T) {
 		{name: "until those who may wait as well give something back", waits: true},
 		{name: "until one that was there is done", early: true},
 		{name: "until one answers what they have asked", asks: true},
+		{name: "until one answers what somebody has told another one", tells: true},
 		{name: "half of them", half: true},
 		{name: "until one takes what they give", takes: true},
 		{name: "until one is posted by the process itself", local: true},
@@ -92,6 +94,10 @@ func TestRequestsThatWaitForNews(t *testing.T) {
 					begins(post)
 					do(b.Waits(post, "sleep", stack("time.Sleep", "main.post")))
 				}
+				if x.tells {
+					begins(other)
+					do(b.Waits(other, "chan receive", stack("runtime.chanrecv1", "main.fetch")))
+				}
 				begins(poll)
 				if x.half && i%2 == 0 {
 					pass(1e3)
@@ -101,11 +107,20 @@ func TestRequestsThatWaitForNews(t *testing.T) {
 					do(b.Waits(hub, "chan receive", rests))
 					continue
 				}
-				if x.asks {
+				if x.asks || x.tells {
 					pass(1e3)
 					do(b.Wakes(poll, 0, hub, stack("runtime.chansend1", "main.next")))
 				}
 				do(b.Waits(poll, why, wait))
+				if x.tells {
+					do(b.Runs(hub, 0, 0))
+					pass(1e3)
+					do(b.Wakes(hub, 0, other, b.Stack("runtime.chansend1", "main.hub")))
+					do(b.Waits(hub, "chan receive", rests))
+					do(b.Runs(other, 0, 0))
+					pass(1e5)
+					ends(other)
+				}
 				if x.asks {
 					do(b.Runs(hub, 0, 0))
 					do(b.Calls(hub, b.Stack("syscall.Write", "internal/poll.(*FD).Write", "net.(*conn).Write", "main.hub")))
