@@ -448,8 +448,8 @@ func (w *walker) late(at *where, k Key, from, to, other timeline.Time) {
 	w.add(at, k, rest-silent)
 }
 
-// Executed returns what the Ps executed in spans, which do not overlap, by class and without what idled: n Ps execute n times
-// as much as time passes.
+// Executed returns what the Ps executed in spans, by class and without what idled: n Ps execute n times as much as time passes,
+// and where spans overlap it counts in each of them.
 func (a *Attribution) Executed(spans []timeline.Span) []timeline.Time {
 	exec := make([]timeline.Time, len(a.Classes))
 	var buf timeline.Scratch

@@ -53,20 +53,20 @@ type Case struct {
 
 	kernel events.After // see Settings
 
-	taken    []bool
-	usual    []float64         // of NS, what a baseline spends too; already subtracted
-	ownCPUs  map[int][]float64 // of attributed requests, by endpoint, in order
-	procs    *Processors
-	strange  map[blame.ClassID]*Strange  // cache of strangeTo
-	met      map[blame.ClassID]int       // cache of meets
-	executed []timeline.Time             // cache of hasCPUs
-	fired    blame.ClassID               // cache of culprit
-	by       map[blame.ClassID]bool      // cache of bystanders
-	dried    map[blame.SiteID]bool       // cache of RanOut
-	made     map[blame.SiteID]*madeCalls // cache of callsOf
-	passes   map[blame.SiteID]float64    // cache of passThrough
-	singles  map[blame.SiteID]bool       // cache of single
-	turns    map[[2]blame.SiteID]bool    // cache of inTurn
+	taken     []bool
+	usual     []float64         // of NS, what a baseline spends too; already subtracted
+	ownCPUs   map[int][]float64 // of attributed requests, by endpoint, in order
+	procs     *Processors
+	strange   map[blame.ClassID]*Strange  // cache of strangeTo
+	met       map[blame.ClassID]int       // cache of meets
+	meanwhile []timeline.Time             // cache of hasCPUs
+	fired     blame.ClassID               // cache of culprit
+	by        map[blame.ClassID]bool      // cache of bystanders
+	dried     map[blame.SiteID]bool       // cache of RanOut
+	made      map[blame.SiteID]*madeCalls // cache of callsOf
+	passes    map[blame.SiteID]float64    // cache of passThrough
+	singles   map[blame.SiteID]bool       // cache of single
+	turns     map[[2]blame.SiteID]bool    // cache of inTurn
 	// callersAt is the cache of callers.
 	callersAt map[blame.SiteID][]gotrace.Frame
 	// standing is the cache of standAt.

@@ -916,23 +916,42 @@ func (v *Verdict) wholes(c *Case, outcomes []outcome, names []leafName, t blame.
 	return whole
 }
 
-// hasCPUs reports whether most of what the Ps execute during slow requests is what an outcome names.
+// hasCPUs reports whether most of what the Ps execute during slow requests, but for what each of these does itself, is what an
+// outcome names.
 func (c *Case) hasCPUs(o outcome) bool {
 	class, _ := TopBy(c, keep(o.j.Keys, func(id blame.KeyID) bool {
 		k := c.Key(id)
 		return k.Kind == blame.CPU || k.Kind == blame.Behind
 	}), func(k blame.Key) blame.ClassID { return k.Class })
-	if c.executed == nil {
-		c.executed = c.A.Executed(c.tailSpans())
+	if c.meanwhile == nil {
+		c.meanwhile = c.others()
 	}
 	var its, all timeline.Time
-	for id, d := range c.executed {
+	for id, d := range c.meanwhile {
 		is := blame.ClassID(id)
 		if all += d; is == class || o.entry.Layer == GC && (is == timeline.ClassGCWorker || is == timeline.ClassGCAssist) {
 			its += d
 		}
 	}
 	return all > 0 && 2*its >= all
+}
+
+// others returns what the Ps execute during each of the slow requests without what it computes itself, by class.
+func (c *Case) others() []timeline.Time {
+	spans := make([]timeline.Span, 0, len(c.Tail))
+	for _, i := range c.Tail {
+		r := &c.A.Found().Requests[c.A.Requests[i].Request]
+		spans = append(spans, timeline.Span{Start: r.Start(), End: r.End()})
+	}
+	out := c.A.Executed(spans)
+	for _, i := range c.Tail {
+		for _, p := range c.A.Requests[i].Pieces {
+			if k := c.Key(p.Key); k.Flags&blame.Self != 0 && (k.Kind == blame.CPU || k.Kind == blame.Syscall) {
+				out[k.Class] -= timeline.Time(p.NS)
+			}
+		}
+	}
+	return out
 }
 
 // know adds what the user and the host know.
