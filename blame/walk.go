@@ -612,6 +612,12 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 			to -= w.passedOn(&on, k.Site, from, to)
 		}
 	case open:
+		if h, hop := a.onlyServer(g, s); h != timeline.NoG && w.stitches(at) {
+			next := a.queueAt(at, hop)
+			next.depth++
+			w.holder(&next, h, from, ahead{until: to, n: 1, longest: to - from})
+			return
+		}
 		k.Kind = Open
 	case s.Reason == timeline.ReasonSystem && a.finalizes(g):
 		k.Kind, k.Site = Uncollected, 0
@@ -625,6 +631,35 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		return
 	}
 	w.add(at, k, to-from)
+}
+
+// onlyServer returns the one goroutine that ends the waits at the site of s, in which g waits until the end of the recording, if it
+// is at work then, and the hop to it: that is what s waits for. NoG if there is none: whoever rests would have served.
+func (a *Attribution) onlyServer(g timeline.GID, s timeline.Segment) (timeline.GID, Hop) {
+	site := a.siteOf(s.Stack)
+	if a.Sites[site].Kind != SiteOther || !a.permitLike(Hop{Reason: s.Reason}) {
+		return timeline.NoG, Hop{}
+	}
+	q := a.Queue(site)
+	if q.Waits < minAnswers || q.Busiest <= OneWorker {
+		return timeline.NoG, Hop{}
+	}
+	h := q.Worker
+	me := &a.t.Gs[h]
+	if h == g || me.Died || me.Len() == 0 {
+		return timeline.NoG, Hop{}
+	}
+	if last := me.Seg(me.Len() - 1); last.Kind == timeline.Waiting && (a.f.Home(h, last) || a.samePool(a.siteOf(last.Stack), site)) {
+		return timeline.NoG, Hop{}
+	}
+	rs := a.releases[site]
+	for i := len(rs) - 1; i >= 0; i-- {
+		if rs[i].waker == h {
+			x := a.t.Gs[rs[i].g].Seg(int(rs[i].seg))
+			return h, Hop{Site: site, WakerSite: a.siteOf(x.WakerStack), Waker: a.classAt(h, a.t.End-1), Reason: s.Reason}
+		}
+	}
+	return timeline.NoG, Hop{}
 }
 
 // timer splits a wait of g for a timer at the instant at which it was due at the

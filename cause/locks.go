@@ -357,7 +357,7 @@ const QueueRatio = 2
 
 // Workers sums up the waits for a goroutine that serves many, but for what the
 // worker waits for on behalf of the request: the network, unless it is for somebody else
-// (see forAnother and callsInTurn), and a device unless the request queued for it; and for the sleep of one
+// (see forAnother, callsInTurn and OthersClient), and a device unless the request queued for it; and for the sleep of one
 // that takes no work.
 func (c *Case) Workers() *Locks {
 	l := c.queue(Worker, anywhere)
@@ -375,7 +375,7 @@ func (c *Case) Workers() *Locks {
 	left := l.Keys[:0]
 	for _, id := range l.Keys {
 		k := c.Key(id)
-		if isFar(k) && !slices.Contains(others, id) || device(k) && ahead <= QueueRatio*own {
+		if isFar(k) && !slices.Contains(others, id) && !c.OthersClient(k) || device(k) && ahead <= QueueRatio*own {
 			continue
 		}
 		if _, h := c.Serial(k); k.Kind == blame.Timer && c.A.Queue(h.Site).Waits > 0 && !c.A.TakesWork(c.A.Queue(h.Site).Worker) {

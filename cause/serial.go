@@ -203,6 +203,16 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 	return kind, h
 }
 
+// OthersClient reports whether a key is that the one who serves a queue, or who has its lock, waits for a client: that is somebody
+// else's, unless a library serves it.
+func (c *Case) OthersClient(k blame.Key) bool {
+	if k.Kind != blame.Network || k.Flags&blame.Inbound == 0 || k.Flags&(blame.Self|blame.Answer) != 0 || c.A.Sites[k.Site].Kind == blame.SiteInbound {
+		return false
+	}
+	kind, _ := c.Serial(k)
+	return kind == Worker || kind == Lock
+}
+
 // awaitsSlot reports whether a key is time at a pool before anybody began to make the connection that ended the
 // wait: there were as many as there may be, and whoever gave one up had another one made.
 func (c *Case) awaitsSlot(k blame.Key, h blame.Hop) bool {

@@ -3,6 +3,7 @@ package singleworker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
@@ -12,7 +13,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes; also one after the other, under a lock.",
-	MustHold:   "waits of many requests ended by one goroutine, or by the one that has their queue while others have nothing to do, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait",
+	MustHold:   "waits of many requests ended by one goroutine, or by the one that has their queue while others have nothing to do, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait, or a client that does not take what it is sent",
 	MustNot:    "several goroutines that serve from one queue end the waits; the worker waits for a peer on behalf of most who wait, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",
 	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency", "slow-client"},
 	Fix: []string{
@@ -51,6 +52,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if where == nil {
 		where = w.Holder
 	}
+	var fix []string
 	cpu := cause.Evidence{Text: fmt.Sprintf("meanwhile it was in: %s, %s", top.kind, cause.PlaceName(where)), Holds: cause.Yes}
 	switch top.kind {
 	case blame.UnknownHolder, blame.Unresolved:
@@ -61,7 +63,11 @@ func judge(c *cause.Case) *cause.Judgement {
 		cpu = c.RunnerCPU(top.class)
 	case blame.Network:
 		cpu.Text += ", on behalf of few of those who wait"
-		if w.InTurn {
+		switch {
+		case 2*c.Sum(slices.DeleteFunc(slices.Clone(w.Keys), func(id blame.KeyID) bool { return !c.OthersClient(c.Key(id)) })) > c.Sum(w.Keys):
+			cpu.Text = fmt.Sprintf("meanwhile it waited in %s until a client took what it was sent, and everybody with it", cause.PlaceName(where))
+			fix = []string{"give each client a queue of its own, with a bound and a deadline: who does not keep up is dropped, and keeps nobody"}
+		case w.InTurn:
 			cpu.Text = fmt.Sprintf("meanwhile it was in: %s, %s, for one after the other, and the peer answers each as fast as usual: %s at a time", top.kind, cause.PlaceName(where), cause.Ms(c.MeanHold(w.Keys)))
 		}
 		if called != "" {
@@ -86,7 +92,6 @@ func judge(c *cause.Case) *cause.Judgement {
 	if n := c.A.PerActivation(w.Site); 2*n < float64(q.Waits) { // else it is seen to work on one piece only
 		one.Text += fmt.Sprintf(", %.1f for each piece of its work", n)
 	}
-	var fix []string
 	if one.Holds != cause.Yes && c.Keyed(w.Site) {
 		own, ahead := c.A.Keyed(w.Site)
 		who = "one of several goroutines, each with a queue of its own"

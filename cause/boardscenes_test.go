@@ -1,0 +1,65 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/whylate/whylate/gotrace"
+)
+
+// The stacks of a goroutine that sends on whatever anybody hands it to all clients.
+var (
+	move    = []string{"runtime.chanrecv1", "main.move", "main.serve"}
+	moved   = []string{"runtime.closechan", "main.board"}
+	boardIs = []string{"runtime.chanrecv2", "main.board"}
+	toAll   = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Write", "net.(*conn).Write", "main.toAll", "main.board"}
+)
+
+// board sends on what every request hands it, which waits until it is taken. Every tenth time a client does not take what it is sent
+// for 20 ms. For good says that this goes on in the end, while more and more wait.
+func board(forGood bool) scene {
+	const first, crowd = crowd0 + 1, 20
+	return scene{procs: 2, requests: 300, cast: func(p *play) {
+		p.waits(helper, "", boardIs...)
+		for g := range gotrace.GoID(crowd) {
+			p.waits(first+g, "", home...)
+		}
+	}, in: func(p *play, i int) {
+		p.wakes(serving, helper, "runtime.chansend1", "main.move", "main.serve")
+		p.runs(helper, 1)
+		if i == 299 && forGood {
+			p.leaves(helper, 1, "network", toAll...)
+			p.leaves(serving, 0, "sleep", uses...)
+			for g := range gotrace.GoID(crowd) {
+				p.wakes(0, first+g)
+				p.runs(first+g, 1)
+				p.do(p.b.Task(first+g, "request"))
+				p.leaves(first+g, 1, "chan receive", move...)
+				p.pass(ms)
+			}
+			p.pass(300 * ms)
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+			return
+		}
+		p.leaves(serving, 0, "chan receive", move...)
+		if i%10 == 9 && !forGood {
+			p.leaves(helper, 1, "network", toAll...)
+			p.pass(20 * ms)
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+		}
+		p.pass(10 * us)
+		p.wakes(helper, serving, moved...)
+		p.leaves(helper, 1, "chan receive", boardIs...)
+		p.runs(serving, 0)
+	}}
+}
+
+// Who serves everybody and waits for one client keeps all others, be it until the recording ends: that is no slow client of theirs,
+// and nobody keeps anything.
+func TestOneGoroutineThatWaitsForAClientOfMany(t *testing.T) {
+	tell(t, []told{
+		{name: "now and then", scene: board(false), finding: "single-worker", where: "main.toAll"},
+		{name: "until the end", scene: board(true), finding: "single-worker", where: "main.toAll"},
+	})
+}
