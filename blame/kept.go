@@ -66,12 +66,32 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 	for i := range a.f.Requests {
 		r := &a.f.Requests[i]
 		g := r.Parts[len(r.Parts)-1].G
-		me := &a.t.Gs[g]
-		if r.InFlight && r.Start() < last+(a.t.End-last)/2 && me.Len() > 0 && !a.samePool(a.siteOf(me.Seg(me.Len()-1).Stack), site) {
+		if r.InFlight && r.Start() < last+(a.t.End-last)/2 && a.t.Gs[g].Len() > 0 && !a.standsAt(g, site, r.Start(), maxHands) {
 			k.Users++
 		}
 	}
 	return k
+}
+
+// standsAt reports whether a goroutine waits at a site when the recording ends, or one to which it gave birth since an instant, or
+// one of these, so many generations on.
+func (a *Attribution) standsAt(g timeline.GID, site SiteID, since timeline.Time, on int) bool {
+	me := &a.t.Gs[g]
+	switch {
+	case me.Died || me.Len() == 0:
+		return false
+	case a.samePool(a.siteOf(me.Seg(me.Len()-1).Stack), site):
+		return true
+	case on == 0:
+		return false
+	}
+	wakes := me.Wakes()
+	for _, w := range wakes[sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= since }):] {
+		if w.Birth() && a.standsAt(w.Whom(), site, since, on-1) {
+			return true
+		}
+	}
+	return false
 }
 
 // samePool reports whether two sites are one, or call the same function of a library for an item of

@@ -612,6 +612,13 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 			to -= w.passedOn(&on, k.Site, from, to)
 		}
 	case open:
+		if h := w.child(g, s, k.Site); h != timeline.NoG && h != g && w.stitches(at) {
+			next := a.queueAt(at, Hop{Site: k.Site, Waker: a.classAt(h, to), Reason: s.Reason})
+			next.depth++
+			next.own = at.own && w.bears(g, h)
+			w.walk(&next, h, from, to)
+			return
+		}
 		if h, hop := a.onlyServer(g, s); h != timeline.NoG && w.stitches(at) {
 			next := a.queueAt(at, hop)
 			next.depth++

@@ -106,8 +106,25 @@ func stays(p *play) {
 // site at. They come while the serving goroutine does something else.
 func hangs(at ...string) scene { return hangsAs("request", "select", at) }
 
+// hangsWithin is hangs where each request starts a goroutine that waits there for it.
+func hangsWithin(at ...string) scene {
+	const behind = 100
+	handler := "net/http.(*timeoutHandler).ServeHTTP"
+	return hangsThere("request", func(p *play, g gotrace.GoID) {
+		p.do(p.b.Starts(g, gotrace.NoProc, g+behind, p.stack(handler, "main.serve"), p.stack(handler+".func1")))
+		p.leaves(g, 1, "select", "runtime.selectgo", handler, "main.serve")
+		p.runs(g+behind, 1)
+		p.leaves(g+behind, 1, "select", at...)
+	})
+}
+
 // hangsAs is hangs for requests of another name, which wait for another reason.
 func hangsAs(name, reason string, at []string) scene {
+	return hangsThere(name, func(p *play, g gotrace.GoID) { p.leaves(g, 1, reason, at...) })
+}
+
+// hangsThere is hangs for requests of another name, which do something else that does not end.
+func hangsThere(name string, do func(p *play, g gotrace.GoID)) scene {
 	const first, crowd = crowd0 + 1, 20
 	s := pool{}.scene()
 	cast, in := s.cast, s.in
@@ -128,7 +145,7 @@ func hangsAs(name, reason string, at []string) scene {
 			p.wakes(0, first+g)
 			p.runs(first+g, 1)
 			p.do(p.b.Task(first+g, name))
-			p.leaves(first+g, 1, reason, at...)
+			do(p, first+g)
 			p.pass(ms)
 		}
 		p.pass(300 * ms)
@@ -140,6 +157,7 @@ func hangsAs(name, reason string, at []string) scene {
 
 var poolScenes = []told{
 	{name: "nobody gets it any more, and they wait for it without a deadline", scene: hangs(takes...), alike: []string{"pool-leak", "pool-exhausted"}},
+	{name: "nobody gets it any more, and goroutines that they start wait for it", scene: hangsWithin(takes...), alike: []string{"pool-leak", "pool-exhausted"}},
 	{name: "they hang where nobody waits for what others give back", scene: hangs(choose...)},
 	{name: "they hang for the answer to a call", scene: hangs("runtime.selectgo", "net/http.(*persistConn).roundTrip", "net/http.(*Client).Get", "main.ask", "main.serve"), finding: "slow-dependency", where: "main.ask"},
 	{name: "one keeps what others wait for, and nobody gets it any more", scene: pool{last: keeps}.scene(), finding: "pool-leak", where: "main.take"},

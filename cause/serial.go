@@ -470,7 +470,7 @@ const QueueingRatio = 0.3
 func (c *Case) QueueSite(keys []blame.KeyID) blame.SiteID {
 	s, _ := TopBy(c, keys, func(k blame.Key) blame.SiteID {
 		_, h := c.Serial(k)
-		if h.Site == 0 && k.Kind == blame.Open { // nobody has let it in
+		if k.Kind == blame.Open && (h.Site == 0 || c.openQueue(k.Site) != NoQueue) { // nobody has let it in
 			return k.Site
 		}
 		return h.Site
