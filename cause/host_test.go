@@ -454,6 +454,32 @@ func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
 	}
 }
 
+// Where every request is slow there is no usual time to compare with: that of the fastest calls is no wait for a CPU.
+func TestAPeerThatAlwaysTakesAsLongIsNotStarved(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes func(n int) int64
+		want  string
+	}{
+		"each call takes as long":   {func(int) int64 { return 20 * ms }, "slow-dependency"},
+		"some are answered at once": {func(n int) int64 { return []int64{2, 18, 22, 30, 26}[n%5] * ms }, "host-contention"},
+	} {
+		calls := 0
+		a := attributed(t, scene{procs: 2, period: 80 * ms, in: func(p *play, i int) {
+			for range 1 + i%40/39 { // slow requests make two
+				p.leaves(serving, 0, "network", reply...)
+				p.pass(p.vary(c.takes(calls)))
+				calls++
+				p.wakes(0, serving)
+				p.runs(serving, 0)
+			}
+		}})
+		v := cause.Judge(a, cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.1, idle: 0.1, peers: 0.1, starved: 1.6})})
+		if !v.Whole || len(v.Findings) == 0 || v.Findings[0].Cause != c.want {
+			t.Errorf("%s: want %s: whole %v: %s %+v", name, c.want, v.Whole, v.Sentence, v.Findings)
+		}
+	}
+}
+
 // CPUs that others have are to be had with more Ps, unless its own threads have to wait for one.
 func TestCPUsThatOthersHaveWithoutAContestAreLeft(t *testing.T) {
 	for _, s := range scenes {

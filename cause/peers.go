@@ -7,6 +7,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/timeline"
 )
 
 // PeerWaits returns the free leaves that are waits for peers over the network: not those for clients, nor for
@@ -65,7 +66,7 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bo
 		Number: more / ns,
 	}
 	ran := slow.RunNS + slow.ChildrenNS + slow.PeersRunNS
-	late := more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS) && c.peersFree()
+	late := more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS) && c.peersFree() && (!c.P.Whole || c.unevenCalls(keys))
 	switch {
 	case !late || theirs >= othersMost || c.callsElsewhere():
 		e.Holds = No
@@ -77,6 +78,30 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bo
 		e.Alike, e.Record = []string{"host-contention"}, "the same with CPUs to spare, or the peers on another machine"
 	}
 	return e, idle, true
+}
+
+// fastest is the part of calls that take the least: what they take is not what a CPU is waited for.
+const fastest = 0.1
+
+// unevenCalls reports whether calls of a peer under keys take so much longer during slow requests than the fastest ones that waits for
+// a CPU may be most of that: all its threads together may wait for as long as many requests queue for the same few calls.
+func (c *Case) unevenCalls(keys []blame.KeyID) bool {
+	site, _ := TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
+	calls, _ := c.A.EndedByNone(site)
+	var all []int64
+	var sum, n float64
+	for _, w := range calls {
+		d := int64(w.End - w.Start)
+		all = append(all, d)
+		if timeline.Overlap(c.tailSpans(), w.Start, w.End) > 0 {
+			sum, n = sum+float64(d), n+1
+		}
+	}
+	if n == 0 {
+		return true // others end them
+	}
+	slices.Sort(all)
+	return sum/n-float64(all[int(fastest*float64(len(all)))]) >= peersLate*sum/n
 }
 
 // callsElsewhere reports whether the process was connected to others than these peers in the end: then it may be one
