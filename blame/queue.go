@@ -674,7 +674,7 @@ func (a *Attribution) Streams(site SiteID) bool {
 	return 2*read > len(a.releases[site])
 }
 
-// reads reports whether g carries no requests, and waits for the network for most of the time
+// reads reports whether g carries no requests, was started by none, and waits for the network for most of the time
 // in which it waits.
 func (a *Attribution) reads(g timeline.GID) bool {
 	var network, all timeline.Time
@@ -683,7 +683,8 @@ func (a *Attribution) reads(g timeline.GID) bool {
 			network += s.End - s.Start
 		}
 	}
-	return 2*network > all && !a.f.Entry(g)
+	by := a.t.Gs[g].Creator
+	return 2*network > all && !a.f.Entry(g) && !(by != timeline.NoG && a.f.Entry(by) && a.f.RequestAt(by, a.t.Gs[g].Start()) >= 0)
 }
 
 // Releasers returns the requests, as indexes into request.Found.Requests, in which
