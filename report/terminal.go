@@ -290,26 +290,30 @@ func (p *page) endpoints(all []Endpoint) {
 		return
 	}
 	p.heading("Endpoints, those with most of the slow requests first")
-	row := func(cells ...string) (line string) {
-		for i, width := range [...]int{8, 10, 9, 9, 9} {
-			line += padLeft(quote(cells[i], width-1), width)
-		}
-		return line + "  "
-	}
-	p.line(p.styled(strings.TrimRight(row("slow", "requests", "p50", "p99", "max"), " "), faint))
 	presumed := 0
 	for _, e := range all {
 		presumed += e.Presumed
 	}
+	row := func(slow, requests, guessed string, times ...string) string {
+		line := padLeft(quote(slow, 7), 8) + padLeft(quote(requests, 9), 10)
+		if presumed > 0 {
+			line += padLeft(quote(guessed, 9), 10)
+		}
+		for _, t := range times {
+			line += padLeft(quote(t, 8), 9)
+		}
+		return line + "  "
+	}
+	p.line(p.styled(strings.TrimRight(row("slow", "requests", "presumed", "p50", "p99", "max"), " "), faint))
 	for _, e := range all[:min(len(all), maxItems)] {
-		r := row(count(int64(e.Slow)), count(int64(e.Count)), duration(e.P50NS), duration(e.P99NS), duration(e.MaxNS))
+		r := row(count(int64(e.Slow)), count(int64(e.Count)), count(int64(e.Presumed)), duration(e.P50NS), duration(e.P99NS), duration(e.MaxNS))
 		p.line(r + quoteEnd(e.Endpoint, p.width-columns(r)))
 	}
 	if n := len(all) - maxItems; n > 0 {
 		p.line(fmt.Sprintf("  … and %s more (-o json has %d)", count(int64(n)), len(all)))
 	}
 	if presumed > 0 {
-		p.paragraph(fmt.Sprintf("The endpoint of %s is presumed, from how long they took: the trace shows nothing that their handlers did.", counted(presumed, "request")))
+		p.paragraph(fmt.Sprintf("The endpoint of %s is presumed, from how long they took: the trace shows nothing that their handlers did, and they may be of any other that is as fast.", counted(presumed, "request")))
 	}
 }
 
