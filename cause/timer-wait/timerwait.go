@@ -38,7 +38,10 @@ func judge(c *cause.Case) *cause.Judgement {
 		return started(c, keys)
 	}
 	j := timed(c, keys, w, fmt.Sprintf("%d waits in %s were ended by nothing but time, %d by somebody else", w.Timers, c.SiteName(site), w.Answered), "; lateness behind busy Ps is not counted")
-	j.Where, j.Subject = c.PlaceOfKeys(keys), fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site))
+	j.Where, j.Via = c.PlaceOfKeys(keys), c.Via(keys)
+	if j.Subject = fmt.Sprintf("they sleep on a timer in %s", c.SiteName(site)); j.Via != nil {
+		j.Subject = fmt.Sprintf("they wait for others that sleep on a timer in %s", c.SiteName(site))
+	}
 	j.Evidence = append(j.Evidence, c.Announced(keys)...)
 	j.Evidence = append(j.Evidence, c.Restocked(keys)...)
 	j.Evidence = append(j.Evidence, c.LateTimers(site, ns)...)
