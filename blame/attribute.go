@@ -95,6 +95,7 @@ type Attribution struct {
 	feeds       map[SiteID]bool
 	keyed       map[SiteID]keyed
 	brought     map[SiteID]int // the endpoint, or -1
+	rested      map[timeline.GID]timeline.Time
 	// replied is the cache of repliesAt.
 	replied map[SiteID]bool
 	// collectsAt is by site.

@@ -16,6 +16,8 @@ func TestWhatOtherRequestsBring(t *testing.T) {
 		waits   bool   // it waited there itself
 		another bool   // other requests of its kind are at work before it
 		by      string // what ends the wait
+		alike   bool   // who ends it is of the same kind
+		open    bool   // one waits in the end
 		brought bool
 	}{
 		{name: "they come when it is there", came: 20, brought: true},
@@ -23,6 +25,8 @@ func TestWhatOtherRequestsBring(t *testing.T) {
 		{name: "one after the other is there", came: 20, another: true},
 		{name: "they waited there themselves", came: 20, waits: true},
 		{name: "they tell somebody who ends the wait", came: 20, by: "hub", brought: true},
+		{name: "they come when it is there, but for the last one", came: 20, open: true, brought: true},
+		{name: "those who wait let each other go", came: 20, alike: true},
 		{name: "nobody sent for it", came: 20, by: "timer"},
 	} {
 		var b strings.Builder
@@ -51,7 +55,8 @@ stack tick = time.Sleep < main.tick
 		for i := range rounds {
 			from := float64(30 * i)
 			came := from + float64(c.came)
-			fmt.Fprintf(&b, "request /take g1 %.1fms-%.1fms\nrequest /give g2 %.1fms-%.1fms\n", from+1, from+22, came, from+21.4)
+			gives := map[bool]string{true: "/take", false: "/give"}[c.alike]
+			fmt.Fprintf(&b, "request /take g1 %.1fms-%.1fms\nrequest %s g2 %.1fms-%.1fms\n", from+1, from+22, gives, came, from+21.4)
 			wakes(from+1, 1, 0)
 			at(from+1.1, "g1 waits chan receive at take")
 			if c.another {
@@ -96,7 +101,12 @@ stack tick = time.Sleep < main.tick
 			at(from+21.4, "g2 waits network at home")
 			at(from+22, "g1 waits network at home")
 		}
-		at(30*rounds, "end")
+		if c.open {
+			fmt.Fprintf(&b, "request /take g1 %.1fms-%.1fms open\n", 30.0*rounds, 30.0*rounds+20)
+			wakes(30*rounds, 1, 0)
+			at(30*rounds+0.1, "g1 waits chan receive at take")
+		}
+		at(30*rounds+20, "end")
 		_, a := attribute(t, b.String()+strings.Join(lines, ""), "")
 		seen := false
 		for site := range a.releases {
@@ -108,8 +118,91 @@ stack tick = time.Sleep < main.tick
 				}
 			}
 		}
+		if c.open {
+			last := a.Requests[len(a.Requests)-1]
+			if !hasUnended(a, &last) {
+				t.Errorf("%s: the last one: %+v", c.name, last)
+			}
+		}
 		if !seen {
 			t.Errorf("%s: nobody waits", c.name)
+		}
+	}
+}
+
+// hasUnended reports whether most of a request is a wait of its own for the network that has not ended.
+func hasUnended(a *Attribution, r *Attributed) bool {
+	var unended, all int64
+	for _, p := range r.Pieces {
+		if k := a.Keys[p.Key]; k.Kind == Network && k.Flags&(Unended|Self) == Unended|Self {
+			unended += p.NS
+		}
+		all += p.NS
+	}
+	return 2*unended > all
+}
+
+// A wait that does not end is for who has been at work since it began, not for who rested since.
+func TestWaitsThatDoNotEnd(t *testing.T) {
+	for _, c := range []struct {
+		name, hub string
+		kind      LeafKind
+	}{
+		{"at work since before", `10ms p0 wakes g2
+10ms g2 runs on p0
+10.1ms g2 waits network at ask
+11ms p0 wakes g1
+11ms g1 runs on p0
+11.1ms g1 waits chan receive at take
+40ms end
+`, Network},
+		{"it rested", `11ms p0 wakes g1
+11ms g1 runs on p0
+11.1ms g1 waits chan receive at take
+39ms p0 wakes g2
+39ms g2 runs on p0
+39.1ms g2 waits network at ask
+40ms end
+`, Open},
+	} {
+		script := `procs 1
+stack home = internal/poll.runtime_pollWait < net.(*conn).Read < main.serve
+stack take = runtime.chanrecv1 < main.take < main.serve
+stack give = runtime.chansend1 < main.hub
+stack rest = runtime.selectgo < main.hub
+stack ask = internal/poll.runtime_pollWait < net.(*conn).Read < main.ask < main.hub
+home g2 at rest
+request /a g1 1ms-3ms
+request /a g1 4ms-6ms
+request /a g1 7ms-9ms
+request /a g1 11ms-40ms open
+0ms g1 waits at home
+0ms g2 waits at rest
+0ms p0 busy
+`
+		for _, from := range []int{1, 4, 7} {
+			script += fmt.Sprintf(`%[1]dms p0 wakes g1
+%[1]dms g1 runs on p0
+%[1]d.1ms g1 waits chan receive at take
+%[1]d.5ms p0 wakes g2
+%[1]d.5ms g2 runs on p0
+%[1]d.6ms g2 wakes g1 at give
+%[1]d.7ms g2 waits select at rest
+%[1]d.8ms g1 runs on p0
+%[1]d.9ms g1 waits network at home
+`, from)
+		}
+		_, a := attribute(t, script+c.hub, "")
+		last, found := a.Requests[len(a.Requests)-1], false
+		for _, p := range last.Pieces {
+			if k := a.Keys[p.Key]; p.NS > 20e6 {
+				if found = true; k.Kind != c.kind {
+					t.Errorf("%s: %v, want %v", c.name, k.Kind, c.kind)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: %+v", c.name, last)
 		}
 	}
 }

@@ -18,8 +18,8 @@ type Kept struct {
 	// started, or that woke them.
 	Given, Kept int
 	// Users is how many requests are under way at the end of the recording, for half of
-	// the time since the last hand-over or longer, and do not wait at the site: they
-	// may hold what others wait for.
+	// the time since the last hand-over or longer, and wait at the site neither themselves nor
+	// in goroutines that they wait for: they may hold what others wait for.
 	Users int
 }
 
@@ -73,21 +73,30 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 	return k
 }
 
-// standsAt reports whether a goroutine waits at a site when the recording ends, or one to which it gave birth since an instant, or
-// one of these, so many generations on.
+// mostBirths bounds how many of the goroutines that one has started last are asked where they stand.
+const mostBirths = 64
+
+// standsAt reports whether a goroutine waits at a site when the recording ends, or waits for others, of which one to which it gave birth
+// since an instant does, or waits for such ones itself, so many generations on.
 func (a *Attribution) standsAt(g timeline.GID, site SiteID, since timeline.Time, on int) bool {
 	me := &a.t.Gs[g]
-	switch {
-	case me.Died || me.Len() == 0:
+	if me.Died || me.Len() == 0 {
 		return false
-	case a.samePool(a.siteOf(me.Seg(me.Len()-1).Stack), site):
+	}
+	last := me.Seg(me.Len() - 1)
+	if last.Kind != timeline.Waiting {
+		return false
+	}
+	at := a.siteOf(last.Stack)
+	switch {
+	case a.samePool(at, site):
 		return true
-	case on == 0:
+	case on == 0 || a.Sites[at].Kind != SiteGroup && !a.permitLike(Hop{Reason: last.Reason}):
 		return false
 	}
 	wakes := me.Wakes()
-	for _, w := range wakes[sort.Search(len(wakes), func(i int) bool { return wakes[i].Time >= since }):] {
-		if w.Birth() && a.standsAt(w.Whom(), site, since, on-1) {
+	for i, n := len(wakes)-1, 0; i >= 0 && wakes[i].Time >= since && n < mostBirths; i, n = i-1, n+1 {
+		if wakes[i].Birth() && a.standsAt(wakes[i].Whom(), site, since, on-1) {
 			return true
 		}
 	}

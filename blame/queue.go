@@ -674,17 +674,27 @@ func (a *Attribution) Streams(site SiteID) bool {
 	return 2*read > len(a.releases[site])
 }
 
-// reads reports whether g carries no requests, was started by none, and waits for the network for most of the time
-// in which it waits.
+// reads reports whether g carries no requests, is no part of one that started it, and waits for the network for most of the
+// time in which it waits. Who reads a connection that a request has opened goes on when that has ended.
 func (a *Attribution) reads(g timeline.GID) bool {
+	me := &a.t.Gs[g]
+	if a.f.Entry(g) {
+		return false
+	}
+	if me.Creator != timeline.NoG && a.f.Entry(me.Creator) {
+		if q := a.f.RequestAt(me.Creator, me.Start()); q >= 0 {
+			if r := &a.f.Requests[q]; me.Died && me.End() <= r.End() || !me.Died && r.InFlight {
+				return false
+			}
+		}
+	}
 	var network, all timeline.Time
-	for _, s := range a.t.Gs[g].Waits() {
+	for _, s := range me.Waits() {
 		if all += s.End - s.Start; s.Reason == timeline.ReasonNetwork {
 			network += s.End - s.Start
 		}
 	}
-	by := a.t.Gs[g].Creator
-	return 2*network > all && !a.f.Entry(g) && !(by != timeline.NoG && a.f.Entry(by) && a.f.RequestAt(by, a.t.Gs[g].Start()) >= 0)
+	return 2*network > all
 }
 
 // Releasers returns the requests, as indexes into request.Found.Requests, in which

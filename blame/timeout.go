@@ -7,7 +7,7 @@ import (
 	"github.com/whylate/whylate/timeline"
 )
 
-// A wait that a deadline or a cancellation ended belongs to what was awaited. Who
+// A wait that a deadline, a cancellation or the end of the recording ended belongs to what was awaited. Who
 // that was is told by the waits of the same place that ended otherwise, and by
 // whom the waiter had started: a peer, a child, the worker that answers there.
 
@@ -15,7 +15,7 @@ import (
 // taken for the worker that serves it: a single one tells nothing about others.
 const minAnswers = 2
 
-// maxTimeouts bounds how many time-outs lie within each other on one chain.
+// maxTimeouts bounds how many time-outs, and waits that do not end, lie within each other on one chain.
 const maxTimeouts = 64
 
 // gaveUp reports whether a deadline, a cancellation or a timer ended a wait s of g
@@ -161,6 +161,9 @@ func (w *walker) timedOut(at *where, g timeline.GID, s timeline.Segment, k Key, 
 	a := w.a
 	k.Kind = a.awaited(k.Site)
 	k.Flags |= TimedOut
+	if _, brought := a.Brought(k.Site); brought {
+		k.Kind = Network
+	}
 	if k.Kind == Network {
 		w.add(at, k, to-from)
 		return
@@ -287,7 +290,7 @@ func (w *walker) atWork(next, at *where, h timeline.GID, k Key, from, to timelin
 
 // child returns the goroutine that the wait s of g, at a site, was for: one that
 // g gave birth to within the request and that was still at work when the time
-// was out. It is of a root function that ends waits at this site; where nothing
+// was out, or the recording ended. It is of a root function that ends waits at this site; where nothing
 // ever did, it was started in the function that waits. Of several it is the one
 // that worked longest: the others are done when it is.
 func (w *walker) child(g timeline.GID, s timeline.Segment, site SiteID) timeline.GID {
@@ -381,7 +384,8 @@ func (a *Attribution) pooled(site SiteID) bool {
 	case SitePool, SitePermit:
 		return true
 	}
-	return len(a.releases[site]) > 0 && a.Queue(site).Peers > PeerRatio
+	_, brought := a.Brought(site)
+	return !brought && len(a.releases[site]) > 0 && a.Queue(site).Peers > PeerRatio
 }
 
 // returned measures the holds that ended at a site during a wait s that timed

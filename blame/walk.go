@@ -612,17 +612,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 			to -= w.passedOn(&on, k.Site, from, to)
 		}
 	case open:
-		if h := w.child(g, s, k.Site); h != timeline.NoG && h != g && w.stitches(at) {
-			next := a.queueAt(at, Hop{Site: k.Site, Waker: a.classAt(h, to), Reason: s.Reason})
-			next.depth++
-			next.own = at.own && w.bears(g, h)
-			w.walk(&next, h, from, to)
-			return
-		}
-		if h, hop := a.onlyServer(g, s); h != timeline.NoG && w.stitches(at) {
-			next := a.queueAt(at, hop)
-			next.depth++
-			w.holder(&next, h, from, ahead{until: to, n: 1, longest: to - from})
+		if w.unended(at, g, k, s, from, to) {
 			return
 		}
 		k.Kind = Open
@@ -640,33 +630,89 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 	w.add(at, k, to-from)
 }
 
-// onlyServer returns the one goroutine that ends the waits at the site of s, in which g waits until the end of the recording, if it
-// is at work then, and the hop to it: that is what s waits for. NoG if there is none: whoever rests would have served.
-func (a *Attribution) onlyServer(g timeline.GID, s timeline.Segment) (timeline.GID, Hop) {
-	site := a.siteOf(s.Stack)
-	if a.Sites[site].Kind != SiteOther || !a.permitLike(Hop{Reason: s.Reason}) {
-		return timeline.NoG, Hop{}
+// unended replaces a wait of g that has not ended when the recording does by what it is for, if that is known: what other requests
+// bring, the goroutine that was started for it, or the one that serves everybody there.
+func (w *walker) unended(at *where, g timeline.GID, k Key, s timeline.Segment, from, to timeline.Time) bool {
+	a := w.a
+	hop := Hop{Site: k.Site, Reason: s.Reason}
+	kind := a.Sites[k.Site].Kind
+	if kind != SiteOther && kind != SiteGroup || kind == SiteOther && !a.permitLike(hop) {
+		return false
 	}
+	if _, brought := a.Brought(k.Site); brought {
+		k.Kind = Network
+		k.Flags |= Unended
+		w.add(at, k, to-from)
+		return true
+	}
+	w.personal = true // as the end of a time-out, that of the recording orders nobody: see timedOut
+	if slices.Contains(w.waiters, g) || len(w.waiters) >= maxTimeouts {
+		return false
+	}
+	h := timeline.NoG
+	if a.Queue(k.Site).Children > ChildRatio {
+		h = w.child(g, s, k.Site)
+	}
+	child := h != timeline.NoG
+	if !child {
+		h = a.onlyServer(k.Site, s.Start)
+	}
+	if h == timeline.NoG || h == g || slices.Contains(w.waiters, h) {
+		return false
+	}
+	hop.Waker = a.classAt(h, to)
+	if !child {
+		hop.WakerSite = a.answersFrom(k.Site, h, to)
+	}
+	next := a.queueAt(at, hop)
+	next.depth++
+	w.waiters = append(w.waiters, g)
+	if child {
+		next.own = at.own && w.bears(g, h)
+		w.walk(&next, h, from, to)
+	} else {
+		if others := a.aheadOf(hop, s, h, from, to); others.n > 0 {
+			ahead := next
+			ahead.flags |= Ahead
+			w.holder(&ahead, h, from, others)
+			from = others.until
+		}
+		w.holder(&next, h, from, ahead{until: to, n: 1, longest: to - from})
+	}
+	w.waiters = w.waiters[:len(w.waiters)-1]
+	return true
+}
+
+// onlyServer returns the one goroutine that ends the waits at a site, if it has been at work since an instant, NoG if there is none:
+// whoever rests would have served, and who has rested since was not what is waited for.
+func (a *Attribution) onlyServer(site SiteID, since timeline.Time) timeline.GID {
 	q := a.Queue(site)
-	if q.Waits < minAnswers || q.Busiest <= OneWorker {
-		return timeline.NoG, Hop{}
+	if q.Waits < minAnswers || q.Busiest <= OneWorker || q.Children > ChildRatio || a.t.Gs[q.Worker].Died {
+		return timeline.NoG
 	}
-	h := q.Worker
-	me := &a.t.Gs[h]
-	if h == g || me.Died || me.Len() == 0 {
-		return timeline.NoG, Hop{}
+	rested, known := a.rested[q.Worker]
+	if !known {
+		rested = a.lastRest(q.Worker)
+		if a.rested == nil {
+			a.rested = map[timeline.GID]timeline.Time{}
+		}
+		a.rested[q.Worker] = rested
 	}
-	if last := me.Seg(me.Len() - 1); last.Kind == timeline.Waiting && (a.f.Home(h, last) || a.samePool(a.siteOf(last.Stack), site)) {
-		return timeline.NoG, Hop{}
+	if rested > since {
+		return timeline.NoG
 	}
-	rs := a.releases[site]
-	for i := len(rs) - 1; i >= 0; i-- {
-		if rs[i].waker == h {
-			x := a.t.Gs[rs[i].g].Seg(int(rs[i].seg))
-			return h, Hop{Site: site, WakerSite: a.siteOf(x.WakerStack), Waker: a.classAt(h, a.t.End-1), Reason: s.Reason}
+	return q.Worker
+}
+
+// lastRest returns when a goroutine came from home for the last time, the end of the recording if it is there.
+func (a *Attribution) lastRest(g timeline.GID) timeline.Time {
+	me := &a.t.Gs[g]
+	for i := me.Len() - 1; i >= 0; i-- {
+		if s := me.Seg(i); s.Kind == timeline.Waiting && a.f.Home(g, s) {
+			return s.End
 		}
 	}
-	return timeline.NoG, Hop{}
+	return a.t.Start
 }
 
 // timer splits a wait of g for a timer at the instant at which it was due at the

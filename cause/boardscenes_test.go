@@ -12,22 +12,28 @@ var (
 	moved   = []string{"runtime.closechan", "main.board"}
 	boardIs = []string{"runtime.chanrecv2", "main.board"}
 	toAll   = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Write", "net.(*conn).Write", "main.toAll", "main.board"}
+	framed  = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Write", "net.(*conn).Write", "github.com/gorilla/websocket.(*Conn).WriteMessage", "main.toAll", "main.board"}
+	frames  = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "github.com/gorilla/websocket.(*Conn).ReadMessage", "main.serve"}
 )
 
 // board sends on what every request hands it, which waits until it is taken. Every tenth time a client does not take what it is sent
-// for 20 ms. For good says that this goes on in the end, while more and more wait.
-func board(forGood bool) scene {
+// for 20 ms. For good says that this goes on in the end, while more and more wait; library that one reads and writes messages.
+func board(forGood, library bool) scene {
+	sends, next := toAll, home
+	if library {
+		sends, next = framed, frames
+	}
 	const first, crowd = crowd0 + 1, 20
 	return scene{procs: 2, requests: 300, cast: func(p *play) {
 		p.waits(helper, "", boardIs...)
 		for g := range gotrace.GoID(crowd) {
-			p.waits(first+g, "", home...)
+			p.waits(first+g, "", next...)
 		}
 	}, in: func(p *play, i int) {
 		p.wakes(serving, helper, "runtime.chansend1", "main.move", "main.serve")
 		p.runs(helper, 1)
 		if i == 299 && forGood {
-			p.leaves(helper, 1, "network", toAll...)
+			p.leaves(helper, 1, "network", sends...)
 			p.leaves(serving, 0, "sleep", uses...)
 			for g := range gotrace.GoID(crowd) {
 				p.wakes(0, first+g)
@@ -43,7 +49,7 @@ func board(forGood bool) scene {
 		}
 		p.leaves(serving, 0, "chan receive", move...)
 		if i%10 == 9 && !forGood {
-			p.leaves(helper, 1, "network", toAll...)
+			p.leaves(helper, 1, "network", sends...)
 			p.pass(20 * ms)
 			p.wakes(0, helper)
 			p.runs(helper, 1)
@@ -58,8 +64,10 @@ func board(forGood bool) scene {
 // Who serves everybody and waits for one client keeps all others, be it until the recording ends: that is no slow client of theirs,
 // and nobody keeps anything.
 func TestOneGoroutineThatWaitsForAClientOfMany(t *testing.T) {
+	alike := []string{"single-worker", "slow-dependency", "slow-client"}
 	tell(t, []told{
-		{name: "now and then", scene: board(false), finding: "single-worker", where: "main.toAll"},
-		{name: "until the end", scene: board(true), finding: "single-worker", where: "main.toAll"},
+		{name: "now and then, or for a peer", scene: board(false, false), alike: alike},
+		{name: "until the end, or for a peer", scene: board(true, false), alike: alike},
+		{name: "until the end, by the library that reads what clients send", scene: board(true, true), finding: "single-worker", where: "main.toAll"},
 	})
 }

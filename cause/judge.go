@@ -936,19 +936,27 @@ func (c *Case) hasCPUs(o outcome) bool {
 	return all > 0 && 2*its >= all
 }
 
-// others returns what the Ps execute during each of the slow requests without what it computes itself, by class.
+// others returns what the Ps execute during each of the slow requests without what it does itself, by class.
 func (c *Case) others() []timeline.Time {
-	spans := make([]timeline.Span, 0, len(c.Tail))
+	out := make([]timeline.Time, len(c.A.Classes))
 	for _, i := range c.Tail {
 		r := &c.A.Found().Requests[c.A.Requests[i].Request]
-		spans = append(spans, timeline.Span{Start: r.Start(), End: r.End()})
-	}
-	out := c.A.Executed(spans)
-	for _, i := range c.Tail {
+		executed := c.A.Executed([]timeline.Span{{Start: r.Start(), End: r.End()}})
 		for _, p := range c.A.Requests[i].Pieces {
-			if k := c.Key(p.Key); k.Flags&blame.Self != 0 && (k.Kind == blame.CPU || k.Kind == blame.Syscall) {
-				out[k.Class] -= timeline.Time(p.NS)
+			k := c.Key(p.Key)
+			class := k.Class
+			switch {
+			case k.Flags&blame.Self == 0:
+				continue
+			case k.Kind == blame.Assist:
+				class = timeline.ClassGCAssist
+			case k.Kind != blame.CPU && k.Kind != blame.Syscall && k.Kind != blame.Cgo:
+				continue
 			}
+			executed[class] = max(0, executed[class]-timeline.Time(p.NS)) // of a call, the Ps executed the beginning
+		}
+		for id, d := range executed {
+			out[id] += d
 		}
 	}
 	return out

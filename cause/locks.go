@@ -67,7 +67,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 		}
 		return s == kind && at(h.Site) && (k.Kind != blame.Behind || w == Own || w == NoHolder)
 	})}
-	l.Site = c.QueueSite(l.Keys)
+	l.Site = c.queueSite(kind, l.Keys)
 	var waits, total float64
 	var leaf, others []blame.KeyID
 	for _, id := range l.Keys {
@@ -375,7 +375,8 @@ func (c *Case) Workers() *Locks {
 	left := l.Keys[:0]
 	for _, id := range l.Keys {
 		k := c.Key(id)
-		if isFar(k) && !slices.Contains(others, id) && !c.OthersClient(k) || device(k) && ahead <= QueueRatio*own {
+		client, _ := c.OthersClient(k)
+		if isFar(k) && !slices.Contains(others, id) && !client || device(k) && ahead <= QueueRatio*own {
 			continue
 		}
 		if _, h := c.Serial(k); k.Kind == blame.Timer && c.A.Queue(h.Site).Waits > 0 && !c.A.TakesWork(c.A.Queue(h.Site).Worker) {
@@ -384,7 +385,7 @@ func (c *Case) Workers() *Locks {
 		left = append(left, id)
 	}
 	l.Keys = left
-	l.Site = c.QueueSite(left)
+	l.Site = c.queueSite(Worker, left)
 	return l
 }
 

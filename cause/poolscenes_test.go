@@ -110,12 +110,27 @@ func hangs(at ...string) scene { return hangsAs("request", "select", at) }
 func hangsWithin(at ...string) scene {
 	const behind = 100
 	handler := "net/http.(*timeoutHandler).ServeHTTP"
-	return hangsThere("request", func(p *play, g gotrace.GoID) {
-		p.do(p.b.Starts(g, gotrace.NoProc, g+behind, p.stack(handler, "main.serve"), p.stack(handler+".func1")))
-		p.leaves(g, 1, "select", "runtime.selectgo", handler, "main.serve")
-		p.runs(g+behind, 1)
+	starts := func(p *play, g, child gotrace.GoID, on gotrace.ProcID) {
+		p.do(p.b.Starts(g, gotrace.NoProc, child, p.stack(handler, "main.serve"), p.stack(handler+".func1")))
+		p.leaves(g, on, "select", "runtime.selectgo", handler, "main.serve")
+		p.runs(child, on)
+	}
+	s := hangsThere("request", func(p *play, g gotrace.GoID) {
+		starts(p, g, g+behind, 1)
 		p.leaves(g+behind, 1, "select", at...)
 	})
+	in := s.in
+	s.in = func(p *play, i int) {
+		if i < 5 { // what it starts ends
+			child := gotrace.GoID(1000 + i)
+			starts(p, serving, child, 0)
+			p.wakes(child, serving, "runtime.closechan", handler+".func1")
+			p.do(p.b.Ends(child))
+			p.runs(serving, 0)
+		}
+		in(p, i)
+	}
+	return s
 }
 
 // hangsAs is hangs for requests of another name, which wait for another reason.

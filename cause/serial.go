@@ -203,15 +203,66 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 	return kind, h
 }
 
-// OthersClient reports whether a key is that the one who serves a queue, or who has its lock, waits for a client: that is somebody
-// else's, unless a library serves it.
-func (c *Case) OthersClient(k blame.Key) bool {
+// OthersClient reports whether a key is that the one who serves a queue waits for a client: that is another's than those who queue.
+// Known says that it is one: what writes to it is of a library, not the standard one, by which requests come as well.
+func (c *Case) OthersClient(k blame.Key) (is, known bool) {
 	if k.Kind != blame.Network || k.Flags&blame.Inbound == 0 || k.Flags&(blame.Self|blame.Answer) != 0 || c.A.Sites[k.Site].Kind == blame.SiteInbound {
-		return false
+		return false, false
 	}
-	kind, _ := c.Serial(k)
-	return kind == Worker || kind == Lock
+	if kind, _ := c.Serial(k); kind != Worker {
+		return false, false
+	}
+	return true, c.servesBy(k.Site)
 }
+
+// ForClients reports whether most of the time under keys is that whoever serves a queue waits for clients of others, and whether it is
+// known that these are clients.
+func (c *Case) ForClients(keys []blame.KeyID) (most, known bool) {
+	var ns, sure float64
+	for _, id := range keys {
+		if is, known := c.OthersClient(c.Key(id)); is {
+			if ns += c.NS[id]; known {
+				sure += c.NS[id]
+			}
+		}
+	}
+	return 2*ns > c.Sum(keys), 2*sure > ns
+}
+
+// servesBy reports whether a library's package that is on the stack of a site is also where goroutines that carry requests wait for the
+// next one.
+func (c *Case) servesBy(site blame.SiteID) bool {
+	t, f := c.A.Timeline(), c.A.Found()
+	on := map[string]bool{}
+	for _, x := range t.Stacks.Frames(c.A.Sites[site].Stack) {
+		if p := request.PackageOf(x.Func); p != "main" && !request.Standard(x.Func) {
+			on[p] = true
+		}
+	}
+	if app, ok := request.AppFrame(t.Stacks.Frames(c.A.Sites[site].Stack)); ok {
+		delete(on, request.PackageOf(app.Func))
+	}
+	for _, i := range c.Tail {
+		g := f.Requests[c.A.Requests[i].Request].Parts[0].G
+		for n, s := range t.Gs[g].Waits() {
+			if n == leastHomes {
+				break
+			}
+			if !f.Home(g, s) {
+				continue
+			}
+			for _, x := range t.Stacks.Frames(s.Stack) {
+				if on[request.PackageOf(x.Func)] {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// leastHomes is among how many waits of a goroutine one at home is looked for.
+const leastHomes = 32
 
 // awaitsSlot reports whether a key is time at a pool before anybody began to make the connection that ended the
 // wait: there were as many as there may be, and whoever gave one up had another one made.
@@ -467,10 +518,13 @@ func (c *Case) LongestHold(keys []blame.KeyID) float64 {
 const QueueingRatio = 0.3
 
 // QueueSite returns the site of the queue that costs most among keys.
-func (c *Case) QueueSite(keys []blame.KeyID) blame.SiteID {
+func (c *Case) QueueSite(keys []blame.KeyID) blame.SiteID { return c.queueSite(NoQueue, keys) }
+
+// queueSite is QueueSite for keys of which the queues are known to be of a kind: who has not been let in stands in it where he waits.
+func (c *Case) queueSite(kind Serial, keys []blame.KeyID) blame.SiteID {
 	s, _ := TopBy(c, keys, func(k blame.Key) blame.SiteID {
 		_, h := c.Serial(k)
-		if k.Kind == blame.Open && (h.Site == 0 || c.openQueue(k.Site) != NoQueue) { // nobody has let it in
+		if k.Kind == blame.Open && (h.Site == 0 || kind != NoQueue && c.openQueue(k.Site) == kind) {
 			return k.Site
 		}
 		return h.Site

@@ -114,23 +114,27 @@ func (n *news) awaits(k kindOf, of []int, kinds map[kindOf][]int) bool {
 
 // brings reports whether requests come by the network, and hardly ever wait for other requests in some places, or are let go there.
 func (n *news) brings(of []int, places map[string]bool) bool {
-	net, waits, asked := 0, 0, 0
+	net, waits, asked, before := 0, 0, 0, 0
 	looked := n.some(of, func(r *candidate) {
 		if r.ByNetwork {
 			net++
 		}
 		there := false
-		if n.each(r, func(s timeline.Segment, _ *candidate, _ timeline.Time) {
+		asks := n.each(r, func(s timeline.Segment, _ *candidate, _ timeline.Time) {
 			there = there || places[n.place(s.Stack)] || places[n.place(s.WakerStack)]
-		}) {
-			asked++
-		}
+		})
 		if there {
 			waits++
 		}
+		if asks {
+			asked++
+			if there {
+				before++
+			}
+		}
 	})
-	if 2*asked > looked { // of the others it was not seen, as when whom they ask is at work
-		waits = 0
+	if 2*asked > looked { // of the others it was not seen that they asked, as when whom they ask is at work
+		waits = before
 	}
 	return looked >= leastNews && 2*net > looked && float64(waits) <= bringerWaits*float64(looked)
 }
@@ -189,7 +193,7 @@ func (n *news) asks(r *candidate, w *timeline.Wake) bool {
 		return true
 	}
 	h := &n.d.t.Gs[w.Whom()]
-	until := n.d.t.End
+	until := timeline.Time(0)
 	for i, steps := n.d.segmentFrom(w.Whom(), w.Time), 0; i < h.Len() && steps < maxStretch; i, steps = i+1, steps+1 {
 		if x := h.Seg(i); x.Kind == timeline.Waiting && x.Start >= w.Time {
 			until = x.Start
@@ -197,11 +201,8 @@ func (n *news) asks(r *candidate, w *timeline.Wake) bool {
 		}
 	}
 	ws := h.Wakes()
-	for _, x := range ws[sort.Search(len(ws), func(i int) bool { return ws[i].Time > w.Time }):] {
-		if x.Time > until {
-			break
-		}
-		if i := n.at(x.Whom(), x.Time); i >= 0 && !x.Birth() && n.d.list[i].kind() != r.kind() {
+	for k, i := 0, sort.Search(len(ws), func(i int) bool { return ws[i].Time > w.Time }); i < len(ws) && ws[i].Time <= until && k < maxStretch; i, k = i+1, k+1 {
+		if to := n.at(ws[i].Whom(), ws[i].Time); to >= 0 && !ws[i].Birth() && n.d.list[to].kind() != r.kind() {
 			return true
 		}
 	}

@@ -67,7 +67,7 @@ func one(b bool) int {
 	return 0
 }
 
-// Union returns intervals in order of time, those that touch each other as one.
+// Union orders intervals by time and returns them in the same memory, those that touch each other as one.
 func Union(spans []Interval) []Interval {
 	slices.SortFunc(spans, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
 	out := spans[:0]

@@ -3,7 +3,6 @@ package singleworker
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
@@ -63,10 +62,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		cpu = c.RunnerCPU(top.class)
 	case blame.Network:
 		cpu.Text += ", on behalf of few of those who wait"
+		client, known := c.ForClients(w.Keys)
 		switch {
-		case 2*c.Sum(slices.DeleteFunc(slices.Clone(w.Keys), func(id blame.KeyID) bool { return !c.OthersClient(c.Key(id)) })) > c.Sum(w.Keys):
+		case client:
 			cpu.Text = fmt.Sprintf("meanwhile it waited in %s until a client took what it was sent, and everybody with it", cause.PlaceName(where))
 			fix = []string{"give each client a queue of its own, with a bound and a deadline: who does not keep up is dropped, and keeps nobody"}
+			if !known {
+				cpu.Text = fmt.Sprintf("meanwhile it waited in %s for room on a connection that a trace does not tell from those to peers", cause.PlaceName(where))
+				cpu.Holds, cpu.Decides = cause.Unknown, true
+				cpu.Alike, cpu.Record = []string{"slow-dependency", "slow-client"}, "packets, or whose connection that is"
+			}
 		case w.InTurn:
 			cpu.Text = fmt.Sprintf("meanwhile it was in: %s, %s, for one after the other, and the peer answers each as fast as usual: %s at a time", top.kind, cause.PlaceName(where), cause.Ms(c.MeanHold(w.Keys)))
 		}

@@ -31,7 +31,7 @@ const sure = 0.8
 
 func judge(c *cause.Case) *cause.Judgement {
 	keys := c.Free(func(k blame.Key) bool {
-		return k.Kind == blame.Network && k.Flags&blame.Inbound != 0 && k.Flags&blame.Blind == 0 && !c.OthersClient(k)
+		return k.Kind == blame.Network && k.Flags&blame.Inbound != 0 && k.Flags&blame.Blind == 0
 	})
 	if len(keys) == 0 {
 		return nil
