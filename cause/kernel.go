@@ -194,6 +194,9 @@ func (c *Case) collector() string {
 // quiet is the part of the CPUs that a hypervisor may take while nothing is late for it.
 const quiet = 0.02
 
+// doubtful is the part of what slow requests wait for timers that has to be of such as take longer than others there, to be in doubt.
+const doubtful = 0.25
+
 // LateTimers doubts that waits longer than others at a site of timers, for which slow
 // requests waited ns nanoseconds longer, are meant to be: who is told to wait for longer
 // waits for about as long as others who are, but threads that do not get a CPU see the
@@ -207,6 +210,9 @@ func (c *Case) LateTimers(site blame.SiteID, ns float64) []Evidence {
 	}
 	if late, _, _, _ := c.A.Overlong(site, 0); constant && late == 0 {
 		return nil // there are more of them, and each is on time
+	}
+	if n > 0 && float64(n)*float64(high) < doubtful*ns*c.count(c.Tail) {
+		return nil // most of those that slow requests wait for are as long as ever there
 	}
 	times := max(1, float64(c.A.Waits(site).Timers)/float64(max(1, len(c.P.All()))))
 	out := append(c.marked(site), c.crowded(ns, times)...)

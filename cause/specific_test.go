@@ -385,6 +385,15 @@ var specific = []struct {
 		finding: "timer-wait", where: "main.pause",
 	},
 	{
+		name: "few sleep at all, all for as long but one, and threads are late",
+		scene: scene{procs: 2, in: then(func(p *play, i int) {
+			if i%10 == 9 {
+				waitsOn("sleep", map[bool]int64{true: 35 * ms, false: 25 * ms}[i == 199], []string{"time.Sleep", "main.pause", "main.serve"})(p, serving, 0)
+			}
+		}, readies(3*ms))},
+		finding: "timer-wait", where: "main.pause",
+	},
+	{
 		name: "the request tries again and again to lock a database",
 		scene: scene{procs: 2, in: every(10, calls(serving, 20*ms, "modernc.org/libc.Xnanosleep", "modernc.org/sqlite/lib._unixSleep",
 			"modernc.org/sqlite/lib._sqliteDefaultBusyCallback", "modernc.org/sqlite.(*conn).step", "main.save", "main.serve"))},
