@@ -319,6 +319,21 @@ func (w *walker) stopped(at *where, k Key, s *timeline.Span, d timeline.Time) {
 	w.add(at, k, d)
 }
 
+// whilePaused adds what of [from, to] a quota stopped the process for, in which nobody does what is waited for, as k, and calls rest for
+// the others.
+func (w *walker) whilePaused(at *where, k Key, from, to timeline.Time, rest func(from, to timeline.Time)) {
+	if w.a.watch != nil {
+		k.Off = events.Stopped
+		for _, p := range w.a.watch.PausesIn(int64(from), int64(to)) {
+			begun, end := max(from, timeline.Time(p.FromNS)), min(to, timeline.Time(p.ToNS))
+			rest(from, begun)
+			w.add(at, k, end-begun)
+			from = end
+		}
+	}
+	rest(from, to)
+}
+
 // forCollector handles a wait for the collector. Who finds its work done waits for others who do, and
 // these, one after the other, for a P (gcMarkDone holds a semaphore): what of that lies behind the end
 // of its phase, while mostly all Ps are busy, is a wait behind what they execute.
@@ -549,7 +564,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 	switch {
 	case s.Reason == timeline.ReasonGCAssist || s.Reason == timeline.ReasonGC:
 		k.Kind = GCWait
-		w.forCollector(at, k, s, from, to)
+		w.whilePaused(at, k, from, to, func(from, to timeline.Time) { w.forCollector(at, k, s, from, to) })
 		return
 	case s.Reason == timeline.ReasonNetwork && s.Waker != timeline.NoG:
 		k.Kind = Network // a deadline or a close ended it
@@ -753,9 +768,13 @@ func (a *Attribution) fellAsleepOn(g timeline.GID, s timeline.Segment) int16 {
 	return -1
 }
 
+// askedBroker is where calls wait for answers that a broker's client hands them: the broker, and who answers, may be in the same process,
+// and there waits are followed to whoever ended them.
+const askedBroker = "github.com/nats-io/nats%2ego.(*Conn).request"
+
 // awaited is the leaf of a wait that a time-out ended at a site.
 func (a *Attribution) awaited(site SiteID) LeafKind {
-	if k := a.Sites[site].Kind; k == SiteCall || k == SiteDial {
+	if s := &a.Sites[site]; s.Kind == SiteCall || s.Kind == SiteDial || strings.HasPrefix(s.Call, askedBroker) {
 		return Network
 	}
 	return Awaited

@@ -291,7 +291,9 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		}
 		// A generic role beside a known one may be a client's goroutines, unless it is larger.
 		clients := roles[order[0]].Known() && !roles[r].Known() && roles[r].Count <= roles[order[0]].Count
-		if first != nil && (p.N < MinRequests || p.N < MinOtherRole*first.Role.N || clients) {
+		// A larger one may be a broker's, or another server's within the process, that it calls.
+		behind := face(roles[order[0]]) && !roles[r].Known()
+		if first != nil && (p.N < MinRequests || p.N < MinOtherRole*first.Role.N || clients || behind && first.Verdict == "inconclusive") {
 			continue
 		}
 		v := judgeRole(a, p, s)
@@ -307,7 +309,7 @@ func Judge(a *blame.Attribution, s Settings) *Verdict {
 		if v.Verdict == "cause" {
 			return v
 		}
-		if first == nil || outer == nil && first.Verdict == "healthy" && v.Verdict == "inconclusive" {
+		if first == nil || outer == nil && !behind && first.Verdict == "healthy" && v.Verdict == "inconclusive" {
 			first = v
 		}
 	}

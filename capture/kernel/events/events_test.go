@@ -310,3 +310,26 @@ func TestThereAreNoMoreCallsThanARecordingMayHave(t *testing.T) {
 		t.Fatalf("%v, %d calls, %d were to be written", err, len(r.Calls), n)
 	}
 }
+
+// A quota stops a process where one of its threads is stopped and none has a CPU: the others may still have the rest of a slice.
+func TestPauses(t *testing.T) {
+	r := New(Header{CPUs: 2}, nil, []Stretch{
+		{TID: 1, Out: 200, OnNS: 100, NR: -1},
+		{TID: 2, Out: 250, OnNS: 100, NR: -1},
+		{TID: 1, Out: 420, OnNS: 20, OffNS: 200, QueueNS: 200, Flags: Preempted | Throttled, NR: -1},
+		{TID: 2, Out: 460, OnNS: 50, OffNS: 160, QueueNS: 150, Flags: Throttled, NR: -1},
+		{TID: 1, Out: 700, OnNS: 100, OffNS: 180, QueueNS: 180, Flags: Preempted, NR: -1},
+		{TID: 2, Out: 900, OnNS: 50, OffNS: 390, QueueNS: 40, Flags: Throttled, NR: 202},
+	})
+	if got, want := r.Pauses(), []Pause{{250, 400}, {810, 850}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, x := range []struct {
+		from, to int64
+		n        int
+	}{{0, 250, 0}, {0, 251, 1}, {399, 810, 1}, {400, 810, 0}, {300, 820, 2}, {850, 1000, 0}} {
+		if got := r.PausesIn(x.from, x.to); len(got) != x.n {
+			t.Errorf("from %d to %d: %v, want %d", x.from, x.to, got, x.n)
+		}
+	}
+}

@@ -51,6 +51,7 @@ type thread struct {
 func (r *Recording) index() {
 	r.sumLoad()
 	r.findPolls()
+	r.findPauses()
 	byThread := slices.Clone(r.Stretches)
 	slices.SortStableFunc(byThread, func(a, b Stretch) int {
 		return cmp.Or(cmp.Compare(a.TID, b.TID), cmp.Compare(a.Out, b.Out))

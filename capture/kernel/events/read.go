@@ -40,6 +40,7 @@ type Recording struct {
 	threads map[int]thread
 	load    []load
 	polls   []poll
+	pauses  []Pause
 }
 
 // Read reads a kernel.events. It trusts nothing in it: sizes and numbers are bounded,
