@@ -175,9 +175,13 @@ func (a *Attribution) lends(stack gotrace.StackID, pool SiteID) bool {
 	return kind == SitePool || kind == SitePermit || a.Place(site) == a.Place(pool)
 }
 
-// Announced reports whether the waits at a site end with what one goroutine tells whoever
-// happens to be there: it takes no work, and they do not go one after the other, as those
-// do who wait for their turn. Such a wait does not depend on others that wait.
+// mostAnnouncers is how many of those who end waits at a site are asked whether they announce something, and leastAnnouncers how many
+// have to: of fewer, who work from one queue that is never empty, chance may have it look so.
+const mostAnnouncers, leastAnnouncers = 32, 8
+
+// Announced reports whether the waits at a site end with what a goroutine tells whoever
+// happens to be there, or each of several what it has news of: none of them takes work, and the waits do not go one after the other, as
+// those do who wait for their turn. Such a wait does not depend on others that wait.
 func (a *Attribution) Announced(site SiteID) bool {
 	if is, ok := a.announced[site]; ok {
 		return is
@@ -185,9 +189,28 @@ func (a *Attribution) Announced(site SiteID) bool {
 	if a.announced == nil {
 		a.announced = map[SiteID]bool{}
 	}
-	q := a.Queue(site)
-	a.announced[site] = q.Busiest > OneWorker && !a.TakesWork(q.Worker) && !a.inTurn(site, q.Worker)
+	a.announced[site] = a.announces(site)
 	return a.announced[site]
+}
+
+func (a *Attribution) announces(site SiteID) bool {
+	tells := func(g timeline.GID) bool { return !a.TakesWork(g) && !a.inTurn(site, g) }
+	q := a.Queue(site)
+	switch {
+	case q.Busiest > OneWorker:
+		return tells(q.Worker)
+	case q.Peers > 0, q.Children > 0:
+		return false
+	}
+	rs, asked := a.releases[site], map[timeline.GID]bool{}
+	for i := 0; i < len(rs) && len(asked) < mostAnnouncers; i++ {
+		if g := rs[i].waker; !asked[g] {
+			if asked[g] = true; !tells(g) {
+				return false
+			}
+		}
+	}
+	return len(asked) >= leastAnnouncers
 }
 
 // Feeds reports whether who waits at a site sends to somebody who waits for that at other times: from the same line waits

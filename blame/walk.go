@@ -686,13 +686,7 @@ func (w *walker) unended(at *where, g timeline.GID, k Key, s timeline.Segment, f
 		next.own = at.own && w.bears(g, h)
 		w.walk(&next, h, from, to)
 	} else {
-		if others := a.aheadOf(hop, s, h, from, to); others.n > 0 {
-			ahead := next
-			ahead.flags |= Ahead
-			w.holder(&ahead, h, from, others)
-			from = others.until
-		}
-		w.holder(&next, h, from, ahead{until: to, n: 1, longest: to - from})
+		w.inTurn(&next, s, h, from, to)
 	}
 	w.waiters = w.waiters[:len(w.waiters)-1]
 	return true
@@ -1064,13 +1058,18 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 	} else if since > from {
 		w.cover(&next, s, hop, from, since)
 	}
-	if others := a.aheadOf(hop, s, h, since, to); others.n > 0 {
-		ahead := next
+	w.inTurn(&next, s, h, since, to)
+}
+
+// inTurn walks what a holder h did in [from, to] of a wait s, reached by at: first, perhaps, for others.
+func (w *walker) inTurn(at *where, s timeline.Segment, h timeline.GID, from, to timeline.Time) {
+	if others := w.a.aheadOf(at.last, s, h, from, to); others.n > 0 {
+		ahead := *at
 		ahead.flags |= Ahead
-		w.holder(&ahead, h, since, others)
-		since = others.until
+		w.holder(&ahead, h, from, others)
+		from = others.until
 	}
-	w.holder(&next, h, since, ahead{until: to, n: 1, longest: to - since})
+	w.holder(at, h, from, ahead{until: to, n: 1, longest: to - from})
 }
 
 // holder walks what a holder did from an instant on, in one or more pieces of work,
