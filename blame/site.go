@@ -220,6 +220,10 @@ const (
 	windowIdle   = "google.golang.org/grpc/internal/transport.(*controlBuffer).get"
 )
 
+// asks begins the names of the functions in which a broker's client waits for the answer to a request.
+// Source: github.com/nats-io/nats.go, nats.go and context.go (1.37 and 1.51); the linker escapes the dot of its name.
+const asks = "github.com/nats-io/nats%2ego.(*Conn).request"
+
 // releasesToAll are prefixes of functions that wake everybody who waits for one
 // thing, where others wake one of them.
 // Source: as of sites.
@@ -281,6 +285,9 @@ type Site struct {
 	// Window is set on stacks that wait until more may be sent on a stream, as the other
 	// end takes what was sent.
 	Window bool
+	// Asks is set on stacks of a broker's client that wait for the answer to a request. The broker, and who answers, may be in the
+	// same process: such waits are followed to whoever ended them.
+	Asks bool
 	// Client is set on stacks of libraries that call others.
 	Client bool
 	// Stack is one of the stacks of this site.
@@ -364,6 +371,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 			site.reads = f.Func
 		}
 		site.Window = site.Window || inside && f.Func == window
+		site.Asks = site.Asks || inside && strings.HasPrefix(f.Func, asks)
 		site.Once = site.Once || f.Func == "sync.(*Once).doSlow"
 		for _, row := range sites {
 			if !inside || !strings.HasPrefix(f.Func, row.prefix) {

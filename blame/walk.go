@@ -762,13 +762,9 @@ func (a *Attribution) fellAsleepOn(g timeline.GID, s timeline.Segment) int16 {
 	return -1
 }
 
-// askedBroker is where calls wait for answers that a broker's client hands them: the broker, and who answers, may be in the same process,
-// and there waits are followed to whoever ended them.
-const askedBroker = "github.com/nats-io/nats%2ego.(*Conn).request"
-
 // awaited is the leaf of a wait that a time-out ended at a site.
 func (a *Attribution) awaited(site SiteID) LeafKind {
-	if s := &a.Sites[site]; s.Kind == SiteCall || s.Kind == SiteDial || strings.HasPrefix(s.Call, askedBroker) {
+	if s := &a.Sites[site]; s.Kind == SiteCall || s.Kind == SiteDial || s.Asks {
 		return Network
 	}
 	return Awaited
