@@ -234,6 +234,8 @@ func TestABurstIsToldFromANeighbour(t *testing.T) {
 		{"others use what they always do", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.4}, 1, []string{"expensive-request"}},
 		{"the process uses no more than ever", machine{cpus: 2, own: 0.2, idle: 0.4}, 1, []string{"expensive-request", "host-contention"}},
 		{"others use more", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.6, rush: 0.55}, 1, []string{"expensive-request", "host-contention"}},
+		{"few CPUs are idle, and others have fewer than ever", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.15}, 1, []string{"expensive-request"}},
+		{"few CPUs are idle, and the hypervisor takes more", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.24, rush: 0.22, stolen: 0.22}, 1, []string{"expensive-request", "host-contention"}},
 		{"others compute all the time", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.01}, 1, []string{"expensive-request", "host-contention"}},
 		{"none of its threads has a CPU", machine{cpus: 2, own: 0.2, more: 0.4, idle: 0.4}, 0, []string{"expensive-request", "host-contention"}},
 	} {
