@@ -283,7 +283,7 @@ func (w *walker) forOneOf(at *where, g timeline.GID, s timeline.Segment, from, t
 		next.depth++
 		w.aside(func() { w.walk(&next, f.rival, from, f.done) })
 		f.other = w.takeApart()
-		w.nested, w.queues, w.depth = kept.nested, kept.queues, kept.depth
+		w.nested, w.wanted, w.queues, w.depth = kept.nested, kept.wanted, kept.queues, kept.depth
 		w.outside, w.squares, w.peer = kept.outside, kept.squares, kept.peer
 	}
 	w.acc, w.gathering = all, false

@@ -48,7 +48,7 @@ type remembered struct {
 	outside, squares float64
 	asked            asked
 	peer             Stretch
-	nested           timeline.Time
+	nested, wanted   timeline.Time
 	queues           queueing
 }
 
@@ -73,14 +73,14 @@ func (w *walker) once(at *where, s stay, do func()) {
 		mine, w.spare = w.spare[n-1], w.spare[:n-1]
 	}
 	w.acc, w.depth, w.outside, w.squares, w.peer = mine, at.depth, 0, 0, Stretch{}
-	w.nested, w.queues, w.personal = 0, nil, false
+	w.nested, w.wanted, w.queues, w.personal = 0, 0, nil, false
 	w.open++
 	do()
 	w.open--
 	w.spare = append(w.spare, mine)
-	r := &remembered{mine.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.queues}
+	r := &remembered{mine.take(nil), w.depth - at.depth, w.outside, w.squares, w.asked, w.peer, w.nested, w.wanted, w.queues}
 	w.acc, w.depth, w.outside, w.squares, w.peer = outer.acc, outer.depth, outer.outside, outer.squares, outer.peer
-	w.nested, w.queues = outer.nested, outer.queues
+	w.nested, w.wanted, w.queues = outer.nested, outer.wanted, outer.queues
 	if !w.personal && w.steps <= maxSteps {
 		size := len(r.portions) + overhead
 		if m.n += size; m.of == nil || m.n > maxRemembered {
@@ -102,7 +102,7 @@ func (w *walker) recall(r *remembered, depth int) {
 	if r.peer.Length() > w.peer.Length() {
 		w.peer = r.peer
 	}
-	w.nested += r.nested
+	w.nested, w.wanted = w.nested+r.nested, w.wanted+r.wanted
 	for _, q := range r.queues {
 		w.queues = w.queues.add(q)
 	}

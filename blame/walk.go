@@ -66,9 +66,9 @@ type walker struct {
 	gathering bool
 	apart     tally
 	// nested is the time that the holder being walked itself spent waiting at
-	// the site it will release; queues are the holds that the request waited for.
-	nested timeline.Time
-	queues queueing
+	// the site it will release, wanted for how long threads wanted a CPU; queues are the holds that the request waited for.
+	nested, wanted timeline.Time
+	queues         queueing
 	// outside and squares are the sums behind Attributed.Outside; asked is the last wait
 	// for the network of the goroutine being walked.
 	outside, squares float64
@@ -129,6 +129,9 @@ func (w *walker) add(at *where, k Key, ns timeline.Time) {
 	n := w.a.numbers.of(&at.hops, &k)
 	w.acc.add(n, int64(ns))
 	w.way.given(n, ns)
+	if slices.Contains(queues[:], k.Off) {
+		w.wanted += ns
+	}
 	if k.Kind == Network || k.Kind == Syscall || k.Kind == Cgo {
 		w.outside += float64(ns)
 		w.squares += float64(ns) * float64(ns)
@@ -1039,8 +1042,8 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 		next.flags |= Reading // whoever waits in RLock came after the writer: that waits for nobody else
 	}
 	if next.queue.Site == hop.Site && at.queue.Site != 0 && !a.samePool(at.queue.Site, hop.Site) {
-		held := w.nested + to - from // a worker that waits for a lock does nothing of what it was handed
-		defer func() { w.nested = held }()
+		held, wanted := w.nested+to-from, w.wanted // a worker that waits for a lock does nothing of what it was handed
+		defer func() { w.nested = held - (w.wanted - wanted) }()
 	}
 	since := from
 	if !a.guards.NoWakerIdle && !a.t.Gs[g].Message { // who takes a message was at work since it came
@@ -1069,19 +1072,20 @@ func (w *walker) inTurn(at *where, s timeline.Segment, h timeline.GID, from, to 
 }
 
 // holder walks what a holder did from an instant on, in one or more pieces of work,
-// and measures its holds: that time without its own queueing at the same site.
+// and measures its holds: that time without its own queueing at the same site, and without that in which threads wanted a CPU.
 func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead) {
-	outer, to := w.nested, did.until
+	outer, wanted, to := w.nested, w.wanted, did.until
 	w.nested = 0
 	w.walk(at, h, from, to)
+	took := to - from - (w.wanted - wanted)
 	queueing := w.a.samePool(at.last.Site, at.queue.Site)
 	if queueing {
-		held := to - from - w.nested
+		held := max(0, took-w.nested)
 		w.queues = w.queues.add(Queueing{w.a.Place(at.queue.Site), int64(min(did.longest, held)), int64(held), did.n})
 	}
 	w.nested = outer
 	if queueing && at.flags&Ahead != 0 { // what a holder ahead waits for elsewhere is part of its hold
-		w.nested += to - from
+		w.nested += took
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
 )
 
 // watch is a scene's attribution where the kernel told what thread 0, which runs the
@@ -365,4 +366,50 @@ func late(a *blame.Attribution, tid int, ns int64, function string) *blame.Attri
 		s, last = events.Stretch{TID: tid, OffNS: ns, QueueNS: ns, Flags: events.Preempted, NR: -1}, end
 	}
 	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(events.Header{CPUs: 2, Arch: "amd64"}, nil, out)})
+}
+
+// A holder that loses its CPU does not hold for long what it holds.
+func TestAHoldIsAsLongAsWhatIsDoneInIt(t *testing.T) {
+	a := attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
+		for i := range 20 {
+			d := ms
+			if i == 10 {
+				d = 20 * ms
+			}
+			behindHelper("sync", mutex, unlock, func(p *play) { p.computes(helper, 1, d, "main.refresh", "main.loop") })(p)
+		}
+	})})
+	locks := func(a *blame.Attribution) (found []string) {
+		for _, f := range cause.Judge(a, cause.Settings{}).Findings {
+			if !cause.Lookup(f.Cause).Contends {
+				found = append(found, f.Cause)
+			}
+		}
+		return found
+	}
+	if got := locks(a); !slices.Equal(got, []string{"lock-held-across-work"}) {
+		t.Fatalf("one hold takes as long as all others: %v", got)
+	}
+	tl := a.Timeline()
+	var lost []events.Stretch
+	tid, last, before := -1, int64(tl.Start), events.Stretch{}
+	for g := range tl.Gs {
+		for i := range tl.Gs[g].Len() {
+			s := tl.Gs[g].Seg(i)
+			if s.Kind != timeline.Running || s.P != 1 || s.End-s.Start < timeline.Time(10*ms) {
+				continue
+			}
+			tid = int(tl.ThreadOn(s.P, s.Start))
+			out, in := int64(s.Start)+ms/2, int64(s.End)-ms/2
+			before.TID, before.Out, before.OnNS = tid, out, out-last
+			lost = append(lost, before)
+			last, before = in, events.Stretch{OffNS: in - out, QueueNS: in - out, NR: -1, Flags: events.Preempted}
+		}
+	}
+	before.TID, before.Out, before.OnNS = tid, int64(tl.End), int64(tl.End)-last
+	lost = append(lost, before)
+	w := blame.Attribute(tl, a.Found(), blame.Options{Watch: events.New(events.Header{CPUs: 2, Arch: "amd64"}, nil, lost)})
+	if got := locks(w); !slices.Equal(got, []string{"lock-convoy"}) {
+		t.Errorf("that one waited for a CPU meanwhile: %v", got)
+	}
 }
