@@ -39,6 +39,31 @@ func (a *Attribution) Watched() bool { return a.watch != nil }
 // Suspended is when the whole process was made to stop, in order of time, as far as it is known.
 func (a *Attribution) Suspended() []events.Suspension { return a.suspended }
 
+// Behind returns for how long others had the CPUs that threads wanted in spans, in order of time and apart, by the process that
+// had a CPU until the thread got it, see [events.Recording.Behind], but for the process itself: that is with 0, as what is
+// not known. It is nil if nothing is known.
+func (a *Attribution) Behind(spans []timeline.Span) map[events.Process]int64 {
+	if a.watch == nil {
+		return nil
+	}
+	in := make([]events.Pause, len(spans))
+	for i, s := range spans {
+		in[i] = events.Pause{FromNS: int64(s.Start), ToNS: int64(s.End)}
+	}
+	by := a.watch.Behind(in)
+	if by == nil {
+		return nil
+	}
+	out := map[events.Process]int64{}
+	for pid, ns := range by {
+		if pid == a.watch.Header.PID {
+			pid = 0
+		}
+		out[a.watch.Process(pid)] += ns
+	}
+	return out
+}
+
 // Unpolled is when who waited for the network wanted a CPU, in order of time, as far as it is known.
 func (a *Attribution) Unpolled() []events.Unpolled {
 	if a.watch == nil {

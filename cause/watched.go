@@ -1,8 +1,11 @@
 package cause
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -72,6 +75,54 @@ type Queue struct{ Others, Own, Quota float64 }
 // Queue returns it; it needs the kernel's scheduling events.
 func (c *Case) Queue() Queue {
 	return Queue{max(0, c.offIn(events.Queued)), max(0, c.offIn(events.Crowded)), max(0, c.offIn(events.Stopped))}
+}
+
+// Neighbour is a process that had a CPU until threads got it that wanted one during slow requests.
+type Neighbour struct {
+	events.Process
+	// Share is its part of the time in which others had the CPUs.
+	Share float64
+}
+
+// String names it.
+func (n Neighbour) String() string {
+	if n.Name == "" {
+		return fmt.Sprintf("process %d", n.PID)
+	}
+	return fmt.Sprintf("%s (process %d)", strconv.Quote(n.Name), n.PID)
+}
+
+// neighboursTold is how many are told, and neighbourLeast from which share on.
+const neighboursTold, neighbourLeast = 3, 0.1
+
+// Neighbours returns those with the largest shares, the largest first, and says that; it needs kernel events of a version that asks
+// for them.
+func (c *Case) Neighbours() (list []Neighbour, e Evidence) {
+	all, none := 0.0, 0.0
+	for p, ns := range c.A.Behind(c.tailSpans()) {
+		all += float64(ns)
+		if p.PID == 0 {
+			none += float64(ns)
+			continue
+		}
+		list = append(list, Neighbour{p, float64(ns)})
+	}
+	slices.SortFunc(list, func(a, b Neighbour) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.PID, b.PID)) })
+	var told []string
+	for i := range list {
+		if list[i].Share /= max(1, all); i < neighboursTold && list[i].Share >= neighbourLeast {
+			told = append(told, fmt.Sprintf("%s %s of that time", list[i], Pct(list[i].Share)))
+		}
+	}
+	list = list[:len(told)]
+	if len(told) == 0 {
+		return nil, e
+	}
+	text := "of others, before the threads got a CPU it was with " + strings.Join(told, ", ")
+	if none >= neighbourLeast*all {
+		text += fmt.Sprintf(", and with nobody %s", Pct(none/all))
+	}
+	return list, Evidence{Text: text, Holds: Yes, Number: list[0].Share}
 }
 
 // All is the time in which threads wanted a CPU.

@@ -2,6 +2,7 @@ package cause_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/whylate/whylate/blame"
@@ -18,8 +19,8 @@ func watch(a *blame.Attribution, why events.State, part float64, own int) *blame
 	return watchThread(a, 0, why, part, own)
 }
 
-// watchThread is watch, for another thread than 0.
-func watchThread(a *blame.Attribution, tid int, why events.State, part float64, own int) *blame.Attribution {
+// watchThread is watch, for another thread than 0, and with the processes behind which it waits, one after the other.
+func watchThread(a *blame.Attribution, tid int, why events.State, part float64, own int, behind ...int) *blame.Attribution {
 	t := a.Timeline()
 	out := []events.Stretch{}
 	last := int64(t.Start)
@@ -34,7 +35,7 @@ func watchThread(a *blame.Attribution, tid int, why events.State, part float64, 
 	s := events.Stretch{}
 	add := func(until int64) {
 		x := on(until)
-		x.OffNS, x.QueueNS, x.Flags, x.NR = s.OffNS, s.QueueNS, s.Flags, s.NR
+		x.OffNS, x.QueueNS, x.Flags, x.NR, x.Behind = s.OffNS, s.QueueNS, s.Flags, s.NR, s.Behind
 		out = append(out, x)
 	}
 	for _, r := range a.Found().Requests {
@@ -49,6 +50,9 @@ func watchThread(a *blame.Attribution, tid int, why events.State, part float64, 
 		switch why {
 		case events.Queued, events.Crowded:
 			s.QueueNS, s.Flags = d, events.Preempted
+			if len(behind) > 0 {
+				s.Behind = behind[len(out)%len(behind)]
+			}
 		case events.Stopped:
 			s.QueueNS, s.Flags = d, events.Preempted|events.Throttled
 		case events.Faulted:
@@ -60,7 +64,42 @@ func watchThread(a *blame.Attribution, tid int, why events.State, part float64, 
 		}
 	}
 	add(int64(t.End))
-	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(events.Header{CPUs: 2, Arch: "amd64"}, nil, out)})
+	h := events.Header{PID: 1, CPUs: 2, Arch: "amd64"}
+	if len(behind) > 0 {
+		h.Fields = events.Fields
+	}
+	after := &events.After{Processes: []events.Process{{PID: 7, Name: "bur\nner"}}}
+	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(h, after, out)})
+}
+
+// Who has the CPUs is named, as far as that is known: the process itself is not, nor who has them seldom.
+func TestTheNeighbourIsNamed(t *testing.T) {
+	a := attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) { p.computes(serving, 0, 20*ms, "main.scale", "main.serve") })})
+	const first, second = `"bur\nner" (process 7)`, "process 8"
+	for _, c := range []struct {
+		behind       []int
+		named, fixed string
+	}{
+		{[]int{7}, first + " 100 % of that time", first},
+		{[]int{7, 7, 8}, "", first},
+		{[]int{8, 8, 8, 7}, second, second},
+		{[]int{0, 8, 0}, "and with nobody 6", ""},
+		{[]int{0, 8, 1}, "and with nobody 6", ""},
+		{[]int{1}, "", ""},
+		{nil, "", ""},
+	} {
+		v := cause.Judge(watchThread(a, 0, events.Queued, 0.8, 0, c.behind...), cause.Settings{})
+		if len(v.Findings) != 1 || v.Findings[0].Cause != "host-contention" {
+			t.Fatalf("%v: %s: %+v", c.behind, v.Sentence, v.Findings)
+		}
+		f := v.Findings[0]
+		told := slices.ContainsFunc(f.Evidence, func(e string) bool {
+			return strings.HasPrefix(e, "of others, ") && strings.Contains(e, c.named)
+		})
+		if told != (c.named != "" || c.fixed != "") || strings.Contains(f.Fix[0], "have "+c.fixed+" use less") != (c.fixed != "") || strings.Contains(f.Summary, "mostly behind "+c.fixed) != (c.fixed != "") {
+			t.Errorf("%v: %s %q %+v", c.behind, f.Summary, f.Fix, f.Evidence)
+		}
+	}
 }
 
 // A hypervisor's time looks like that on a CPU to the kernel.

@@ -57,6 +57,7 @@ type Recorder struct {
 	// counted is what the reading goroutine adds to it.
 	counted events.After
 	latest  int64 // when the last of the stretches ended that were written
+	ahead   ahead
 }
 
 // Start begins to record the threads of a process, with its number in the initial pid
@@ -77,7 +78,7 @@ func Start(pid int, o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	r := &Recorder{probes: p, o: o, done: make(chan struct{})}
+	r := &Recorder{probes: p, o: o, done: make(chan struct{}), ahead: ahead{target: pid, of: map[int]*process{}}}
 	r.detach, r.stop = sync.OnceFunc(r.end), sync.OnceFunc(r.finish)
 	if err := r.begin(pid, o); err != nil {
 		return nil, errors.Join(err, r.close())
@@ -235,7 +236,7 @@ func (r *Recorder) finish() {
 	var err error
 	r.after.Lost, err = r.probes.lost()
 	r.fail(err)
-	r.after.Stretches = r.w.Stretches
+	r.after.Stretches, r.after.Processes = r.w.Stretches, r.ahead.longest()
 	c := &r.counted
 	r.after.Readings, r.after.Cgo, r.after.Allocs, r.after.GC, r.after.Waits, r.after.TCP, r.after.Func = c.Readings, c.Cgo, c.Allocs, c.GC, c.Waits, c.TCP, c.Func
 	r.after.Programs = append(r.after.Programs, c.Programs...)
@@ -408,6 +409,7 @@ func (r *Recorder) take(b []byte) error {
 			r.o.Each(&s)
 		}
 		r.latest = max(r.latest, s.Out)
+		r.ahead.add(&s)
 	}
 	if len(b) > 0 {
 		return fmt.Errorf("read scheduling events: %d bytes too many, each has %d", len(b), stretchBytes)
@@ -429,7 +431,7 @@ func (r *Recorder) takeRest() error {
 }
 
 // stretchBytes is the size of struct stretch in bpf/sched.bpf.c.
-const stretchBytes = 48
+const stretchBytes = 56
 
 // decode reads a struct stretch.
 func decode(b []byte) events.Stretch {
@@ -437,6 +439,6 @@ func decode(b []byte) events.Stretch {
 	word := func(at int) int { return int(int32(binary.NativeEndian.Uint32(b[at:]))) }
 	return events.Stretch{
 		Out: long(0), OnNS: long(8), OffNS: long(16), QueueNS: long(24),
-		TID: word(32), NR: word(36), CPU: word(40), Flags: events.Flags(word(44)),
+		TID: word(32), NR: word(36), CPU: word(40), Flags: events.Flags(word(44)), Behind: word(48),
 	}
 }

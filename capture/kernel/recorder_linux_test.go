@@ -160,11 +160,12 @@ func TestTimeOnCPUAndInQueueAreTheKernelsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			needEBPF(t)
 			cpu := lastCPU(t)
-			crowd(t, cpu)
+			other := crowd(t, cpu)
 			c := spawn(t, cpu, nil, "burn", "400", "400")
 			tid := c.ints()[0]
 			c.asleep(tid)
-			s, by := burned(t, c, record(t, c.pid(), o), tid)
+			rec := record(t, c.pid(), o)
+			s, by := burned(t, c, rec, tid)
 
 			// For the kernel a thread is preempted when who preempts it is woken, some us
 			// before it leaves (rq_clock_skip_update in kernel/sched).
@@ -183,8 +184,11 @@ func TestTimeOnCPUAndInQueueAreTheKernelsOwn(t *testing.T) {
 			if first := s.list[0]; first.NR != unix.SYS_READ || first.Flags != 0 || first.OffNS <= first.QueueNS {
 				t.Errorf("the thread was in read, recorded is %+v", first)
 			}
-			inUser := int64(0)
+			inUser, behind := int64(0), int64(0)
 			for _, x := range s.list {
+				if x.Behind == other {
+					behind += x.QueueNS
+				}
 				if x.Flags&events.Preempted != 0 && x.QueueNS != x.OffNS {
 					t.Errorf("a preempted thread is in the queue from then on: %+v", x)
 				}
@@ -195,6 +199,12 @@ func TestTimeOnCPUAndInQueueAreTheKernelsOwn(t *testing.T) {
 					t.Errorf("the thread may run on CPU %d only: %+v", cpu, x)
 				}
 			}
+			if 2*behind < s.queueNS {
+				t.Errorf("%d ns of %d in the queue are behind process %d, which wants that CPU all the time", behind, s.queueNS, other)
+			}
+			if named := rec.stop().Process(other); named.Name == "" {
+				t.Errorf("process %d has no name: %+v", other, rec.stop().After.Processes)
+			}
 			if inUser < s.preempted/2 {
 				t.Errorf("a thread that was in user space for most of the time was in a system call in %d of %d preemptions", s.preempted-inUser, s.preempted)
 			}
@@ -202,13 +212,14 @@ func TestTimeOnCPUAndInQueueAreTheKernelsOwn(t *testing.T) {
 	}
 }
 
-// crowd begins a process that wants a CPU all the time.
-func crowd(t testing.TB, cpu int) {
+// crowd begins a process that wants a CPU all the time, and returns its number.
+func crowd(t testing.TB, cpu int) int {
 	c := spawn(t, cpu, nil, "burn", "100000", "100000")
 	c.line()
 	c.next()
 	c.line()
 	c.next()
+	return c.pid()
 }
 
 func TestTheQueueOfAWokenThreadBeginsWithTheWakeUp(t *testing.T) {

@@ -72,6 +72,13 @@ func judgeOwn(c *cause.Case) *cause.Judgement {
 	if q := c.Queue(); c.Watched() && 2*q.All() >= c.Sum(keys) {
 		j.Keys = c.Others(keys)
 		j.With(q.Evidence(q.Others))
+		if n, e := c.Neighbours(); len(n) > 0 {
+			j.With(e)
+			if 2*n[0].Share >= 1 {
+				j.Subject += ", mostly behind " + n[0].String()
+				j.Fix = []string{fmt.Sprintf("have %s use less of these CPUs: move it, or give it a lower weight", n[0])}
+			}
+		}
 		if e, own := children(c); own {
 			j.With(e)
 		}

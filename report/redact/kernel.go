@@ -66,13 +66,15 @@ func (r *redactor) kernelHeader(w io.Writer, b []byte) error {
 	if err := jsonl.CheckSchema(h.Schema, events.Schema); err != nil {
 		return err
 	}
-	if len(h.Fields) < len(events.Fields) {
+	if len(h.Fields) < len(events.Known) {
 		return fmt.Errorf("%w: header: other fields", evidence.ErrMalformed)
 	}
 	for i, f := range h.Fields {
-		if i < len(events.Fields) && f != events.Fields[i] {
+		switch known := i < len(events.Fields) && f == events.Fields[i]; {
+		case known:
+		case i < len(events.Known):
 			return fmt.Errorf("%w: header: other fields", evidence.ErrMalformed)
-		} else if i >= len(events.Fields) {
+		default:
 			h.Fields[i] = r.name(f)
 		}
 	}
@@ -114,6 +116,10 @@ func (r *redactor) counted(a *events.After) {
 		if p := &a.Programs[i]; !programs.MatchString(p.Name) {
 			p.Name = r.name(p.Name)
 		}
+	}
+	for i := range a.Processes {
+		x := &a.Processes[i]
+		x.Name = events.Text(r.text(x.Name))
 	}
 	if x := a.Readings; x != nil {
 		for i := range x.Callers {

@@ -30,6 +30,7 @@ struct stretch {
 	__u64 out, on, off, queue;
 	__s32 tid, nr;
 	__u32 cpu, flags;
+	__s32 behind, unused;
 };
 
 /* A thread that was seen. Instants and times are 0 if they are not known. */
@@ -40,6 +41,7 @@ struct thread {
 	__s32 pid, tid;	   /* its id in the initial namespace and in its own */
 	__s32 nr;	   /* of off: the system call */
 	__u32 flags;	   /* of off */
+	__s32 behind;	   /* the process that had the CPU until in, 0 if none had */
 };
 
 struct {
@@ -174,6 +176,8 @@ static __always_inline void tell(struct thread *t, __u64 now)
 	s->flags = t->gap ? t->flags : 0;
 	s->nr = t->gap ? t->nr : -1;
 	s->tid = t->tid;
+	s->behind = t->gap ? t->behind : 0;
+	s->unused = 0;
 	s->cpu = bpf_get_smp_processor_id();
 	if (++b->n == BATCH || now - b->of[0].out > OLD)
 		send(b);
@@ -206,7 +210,7 @@ static __always_inline void leave(struct task_struct *task, bool runnable, __u32
 	t->nr = in_system_call(regs);
 }
 
-static __always_inline void enter(struct task_struct *p, __u64 now)
+static __always_inline void enter(struct task_struct *p, struct task_struct *prev, __u64 now)
 {
 	struct thread *t = seen(p, 0);
 
@@ -216,6 +220,7 @@ static __always_inline void enter(struct task_struct *p, __u64 now)
 	t->queue = t->ready ? now - t->ready : 0;
 	t->off = t->ready = 0;
 	t->in = now;
+	t->behind = prev->tgid;
 }
 
 /*
@@ -261,7 +266,7 @@ int whylate_switch(__u64 *ctx)
 		leave(prev, ctx[0] || !was, was, now);
 	}
 	if (in)
-		enter(next, now);
+		enter(next, prev, now);
 	return 0;
 }
 

@@ -17,6 +17,7 @@ const (
 	// MaxConnections is how many with which something was wrong.
 	MaxConnections = 256
 	MaxInstants    = 16 // of each of them
+	MaxProcesses   = 64
 	MaxFrames      = 16 // of a stack
 	// maxText is in bytes; see Text.
 	maxText  = 128
@@ -65,6 +66,11 @@ func (a *After) Bursts() (list []*Burst) {
 // check tells what cannot be in what was counted.
 func (a *After) check() error {
 	var c checker
+	c.most("processes", len(a.Processes), MaxProcesses)
+	for _, p := range a.Processes {
+		c.counts(int64(p.PID))
+		c.names(p.Name)
+	}
 	if r := a.Readings; r != nil {
 		c.span(r.FromNS, r.ToNS)
 		c.times(r.Calls, r.NS, r.MaxNS)

@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -21,7 +22,7 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Stretch{{TID: 8, CPU: 1, Out: 90, OnNS: 40, OffNS: 30, QueueNS: 10, Flags: Uninterruptible, NR: -1}, {TID: 9, Out: 95, OnNS: 1, NR: 202}}
+	want := []Stretch{{TID: 8, CPU: 1, Out: 90, OnNS: 40, OffNS: 30, QueueNS: 10, Flags: Uninterruptible, NR: -1, Behind: 41}, {TID: 9, Out: 95, OnNS: 1, NR: 202}}
 	for _, i := range []int{1, 0} { // events of several CPUs come out of order
 		if room, err := w.Write(&want[i]); !room || err != nil {
 			t.Fatal(room, err)
@@ -34,7 +35,7 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 		}
 	}
 	burst := Burst{FromNS: 6, ToNS: 90, Hits: 12, HitNS: 500, Lost: 1, Short: true}
-	after := After{EndNS: 99, Lost: 3, CPUNS: 4, Programs: []Program{{"sched_switch", 5, 6}},
+	after := After{EndNS: 99, Lost: 3, CPUNS: 4, Programs: []Program{{"sched_switch", 5, 6}}, Processes: []Process{{41, "store"}, {42, ""}},
 		Missing: []Missing{{"clock", "no types"}}, Readings: &Readings{FromNS: 6, ToNS: 98, Calls: 3, NS: 30, MaxNS: 11, Short: true, Callers: []Caller{{2, Stack{"time.Now", "main.main"}}}},
 		Cgo: &CgoCalls{Burst: burst, More: 3, Functions: []CFunction{{
 			Name: "compress", Go: "main._Cfunc_compress", Calls: 2, NS: 9, MaxNS: 8, Histogram: Histogram{1, 0, 0, 1}, Goroutine: 5, Stack: Stack{"runtime.cgocall"}, Back: &Back{2, 4, 3},
@@ -259,7 +260,8 @@ func TestTheLastLineIsBounded(t *testing.T) {
 	full := slices.Repeat([]int64{math.MaxInt64 / maxSlots}, maxSlots)
 	burst := Burst{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64, true}
 	after := After{
-		Readings: &Readings{Callers: slices.Repeat([]Caller{{math.MaxInt64, stack}}, MaxCallers)},
+		Processes: slices.Repeat([]Process{{math.MaxInt64, text}}, MaxProcesses),
+		Readings:  &Readings{Callers: slices.Repeat([]Caller{{math.MaxInt64, stack}}, MaxCallers)},
 		Cgo: &CgoCalls{Burst: burst, Functions: slices.Repeat([]CFunction{{
 			text, text, math.MaxInt64, math.MaxInt64, math.MaxInt64, full[:40], math.MaxInt64, stack, &Back{math.MaxInt64, math.MaxInt64, math.MaxInt64},
 		}}, MaxFunctions)},
@@ -330,6 +332,45 @@ func TestPauses(t *testing.T) {
 	}{{0, 250, 0}, {0, 251, 1}, {399, 810, 1}, {400, 810, 0}, {300, 820, 2}, {850, 1000, 0}} {
 		if got := r.PausesIn(x.from, x.to); len(got) != x.n {
 			t.Errorf("from %d to %d: %v, want %d", x.from, x.to, got, x.n)
+		}
+	}
+}
+
+func TestBehindWhomThreadsWait(t *testing.T) {
+	const ms = int64(1e6)
+	h := Header{CPUs: 2, Fields: Fields}
+	list := []Stretch{
+		{TID: 1, Out: 20 * ms, OnNS: ms, OffNS: 4 * ms, QueueNS: 4 * ms, Flags: Preempted, Behind: 7}, // from 15 to 19
+		{TID: 2, Out: 30 * ms, OnNS: 2 * ms, OffNS: 20 * ms, QueueNS: 6 * ms, Behind: 8},              // from 22 to 28
+		{TID: 3, Out: 26 * ms, OnNS: 4 * ms},                                                          // has one from 22 to 26
+		{TID: 1, Out: 50 * ms, OnNS: ms, OffNS: 9 * ms, QueueNS: 9 * ms, Flags: Preempted | Throttled, Behind: 7},
+		{TID: 2, Out: 60 * ms, OnNS: ms, OffNS: ms, QueueNS: ms, Flags: Preempted}, // from 58 to 59
+	}
+	spans := []Pause{{10 * ms, 17 * ms}, {18 * ms, 24 * ms}, {40 * ms, 80 * ms}}
+	want := map[int]int64{7: 3 * ms, 8: ms, 0: ms}
+	r := New(h, &After{Processes: []Process{{7, "store"}}}, slices.Clone(list))
+	if got := r.Behind(spans); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if p, q := r.Process(7), r.Process(8); p.Name != "store" || q.Name != "" || q.PID != 8 {
+		t.Errorf("%+v, %+v", p, q)
+	}
+	h.Fields = Known
+	if got := New(h, nil, list).Behind(spans); got != nil {
+		t.Errorf("a recording that does not know says %v", got)
+	}
+}
+
+// Recordings of versions that did not ask who had the CPU before.
+func TestARecordingWithFewerFieldsIsRead(t *testing.T) {
+	for fields, behind := range map[string]int{
+		`["tid","cpu","out","on","off","queue","flags","nr"]`:          0,
+		`["tid","cpu","out","on","off","queue","flags","nr","behind"]`: 42,
+		`["tid","cpu","out","on","off","queue","flags","nr","other"]`:  0,
+	} {
+		r, err := Read(strings.NewReader(`{"header":{"schema":"` + Schema + `","cpus":2,"fields":` + fields + `}}` + "\n[17,1,99000,5000,20000,20000,1,-1,42]\n"))
+		if err != nil || len(r.Stretches) != 1 || r.Stretches[0].Behind != behind || r.Stretches[0].NR != -1 {
+			t.Errorf("%s: %v, %+v", fields, err, r)
 		}
 	}
 }

@@ -8,8 +8,12 @@ package events
 // are arrays with the numbers of a [Stretch] in the order of [Fields], or a [Call] each.
 const Schema = "whylate.kernel/1"
 
-// Fields are the names of the numbers of a stretch, as the header lists them.
-var Fields = []string{"tid", "cpu", "out", "on", "off", "queue", "flags", "nr"}
+// Fields are the names of the numbers of a stretch, as the header lists them; of the last one recordings of
+// earlier versions know nothing.
+var Fields = []string{"tid", "cpu", "out", "on", "off", "queue", "flags", "nr", "behind"}
+
+// Known are those that every recording has.
+var Known = Fields[:8:8]
 
 // The sets of probes.
 const (
@@ -70,6 +74,9 @@ type Stretch struct {
 	// NR is the number of the system call that it was in when it left, -1 if it was in
 	// none: then it was preempted, waits for a page that it touched, or was stopped.
 	NR int
+	// Behind is the process that had the CPU until the thread got it, as the initial pid namespace sees it: a thread of the
+	// kernel is a process of its own. 0 if none had it, or if that is not known.
+	Behind int
 }
 
 // In is when the thread got the CPU.
@@ -117,6 +124,8 @@ type After struct {
 	TCP *Connections `json:"tcp,omitempty"`
 	// Func is about the calls of functions that the user named; nil if there were none.
 	Func *Calls `json:"func,omitempty"`
+	// Processes are those behind which threads waited for a CPU, those for the longest time first.
+	Processes []Process `json:"processes,omitempty"`
 	// Programs is what the probes took, by the kernel's own count: of a part of the time,
 	// from which that of all is estimated.
 	Programs []Program `json:"programs,omitempty"`
@@ -275,6 +284,13 @@ type Goroutines struct {
 	Histogram Histogram `json:"histogram"`
 	// Goroutine is the one that waited longest.
 	Goroutine int64 `json:"goroutine,omitempty"`
+}
+
+// Process is a process of the machine; Name is the kernel's, up to 15 bytes of what it is called, "" if it was gone
+// when that was asked for.
+type Process struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name,omitempty"`
 }
 
 // Program is what one program in the kernel took: of all CPUs, for all processes.

@@ -149,8 +149,8 @@ func (d *decoder) header(line []byte) error {
 		return fmt.Errorf("%w: %.200s", evidence.ErrMalformed, err)
 	}
 	h := &l.Header
-	if len(h.Fields) < len(Fields) || !slices.Equal(h.Fields[:len(Fields)], Fields) {
-		return fmt.Errorf("%w: header: other fields than %q", evidence.ErrMalformed, Fields)
+	if len(h.Fields) < len(Known) || !slices.Equal(h.Fields[:len(Known)], Known) {
+		return fmt.Errorf("%w: header: other fields than %q", evidence.ErrMalformed, Known)
 	}
 	if h.CPUs < 1 || h.CPUs > maxCPUs || h.PID < 0 || h.StartNS < 0 {
 		return fmt.Errorf("%w: header: %d CPUs, pid %d, start %d", evidence.ErrMalformed, h.CPUs, h.PID, h.StartNS)
@@ -165,8 +165,8 @@ func (d *decoder) stretch(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if n < len(Fields) {
-		return fmt.Errorf("%w: %d numbers, a stretch has %d", evidence.ErrMalformed, n, len(Fields))
+	if n < len(Known) {
+		return fmt.Errorf("%w: %d numbers, a stretch has %d", evidence.ErrMalformed, n, len(Known))
 	}
 	if len(d.rec.Stretches) >= maxStretches {
 		return fmt.Errorf("more than %d stretches: %w", maxStretches, evidence.ErrTooLarge)
@@ -177,6 +177,9 @@ func (d *decoder) stretch(line []byte) error {
 		s.QueueNS > s.OffNS || s.OnNS > s.Out || s.OffNS > s.Out-s.OnNS ||
 		s.Out > d.rec.Header.StartNS+maxSpan || s.From() < d.rec.Header.StartNS-maxSpan {
 		return fmt.Errorf("%w: a stretch that cannot be: %.100s", evidence.ErrMalformed, line)
+	}
+	if n >= len(Fields) && d.rec.asksBehind() && x[8] > 0 && x[8] < 1<<31 {
+		s.Behind = int(x[8])
 	}
 	d.rec.Stretches = append(d.rec.Stretches, s)
 	return nil

@@ -60,13 +60,13 @@ func (w *Writer) Release() {
 }
 
 // stretchBytes is more than a line of a stretch takes: three numbers of nanoseconds of up to
-// ten digits, an instant of up to sixteen (four months), and four short ones.
-const stretchBytes = 80
+// ten digits, an instant of up to sixteen (four months), and five short ones.
+const stretchBytes = 88
 
 // Write adds a stretch. It reports false, and writes nothing, when there is no more room.
 func (w *Writer) Write(s *Stretch) (room bool, err error) {
 	b := append(w.buf[:0], '[')
-	for i, v := range [...]int64{int64(s.TID), int64(s.CPU), s.Out, s.OnNS, s.OffNS, s.QueueNS, int64(s.Flags), int64(s.NR)} {
+	for i, v := range [...]int64{int64(s.TID), int64(s.CPU), s.Out, s.OnNS, s.OffNS, s.QueueNS, int64(s.Flags), int64(s.NR), int64(s.Behind)} {
 		if i > 0 {
 			b = append(b, ',')
 		}
