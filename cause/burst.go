@@ -45,11 +45,17 @@ func (c *Case) yields(outcomes []outcome, shares []blame.Share, material, sure f
 		if i == contention || o.holds != Yes || !o.entry.Computes || !sure(i) {
 			continue
 		}
-		if x, all := shares[i].Share, shares[contention].Share; x >= all || 2*x >= all && c.burst(o) {
+		if x, all := shares[i].Share, shares[contention].Share-c.robbed(outcomes[contention].j.Keys); x >= all || 2*x >= all && c.burst(o) {
 			return contention, o.entry.ID, fmt.Sprintf("while threads wanted a CPU the process's own had %s of them, and used more than at other times; others used what they use at other times, too, when CPUs are idle: it comes with %s", Pct(own), o.entry.ID)
 		}
 	}
 	return -1, "", ""
+}
+
+// robbed is the part of the excess under keys in which a hypervisor had a CPU that threads seemed to have: it takes CPUs from who
+// computes on them, and more, the more he does.
+func (c *Case) robbed(keys []blame.KeyID) float64 {
+	return c.Share(keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == events.Robbed }))
 }
 
 // burst reports whether what an outcome names computes, and not for requests.

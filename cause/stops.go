@@ -320,6 +320,7 @@ var keepers = [...]struct {
 	cause string
 }{
 	{events.Queued, "host-contention"},
+	{events.Robbed, "host-contention"},
 	{events.Crowded, "gomaxprocs-over-quota"},
 	{events.Stopped, "quota-too-low"},
 	{events.Faulted, "page-faults"},

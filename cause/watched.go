@@ -20,13 +20,16 @@ import (
 // compute in C, they are in each other's way: then it is C's.
 func wants(k blame.Key) bool {
 	switch k.Off {
-	case events.Queued, events.Stopped:
+	case events.Queued, events.Stopped, events.Robbed:
 		return true
 	case events.Crowded:
 		return k.Kind != blame.Cgo
 	}
 	return false
 }
+
+// byOthers reports whether a leaf is time in which others had the CPU that a thread wanted, or the hypervisor.
+func byOthers(k blame.Key) bool { return k.Off == events.Queued || k.Off == events.Robbed }
 
 // asleep reports whether a leaf is time in which a thread did something else than to be on
 // a CPU or to want one.
@@ -57,11 +60,11 @@ func (c *Case) offIn(state events.State) (ns float64) {
 }
 
 // Outrun is for how much longer slow requests than typical ones have a thread that wants a CPU which
-// others have, whichever cause that was given to, in nanoseconds per request; it needs the kernel's
+// others have, or the hypervisor, whichever cause that was given to, in nanoseconds per request; it needs the kernel's
 // scheduling events.
 func (c *Case) Outrun() (ns float64) {
 	for i, k := range c.A.Keys {
-		if k.Off == events.Queued {
+		if byOthers(k) {
 			ns += c.NS[i]
 		}
 	}
@@ -70,11 +73,11 @@ func (c *Case) Outrun() (ns float64) {
 
 // Queue is who had the CPUs while threads wanted one during slow requests, in
 // nanoseconds per request more than during typical ones.
-type Queue struct{ Others, Own, Quota float64 }
+type Queue struct{ Others, Own, Quota, Robbed float64 }
 
 // Queue returns it; it needs the kernel's scheduling events.
 func (c *Case) Queue() Queue {
-	return Queue{max(0, c.offIn(events.Queued)), max(0, c.offIn(events.Crowded)), max(0, c.offIn(events.Stopped))}
+	return Queue{max(0, c.offIn(events.Queued)), max(0, c.offIn(events.Crowded)), max(0, c.offIn(events.Stopped)), max(0, c.offIn(events.Robbed))}
 }
 
 // Neighbour is a process that had a CPU until threads got it that wanted one during slow requests.
@@ -126,14 +129,21 @@ func (c *Case) Neighbours() (list []Neighbour, e Evidence) {
 }
 
 // All is the time in which threads wanted a CPU.
-func (q Queue) All() float64 { return q.Others + q.Own + q.Quota }
+func (q Queue) All() float64 { return q.Others + q.Own + q.Quota + q.Robbed }
+
+// robbedLeast is the part of it from which on the hypervisor's is told.
+const robbedLeast = 0.01
 
 // Evidence says who had the CPUs, by the kernel's own events, and whether those that
 // of returns had them mostly.
 func (q Queue) Evidence(of float64) Evidence {
+	hypervisor := ""
+	if q.Robbed >= robbedLeast*q.All() {
+		hypervisor = fmt.Sprintf(", the hypervisor for %s", Pct(q.Robbed/q.All()))
+	}
 	return Evidence{
-		Text: fmt.Sprintf("threads wanted a CPU for %s of a slow request: others had it for %s of that, the process's own threads for %s, its quota was used up for %s (the kernel's scheduling events)",
-			Ms(q.All()), Pct(q.Others/max(1, q.All())), Pct(q.Own/max(1, q.All())), Pct(q.Quota/max(1, q.All()))),
+		Text: fmt.Sprintf("threads wanted a CPU for %s of a slow request: others had it for %s of that%s, the process's own threads for %s, its quota was used up for %s (the kernel's scheduling events)",
+			Ms(q.All()), Pct(q.Others/max(1, q.All())), hypervisor, Pct(q.Own/max(1, q.All())), Pct(q.Quota/max(1, q.All()))),
 		Holds: Of(2*of >= q.All() && of > 0), Decides: true, Number: of / max(1, q.All()),
 	}
 }
@@ -161,7 +171,7 @@ func (c *Case) StoppedByQuota() []blame.KeyID {
 // Others returns those of keys, of OffCPU, of which it is not known that a quota or the
 // process's own threads kept the CPU from who wanted it, nor that handshakes did.
 func (c *Case) Others(keys []blame.KeyID) []blame.KeyID {
-	keys = keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == events.Queued || !wants(c.Key(id)) })
+	keys = keep(keys, func(id blame.KeyID) bool { return byOthers(c.Key(id)) || !wants(c.Key(id)) })
 	return without(keys, c.Dials().Queues)
 }
 

@@ -452,3 +452,46 @@ func TestAHoldIsAsLongAsWhatIsDoneInIt(t *testing.T) {
 		t.Errorf("that one waited for a CPU meanwhile: %v", got)
 	}
 }
+
+// What a hypervisor takes of what slow requests compute is not theirs.
+func TestTheHypervisorIsTakenOutOfWhatRan(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		left float64 // of a CPU while requests are slow
+		want []string
+	}{
+		{"nothing", 1, []string{"expensive-request"}},
+		{"half of it", 0.5, []string{"expensive-request", "host-contention"}},
+		{"most of it", 0.1, []string{"host-contention"}},
+	} {
+		a := attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })})
+		tl := a.Timeline()
+		var x events.Ran
+		var counts []events.Ran
+		for at := int64(tl.Start); at < int64(tl.End); at += 5 * ms {
+			x.AtNS = at
+			counts = append(counts, x)
+			ran := 5 * ms
+			for _, r := range a.Found().Requests {
+				if in := min(int64(r.End()), at+5*ms) - max(int64(r.Start()), at); int64(r.Duration()) > slowRequest && in > 0 {
+					took := int64((1 - c.left) * float64(in))
+					ran, x.StolenNS = ran-took, x.StolenNS+took
+				}
+			}
+			x.NS += ran
+		}
+		rec := events.New(events.Header{CPUs: 2, Arch: "amd64"}, nil, []events.Stretch{{TID: 0, Out: int64(tl.End), OnNS: int64(tl.Duration())}})
+		v := cause.Judge(blame.Attribute(tl, a.Found(), blame.Options{Watch: rec.Robbed(counts)}), cause.Settings{})
+		var got []string
+		for _, f := range v.Findings {
+			got = append(got, f.Cause)
+			if said := slices.ContainsFunc(f.Evidence, func(e string) bool { return strings.Contains(e, "the hypervisor for 100 %") }); said != (f.Cause == "host-contention") {
+				t.Errorf("%s: %s says %q", c.name, f.Cause, f.Evidence)
+			}
+		}
+		slices.Sort(got)
+		if v.Verdict != "cause" || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v: %s %+v", c.name, got, c.want, v.Sentence, v.Unnamed)
+		}
+	}
+}

@@ -287,6 +287,9 @@ func (x *analysis) read() error {
 	} else {
 		x.watch, x.watchErr = readKernel(in)
 	}
+	if x.watch != nil && x.hosts != nil {
+		x.watch = x.watch.Robbed(ran(x.hosts))
+	}
 	x.said, x.saidErr = dependencies(in)
 	x.allocated = allocated(in)
 	if o.Baseline == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/capture/kernel"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/evidence"
@@ -317,4 +318,15 @@ func noteCalls(d *report.Diagnosis, r *events.Recording, unused error, o *Analys
 func inconclusive(d *report.Diagnosis, but, names string) {
 	d.Verdict, d.Reason = report.VerdictInconclusive, "few-requests"
 	d.Sentence = fmt.Sprintf("There is nothing to explain in the %d calls of %s that were recorded, but %s", d.Requests.Count, names, but)
+}
+
+// ran is what the kernel counts of the process while it is recorded: where its CPU time was read.
+func ran(r *host.Recording) (list []events.Ran) {
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		if n := len(list); n == 0 || s.RunNS != list[n-1].NS {
+			list = append(list, events.Ran{AtNS: s.MonoNS, NS: s.RunNS, StolenNS: s.Machine.StealNS})
+		}
+	}
+	return list
 }

@@ -374,3 +374,60 @@ func TestARecordingWithFewerFieldsIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAHypervisorTakes(t *testing.T) {
+	const ms = int64(1e6)
+	// A thread has a CPU for half of each 20 ms; the counts are taken each 20 ms.
+	var list []Stretch
+	for i := range int64(50) {
+		list = append(list, Stretch{TID: 1, Out: 1000*ms + i*20*ms + 10*ms, OnNS: 10 * ms})
+	}
+	counts := func(ran func(i int64) int64, stolen func(i int64) int64) (out []Ran) {
+		var x Ran
+		for i := range int64(51) {
+			x.AtNS = 1000*ms + i*20*ms
+			out = append(out, x)
+			x.NS, x.StolenNS = x.NS+ran(i), x.StolenNS+stolen(i)
+		}
+		return out
+	}
+	always := func(int64) int64 { return ms }
+	in := func(i int64, a, b int64) func(int64) int64 {
+		return func(k int64) int64 {
+			if k == i {
+				return a
+			}
+			return b
+		}
+	}
+	repeats := counts(in(20, 4*ms, 10*ms), always)
+	repeats[31].NS = repeats[30].NS // read late
+	for _, c := range []struct {
+		name   string
+		counts []Ran
+		want   map[int64]int64 // of the stretch in a time
+	}{
+		{"more than half of one", counts(in(20, 4*ms, 10*ms), always), map[int64]int64{20: 6 * ms, 19: 0, 21: 0}},
+		{"nothing is known of it", nil, map[int64]int64{20: 0}},
+		{"the hypervisor took nothing", counts(in(20, 4*ms, 10*ms), func(int64) int64 { return 0 }), map[int64]int64{20: 0}},
+		{"the hypervisor took something in the look before", counts(in(20, 4*ms, 10*ms), in(19, 10*ms, 0)), map[int64]int64{20: 6 * ms}},
+		{"the hypervisor took something long after", counts(in(20, 4*ms, 10*ms), in(23, 10*ms, 0)), map[int64]int64{20: 0}},
+		{"as much is taken always", counts(always, always), map[int64]int64{20: 0, 30: 0}},
+		{"a fifth is taken always, and then more", counts(in(20, 2*ms, 8*ms), always), map[int64]int64{20: 6 * ms, 30: 0}},
+		{"a count comes late", repeats, map[int64]int64{20: 6 * ms, 30: 0, 31: 0}},
+		{"the count is larger", counts(in(20, 14*ms, 10*ms), always), map[int64]int64{20: 0, 21: 0}},
+		{"less than a count is exact to", counts(in(20, 10*ms-least/2, 10*ms), always), map[int64]int64{20: 0}},
+	} {
+		r := New(Header{CPUs: 2}, nil, slices.Clone(list)).Robbed(c.counts)
+		for i, want := range c.want {
+			from := 1000*ms + i*20*ms
+			parts := r.Split(1, from, from+10*ms)
+			if got := parts[Robbed]; max(got-want, want-got) > ms/100 || parts[OnCPU] != 10*ms-got {
+				t.Errorf("%s: in stretch %d %d ns, want %d, on a CPU %d", c.name, i, got, want, parts[OnCPU])
+			}
+			if half := r.Split(1, from+2*ms, from+7*ms)[Robbed]; max(2*half-want, want-2*half) > ms/100 {
+				t.Errorf("%s: in half of stretch %d %d ns, want half of %d", c.name, i, half, want)
+			}
+		}
+	}
+}

@@ -20,6 +20,8 @@ const (
 	Crowded
 	// Stopped: a quota was used up.
 	Stopped
+	// Robbed: a hypervisor had the CPU that it seemed to have, see [Recording.Robbed].
+	Robbed
 	// Faulted: it waited for a page that it touched.
 	Faulted
 	// Blocked: it waited in a system call, in the way in which threads wait for devices.
@@ -30,7 +32,7 @@ const (
 	States
 )
 
-var stateNames = [...]string{"unknown", "on a CPU", "queued", "crowded", "stopped", "faulted", "blocked", "slept"}
+var stateNames = [...]string{"unknown", "on a CPU", "queued", "crowded", "stopped", "robbed", "faulted", "blocked", "slept"}
 
 func (s State) String() string { return stateNames[s] }
 
@@ -76,10 +78,15 @@ func (r *Recording) thread(ss []Stretch) thread {
 			clean, last = append(clean, s), s.Out
 		}
 	}
-	t := thread{clean, make([][States]int64, len(clean)+1)}
-	for i := range clean {
+	return r.sumUp(clean)
+}
+
+// sumUp sums up stretches of a thread, which are in order of time and do not overlap.
+func (r *Recording) sumUp(ss []Stretch) thread {
+	t := thread{ss, make([][States]int64, len(ss)+1)}
+	for i := range ss {
 		t.before[i+1] = t.before[i]
-		r.add(&t.before[i+1], &clean[i], clean[i].From(), clean[i].Out)
+		r.add(&t.before[i+1], &ss[i], ss[i].From(), ss[i].Out)
 	}
 	return t
 }
@@ -146,7 +153,11 @@ func (r *Recording) add(parts *[States]int64, s *Stretch, from, to int64) {
 	if in := s.In(); from < in {
 		r.off(parts, s, from, min(to, in))
 	}
-	parts[OnCPU] += max(0, to-max(from, s.In()))
+	if from = max(from, s.In()); to > from {
+		taken := r.taken(from, to)
+		parts[OnCPU] += to - from - taken
+		parts[Robbed] += taken
+	}
 }
 
 // off adds [from, to] of the time for which a thread had no CPU before s. From is the

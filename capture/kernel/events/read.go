@@ -41,6 +41,7 @@ type Recording struct {
 	load    []load
 	polls   []poll
 	pauses  []Pause
+	robbed  []robbed
 }
 
 // Read reads a kernel.events. It trusts nothing in it: sizes and numbers are bounded,
