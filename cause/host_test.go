@@ -454,6 +454,23 @@ func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
 	}
 }
 
+// Who waits behind many calls of a peer waits for his turn, though the peer got no CPU.
+func TestAQueueIsNoPeerWithoutACPU(t *testing.T) {
+	for _, c := range []struct {
+		s    scene
+		want string
+	}{
+		{queue(1, 10, 2*ms, 2*ms), "single-worker"},
+		{queue(3, 30, 2*ms, 2*ms), "pool-exhausted"},
+		{queue(10, 1, 2*ms, 20*ms), "host-contention"},
+	} {
+		v := cause.Judge(attributed(t, c.s), cause.Settings{Host: observe(attributed(t, c.s), machine{cpus: 2, own: 0.1, idle: 0.1, peers: 0.1, starved: 0.9})})
+		if len(v.Findings) == 0 || v.Findings[0].Cause != c.want {
+			t.Errorf("want %s: %s %+v", c.want, v.Sentence, v.Consistent)
+		}
+	}
+}
+
 // Where every request is slow there is no usual time to compare with: that of the fastest calls is no wait for a CPU.
 func TestAPeerThatAlwaysTakesAsLongIsNotStarved(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -28,6 +28,26 @@ func (c *Case) PeerWaits() []blame.KeyID {
 	})
 }
 
+// inTurn is how many holders slow requests wait for, one after the other, from which on it is their queue that takes long, however
+// late the peer of each is.
+const inTurn = 2
+
+// OutOfQueues returns keys without those of queues in which slow requests wait for several holders, one after the other.
+func (c *Case) OutOfQueues(keys []blame.KeyID) []blame.KeyID {
+	in := map[blame.SiteID][]blame.KeyID{}
+	for _, id := range keys {
+		if site := c.A.Place(c.Key(id).Queue.Site); site != 0 {
+			in[site] = append(in[site], id)
+		}
+	}
+	for _, queued := range in {
+		if c.MeanHolders(queued) >= inTurn {
+			keys = without(keys, queued)
+		}
+	}
+	return keys
+}
+
 const (
 	// peersLate is the part of how much longer slow requests wait for peers that their threads must have waited
 	// for a CPU meanwhile, in sum, for these to be why.

@@ -37,7 +37,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	if c.Contrast == cause.BeforeContrast { // requests are late before they ask a peer
 		return j
 	}
-	waits := c.PeerWaits()
+	waits := c.OutOfQueues(c.PeerWaits())
 	e, spare, known := c.PeersStarved(waits)
 	switch own := j != nil && len(j.Keys) > 0 && j.Holds() == cause.Yes; {
 	case !known || e.Holds != cause.Yes:
