@@ -230,7 +230,7 @@ func (a *Attribution) findSamples() {
 // home and carry no requests: they read the replies of outgoing connections.
 func (a *Attribution) NetworkHome(class ClassID) bool {
 	a.findHomes()
-	return a.networkHome[class] && a.Classes[class].Endpoint < 0
+	return (a.networkHome[class] || multiplexed[a.Classes[class].Root]) && a.Classes[class].Endpoint < 0
 }
 
 // Serves reports whether goroutines of the class's root function work for

@@ -114,9 +114,10 @@ func (a *Attribution) ReturnsToNetwork(g timeline.GID) bool {
 	if known {
 		return is
 	}
-	is = a.reads(g)
+	of := multiplexed[a.t.Gs[g].Root()]
+	is = of || a.reads(g)
 	for _, s := range a.t.Gs[g].Waits() {
-		if a.f.Returns(g, s) {
+		if !of && a.f.Returns(g, s) {
 			is = s.Reason == timeline.ReasonNetwork
 			break
 		}
