@@ -90,6 +90,9 @@ var strangeScenes = []told{
 		}
 		p.runs(serving, 0)
 	})}, finding: "overload", where: "main.report"},
+	{name: "another request that computes as much happens to have the only P", scene: scene{procs: 1, cast: crowdServes, in: then(everyTime(func(p *play) { p.computes(serving, 0, 5*ms) }), every(10, exporting(1, 5*ms)))}},
+	{name: "several others that compute as much have the only P", scene: scene{procs: 1, cast: crowdServes, in: then(everyTime(func(p *play) { p.computes(serving, 0, 5*ms) }), every(10, exporting(4, 5*ms)))},
+		alike: []string{"overload", "quota-too-low", "gomaxprocs-over-quota", "host-contention"}},
 }
 
 func TestOverloadIsToldFromWorkForOthers(t *testing.T) { tell(t, strangeScenes) }

@@ -12,7 +12,7 @@ var Entry = &cause.Entry{
 	ID: "overload", Title: "overload", Rank: 520, Layer: cause.Load, Computes: true, Crowds: true,
 	What:       "More requests arrive than the Ps can serve: requests wait for a P behind other requests.",
 	MustHold:   "since the backlog began the Ps executed the request handlers themselves, which really were on a CPU",
-	MustNot:    "one other class that holds the Ps, or work for few requests that is much more than that of those that wait, where the Ps are mostly idle; a request that costs more CPU than usual; calls that keep the Ps or lose them",
+	MustNot:    "one other class that holds the Ps, or work for few requests that is much more than that of those that wait, where the Ps are mostly idle; a request that costs more CPU than usual; calls that keep the Ps or lose them; one or two others in front, as long as usual requests, that come together by chance",
 	LookAlikes: []string{"cpu-hog", "gc-workers", "gomaxprocs-too-low", "quota-too-low", "retry-storm", "syscall-handoff"},
 	Fix: []string{
 		"more capacity: more Ps if CPUs are idle, more instances",
@@ -23,12 +23,29 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
+// ordinary is how many bursts of others for each P in front of a slow request make a queue that is none of too little capacity: where
+// half of the CPUs are idle one request in a hundred waits for as many (M/M/c at half of its capacity). In recordings of such
+// services there were 1 to 2 on two Ps, of overload 24 to 39.
+const ordinary = 1.5
+
+// likeMost is how many times as long as usual requests take others run at most, each, for them to be such requests.
+const likeMost = 2
+
 func judge(c *cause.Case) *cause.Judgement {
 	j := c.Starved(cause.Own, cause.Ready)
 	if j == nil || c.TooLittle(j.Keys) {
 		return j
 	}
 	j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit(j.Where))
+	p := c.Processors()
+	if n, burst := p.Bursts, float64(c.A.Classes[p.Class].Burst); n < ordinary*float64(c.GOMAXPROCS()) && burst <= likeMost*c.UsuallyTook() {
+		j.With(cause.Evidence{
+			Text: fmt.Sprintf("%.1f others run in front of a request on %d Ps, each for %s, where usual requests take %s: that many come together by chance",
+				n, c.GOMAXPROCS(), cause.Ms(burst), cause.Ms(c.UsuallyTook())),
+			Holds:   cause.No,
+			Decides: true, Number: n,
+		})
+	}
 	h := c.Handoffs()
 	if lost := c.Lost(j.Keys); c.Sum(h.Keys) > 0.5*c.Sum(j.Keys) || h.Kept() {
 		after, other := h.Tail.Each()
