@@ -206,15 +206,38 @@ func (d *finder) atHome(w *timeline.Wake) bool {
 	return home != keyNone && k < gr.Len() && gr.Seg(k).Kind == timeline.Waiting && d.c.of(gr.Seg(k).Stack).key == home
 }
 
+// sink reports whether a goroutine never wakes anybody and never calls the system: who only takes what it is given, such as a deadline
+// to watch, answers nobody.
+func (d *finder) sink(g timeline.GID) bool {
+	is, known := d.sinks[g]
+	if known {
+		return is
+	}
+	gr := &d.t.Gs[g]
+	is = len(gr.Wakes()) == 0
+	if is {
+		for _, s := range gr.Blocked() {
+			if s.Kind == timeline.Syscall {
+				is = false
+				break
+			}
+		}
+	}
+	d.sinks[g] = is
+	return is
+}
+
 // events replays a reader's life in order: read tells that a message may begin
 // (the network woke g at home, or a read at home found data), wake that g woke
-// somebody, idle that g is back at home.
+// somebody who is no sink, idle that g is back at home.
 func (d *finder) events(g timeline.GID, home int32, read func(at timeline.Time, byNet bool), wake func(*timeline.Wake), idle func(at timeline.Time)) {
 	gr := &d.t.Gs[g]
 	ws, k := gr.Wakes(), 0
 	upTo := func(at timeline.Time) {
 		for ; k < len(ws) && ws[k].Time <= at; k++ {
-			wake(&ws[k])
+			if ws[k].Birth() || !d.sink(ws[k].Whom()) {
+				wake(&ws[k])
+			}
 		}
 	}
 	fresh := false // the next read takes what woke g
@@ -401,9 +424,11 @@ func (d *finder) answer(worker timeline.GID, from timeline.Time) (at timeline.Ti
 	return 0, false
 }
 
-// messages lists what a reader handed on, in order.
+// messages lists what a reader handed on, in order. What it hands to goroutines of one kind after another, without reading meanwhile, is
+// one message on its way: it is with the last of them then.
 func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 	m := message{start: -1}
+	given := map[*root]bool{} // whom the last message was handed to
 	last := timeline.Time(-1)
 	var woke *timeline.Wake           // the one before
 	flush := func(at timeline.Time) { // nobody had to be woken for it
@@ -432,6 +457,12 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 			if last < 0 {
 				return
 			}
+			if to := d.h.of[w.Whom()]; !given[to] && len(given) > 0 && len(out) > 0 {
+				given[to] = true
+				out[len(out)-1].handed, out[len(out)-1].whom = w.Time, whom
+				last = w.Time
+				return
+			}
 			m = message{start: last} // it was in the buffer
 		}
 		if at, first, ok := d.late(g, w.Time); ok {
@@ -439,6 +470,8 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 		}
 		m.handed, m.whom = w.Time, whom
 		out = append(out, m)
+		clear(given)
+		given[d.h.of[w.Whom()]] = true
 		last, m.start = w.Time, -1
 	}, flush)
 	return out

@@ -685,6 +685,67 @@ func TestReaderHandsOverToWorkersAndTheyToItsWriter(t *testing.T) {
 	close(pool)
 }
 
+// What a reader hands to several kinds of goroutines for one message, the last of which writes the answer, is one request; who only
+// watches its deadlines answers none.
+func TestReaderHandsOneMessageToSeveralKinds(t *testing.T) {
+	l, s := listen(t), &pairServer{}
+	audit := make(chan int)
+	go func() {
+		for i := range audit {
+			work(i % 2)
+		}
+	}()
+	type ask struct {
+		i    int
+		done chan<- int
+	}
+	shards := make([]chan ask, 2)
+	for i := range shards {
+		shards[i] = make(chan ask)
+		go func() {
+			for a := range shards[i] {
+				work(a.i)
+				a.done <- a.i
+			}
+		}()
+	}
+	go accept(l, func(c net.Conn) {
+		out, deadlines, done := make(chan job), make(chan time.Time), make(chan int)
+		go func() {
+			for j := range out {
+				fmt.Fprintf(c, "%d\n", j.i)
+				s.since(j.start)
+			}
+		}()
+		go func() {
+			for range deadlines { // nobody is late
+			}
+		}()
+		defer close(out)
+		defer close(deadlines)
+		r := bufio.NewReader(c)
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			start := time.Now()
+			i, _ := strconv.Atoi(strings.TrimSpace(line))
+			audit <- i
+			shards[i%len(shards)] <- ask{i, done}
+			out <- job{<-done, start}
+			deadlines <- time.Now()
+		}
+	})
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "lines", l.Addr().String()) })
+	agrees(t, f, &s.inner, sent, pkg+"TestReaderHandsOneMessageToSeveralKinds.func3")
+	close(audit)
+	for _, c := range shards {
+		close(c)
+	}
+}
+
 // datagramServer reads on one goroutine and answers each datagram on a new one.
 type datagramServer struct {
 	inner
