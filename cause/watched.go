@@ -28,6 +28,29 @@ func wants(k blame.Key) bool {
 	return false
 }
 
+// robbedDoubt is the part of what requests seem to have computed that the hypervisor must have taken of slow ones beside, for it to be
+// doubtful (0.8 and 0.9 in two healthy recordings, at most 0.35 in eight with such requests).
+const robbedDoubt = 0.5
+
+// RobbedEvidence is the doubt about what requests computed, under keys, if the hypervisor took nearly as much of the requests: what it takes
+// is shared out over all that ran between two looks, and slow requests are those that lost more than others; ok is false if there is none.
+func (c *Case) RobbedEvidence(keys []blame.KeyID) (e Evidence, ok bool) {
+	var taken float64
+	for i, k := range c.A.Keys {
+		if k.Off == events.Robbed {
+			taken += max(0, c.NS[i])
+		}
+	}
+	if taken < robbedDoubt*c.Sum(keys) || c.Sum(keys) < NamedExcess || c.Share(keys) < NamedShare { // else nobody minds them
+		return e, false
+	}
+	return Evidence{
+		Text:  fmt.Sprintf("the hypervisor took %s of slow requests beside that, shared out over all that ran at the time: slow ones may have lost more", Ms(taken)),
+		Holds: Unknown, Decides: true, Number: taken / max(1, c.Excess),
+		Alike: []string{"host-contention"}, Record: "again, on a machine of which a hypervisor takes less",
+	}, true
+}
+
 // byOthers reports whether a leaf is time in which others had the CPU that a thread wanted, or the hypervisor.
 func byOthers(k blame.Key) bool { return k.Off == events.Queued || k.Off == events.Robbed }
 

@@ -62,6 +62,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		},
 		c.ComputedEvidence(),
 	}
+	if e, doubt := c.RobbedEvidence(keys); doubt {
+		ev = append(ev, e)
+	}
 	ev = append(ev, c.OtherEndpoint()...)
 	name := "their own code"
 	if where != nil {
