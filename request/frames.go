@@ -247,6 +247,13 @@ var libraries = []string{
 	"github.com/panjf2000/ants",
 }
 
+// libraryHandlers are beginnings of the names of handlers that libraries have ready, and that are endpoints of their own.
+var libraryHandlers = []string{
+	"github.com/prometheus/client_golang/prometheus/promhttp.HandlerFor", // and HandlerForTransactional
+	"expvar.expvarHandler",
+	"net/http.(*fileHandler).ServeHTTP",
+}
+
 func set(names ...string) map[string]bool {
 	m := make(map[string]bool, len(names))
 	for _, n := range names {

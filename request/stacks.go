@@ -2,6 +2,7 @@ package request
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/whylate/whylate/gotrace"
@@ -291,7 +292,7 @@ func (c *classifier) learn(name string) *function {
 		f.flags |= named
 	}
 	plain := strings.TrimSuffix(name, "-fm")
-	f.handler = f.app && strings.HasSuffix(plain, ".ServeHTTP")
+	f.handler = f.app && strings.HasSuffix(plain, ".ServeHTTP") || slices.ContainsFunc(libraryHandlers, func(h string) bool { return strings.HasPrefix(plain, h) })
 	f.dispatcher = dispatches(plain)
 	return f
 }
