@@ -114,10 +114,12 @@ func (a *Attribution) ReturnsToNetwork(g timeline.GID) bool {
 	if known {
 		return is
 	}
-	of := multiplexed[a.t.Gs[g].Root()]
-	is = of || a.reads(g)
+	if multiplexed[a.t.Gs[g].Root()] {
+		return true
+	}
+	is = a.reads(g)
 	for _, s := range a.t.Gs[g].Waits() {
-		if !of && a.f.Returns(g, s) {
+		if a.f.Returns(g, s) {
 			is = s.Reason == timeline.ReasonNetwork
 			break
 		}

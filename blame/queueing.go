@@ -5,7 +5,7 @@ type Queueing struct {
 	// Site is the Place where holders were waited for.
 	Site SiteID
 	// Longest is the longest single hold, in nanoseconds, Held the sum of all, Holders their number. As far as the kernel told,
-	// the time in which a holder's thread wanted a CPU is not in them.
+	// the time in which a lock's holder wanted a CPU is not in them.
 	Longest, Held int64
 	Holders       int
 }

@@ -137,8 +137,8 @@ var sites = slices.Concat(rowsOf(SitePool, request.Pools), rowsOf(SitePermit, re
 	{9, SiteSocket, "net.(*conn)."},
 })
 
-// multiplexed are the root functions of goroutines that read a connection which many calls share, and hand each its reply: they wait
-// for the network whatever else they are seen to wait for.
+// multiplexed are the root functions of goroutines that read a connection which many share, and hand each its replies, or its messages: they
+// wait for the network whatever else they are seen to wait for.
 // Source: the named packages' own sources (grpc-go 1.11 to 1.85, Go 1.22 to 1.26, nats.go 1.11 to 1.48, amqp091-go 1.10).
 var multiplexed = map[string]bool{
 	"google.golang.org/grpc/internal/transport.(*http2Client).reader": true,

@@ -37,23 +37,27 @@ func (c *Case) yields(outcomes []outcome, shares []blame.Share, material, sure f
 	if contention < 0 || !material(contention) || c.Contrast != TailContrast {
 		return -1, "", ""
 	}
-	own, ok := c.inItsOwnWay()
+	own, noMore, ok := c.inItsOwnWay()
 	if !ok {
 		return -1, "", ""
+	}
+	robbed, others := 0.0, "other processes used less than twice what they use at other times"
+	if noMore {
+		robbed, others = c.robbed(outcomes[contention].j.Keys), "others, the hypervisor with them, used no more than at other times"
 	}
 	for i, o := range outcomes {
 		if i == contention || o.holds != Yes || !o.entry.Computes || !sure(i) {
 			continue
 		}
-		if x, all := shares[i].Share, shares[contention].Share-c.robbed(outcomes[contention].j.Keys); x >= all || 2*x >= all && c.burst(o) {
-			return contention, o.entry.ID, fmt.Sprintf("while threads wanted a CPU the process's own had %s of them, and used more than at other times; others used what they use at other times, too, when CPUs are idle: it comes with %s", Pct(own), o.entry.ID)
+		if x, all := shares[i].Share, shares[contention].Share-robbed; x >= all || 2*x >= all && c.burst(o) {
+			return contention, o.entry.ID, fmt.Sprintf("while threads wanted a CPU the process's own had %s of them, and used more than at other times; %s, when CPUs are idle: it comes with %s", Pct(own), others, o.entry.ID)
 		}
 	}
 	return -1, "", ""
 }
 
 // robbed is the part of the excess under keys in which a hypervisor had a CPU that threads seemed to have: it takes CPUs from who
-// computes on them, and more, the more he does.
+// computes on them, and more, the more he does; where all others together had no more than at other times, that is why.
 func (c *Case) robbed(keys []blame.KeyID) float64 {
 	return c.Share(keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == events.Robbed }))
 }
@@ -65,11 +69,11 @@ func (c *Case) burst(o outcome) bool {
 
 // inItsOwnWay reports whether the process's own threads are among those that have the CPUs while slow requests
 // want one, and with which part of them; whether it uses more of them than at other times, when some are idle; and whether others
-// are not known to use many more.
-func (c *Case) inItsOwnWay() (own float64, ok bool) {
+// are not known to use many more. noMore: they use no more, the hypervisor with them.
+func (c *Case) inItsOwnWay() (own float64, noMore, ok bool) {
 	h := c.Host
 	if h == nil || !h.Machine || !h.OwnCPUs() || h.Rest.WallNS < restMin*h.Whole.WallNS {
-		return 0, false
+		return 0, false, false
 	}
 	own = h.Crowd().Own
 	if c.Watched() {
@@ -86,7 +90,7 @@ func (c *Case) inItsOwnWay() (own float64, ok bool) {
 	}
 	use := func(u *host.Usage) float64 { return u.RunNS / max(1, u.CPUNS()) }
 	others := func(u *host.Usage) float64 { return max(0, u.BusyNS-u.RunNS-u.ChildrenNS) / max(1, u.CPUNS()) }
-	asEver := h.Roomy() && others(&h.Tail) < othersMore*others(&h.Rest) ||
-		h.Rest.IdleNS+h.Rest.IOWaitNS > alwaysBusy*h.Rest.CPUNS() && others(&h.Tail)+h.Tail.Stolen() <= others(&h.Rest)+h.Rest.Stolen()
-	return own, own >= ownCPUs && use(&h.Tail) >= burstMore*use(&h.Rest) && asEver
+	noMore = h.Rest.IdleNS+h.Rest.IOWaitNS > alwaysBusy*h.Rest.CPUNS() && others(&h.Tail)+h.Tail.Stolen() <= others(&h.Rest)+h.Rest.Stolen()
+	asEver := noMore || h.Roomy() && others(&h.Tail) < othersMore*others(&h.Rest)
+	return own, noMore, own >= ownCPUs && use(&h.Tail) >= burstMore*use(&h.Rest) && asEver
 }

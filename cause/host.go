@@ -527,7 +527,7 @@ func (c *Case) OffCPU() []blame.KeyID {
 }
 
 // watchedOff is OffCPU where the kernel told when threads wanted a CPU. It does not know
-// what a hypervisor takes, nor who kept the collector's work and stops from a CPU. And
+// what a hypervisor takes from threads that wait, nor who kept the collector's work and stops from a CPU. And
 // if all is set, a quota that stopped the process for most of the slow requests' time, or
 // a silence, owns everything: queues are as long as it makes them.
 func (c *Case) watchedOff(all, ran, whoever bool) (out []blame.KeyID) {

@@ -68,6 +68,16 @@ type Processors struct {
 	Marked float64
 }
 
+// Busy is the part of the recording for which the Ps execute something.
+func (c *Case) Busy() float64 {
+	t := c.A.Timeline()
+	var sum timeline.Time
+	for _, d := range c.A.Executed([]timeline.Span{{Start: t.Start, End: t.End}}) {
+		sum += d
+	}
+	return float64(sum) / max(1, float64(t.End-t.Start)*float64(c.GOMAXPROCS()))
+}
+
 // Processors analyses, once per case, what the Ps executed while the tail waited.
 func (c *Case) Processors() *Processors {
 	if c.procs != nil {

@@ -298,8 +298,9 @@ func (c *Case) watchedThrough(u *Unstopped) (e Evidence, ok bool) {
 	}
 	if on < OnCPUMin {
 		e.Holds, e.Record = Unknown, "longer, with more of these stops in it"
+		kept := map[string]int64{}
 		for _, x := range keepers {
-			if 2*sum[x.state] > known-sum[events.OnCPU] {
+			if kept[x.cause] += sum[x.state]; 2*kept[x.cause] > known-sum[events.OnCPU] {
 				e.Alike = []string{x.cause}
 			}
 		}

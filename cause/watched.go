@@ -37,7 +37,7 @@ const robbedDoubt = 0.5
 func (c *Case) RobbedEvidence(keys []blame.KeyID) (e Evidence, ok bool) {
 	var taken float64
 	for i, k := range c.A.Keys {
-		if k.Off == events.Robbed {
+		if k.Off == events.Robbed && k.Flags&blame.Self != 0 {
 			taken += max(0, c.NS[i])
 		}
 	}
@@ -144,7 +144,7 @@ func (c *Case) Neighbours() (list []Neighbour, e Evidence) {
 	if len(told) == 0 {
 		return nil, e
 	}
-	text := "of others, before the threads got a CPU it was with " + strings.Join(told, ", ")
+	text := "of others, before the process's threads got a CPU it was with " + strings.Join(told, ", ")
 	if none >= neighbourLeast*all {
 		text += fmt.Sprintf(", and with nobody %s", Pct(none/all))
 	}

@@ -325,7 +325,7 @@ func ran(r *host.Recording) (list []events.Ran) {
 	for i := range r.Samples {
 		s := &r.Samples[i]
 		if n := len(list); n == 0 || s.RunNS != list[n-1].NS {
-			list = append(list, events.Ran{AtNS: s.MonoNS, NS: s.RunNS, StolenNS: s.Machine.StealNS})
+			list = append(list, events.Ran{AtNS: s.MonoNS, TookNS: s.TookNS, NS: s.RunNS, StolenNS: s.Machine.StealNS, TickNS: r.Static.TickNS})
 		}
 	}
 	return list

@@ -206,25 +206,44 @@ func (d *finder) atHome(w *timeline.Wake) bool {
 	return home != keyNone && k < gr.Len() && gr.Seg(k).Kind == timeline.Waiting && d.c.of(gr.Seg(k).Stack).key == home
 }
 
-// sink reports whether a goroutine never wakes anybody and never calls the system: who only takes what it is given, such as a deadline
-// to watch, answers nobody.
+// timesHome is how often a goroutine must come home to be seen not to answer what it is given.
+const timesHome = 3
+
+// sink reports whether no goroutine with the root function of one ever wakes anybody or calls the system, although this one comes home
+// again and again: who only takes what it is given, such as a deadline to watch, answers nobody.
 func (d *finder) sink(g timeline.GID) bool {
-	is, known := d.sinks[g]
-	if known {
-		return is
-	}
-	gr := &d.t.Gs[g]
-	is = len(gr.Wakes()) == 0
-	if is {
-		for _, s := range gr.Blocked() {
-			if s.Kind == timeline.Syscall {
-				is = false
-				break
+	if d.acts == nil {
+		d.acts = map[*root]bool{}
+		for i := range d.t.Gs {
+			if r := d.h.of[i]; r != nil && !d.acts[r] {
+				d.acts[r] = len(d.t.Gs[i].Wakes()) > 0 || d.calls(&d.t.Gs[i])
 			}
 		}
 	}
-	d.sinks[g] = is
-	return is
+	r, home := d.h.of[g], d.h.home[g]
+	if r == nil || home == keyNone || d.acts[r] {
+		return false
+	}
+	n := 0
+	for _, s := range d.t.Gs[g].Waits() {
+		if d.c.of(s.Stack).key != home {
+			continue
+		}
+		if n++; n >= timesHome {
+			return true
+		}
+	}
+	return false
+}
+
+// calls reports whether a goroutine is seen in a system call.
+func (d *finder) calls(g *timeline.Goroutine) bool {
+	for _, s := range g.Blocked() {
+		if s.Kind == timeline.Syscall {
+			return true
+		}
+	}
+	return false
 }
 
 // events replays a reader's life in order: read tells that a message may begin
@@ -425,7 +444,7 @@ func (d *finder) answer(worker timeline.GID, from timeline.Time) (at timeline.Ti
 }
 
 // messages lists what a reader handed on, in order. What it hands to goroutines of one kind after another, without reading meanwhile, is
-// one message on its way: it is with the last of them then.
+// one message on its way, and with the last of them then: unless the one before answers it, or hands it on.
 func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 	m := message{start: -1}
 	given := map[*root]bool{} // whom the last message was handed to
@@ -457,7 +476,7 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 			if last < 0 {
 				return
 			}
-			if to := d.h.of[w.Whom()]; !given[to] && len(given) > 0 && len(out) > 0 {
+			if to := d.h.of[w.Whom()]; !given[to] && len(given) > 0 && len(out) > 0 && !d.answers(g, out[len(out)-1]) {
 				given[to] = true
 				out[len(out)-1].handed, out[len(out)-1].whom = w.Time, whom
 				last = w.Time
@@ -475,6 +494,18 @@ func (d *finder) messages(g timeline.GID, home int32) (out []message) {
 		last, m.start = w.Time, -1
 	}, flush)
 	return out
+}
+
+// answers reports whether whom a reader handed a message to writes an answer, or hands it on to somebody else than the reader.
+func (d *finder) answers(reader timeline.GID, m message) bool {
+	if m.whom == timeline.NoG {
+		return false
+	}
+	if _, ok := d.answer(m.whom, m.handed); ok {
+		return true
+	}
+	to, _, ok := d.passes(m.whom, m.handed)
+	return ok && to != reader
 }
 
 // takenBy returns who takes the message for which g wakes whom w says, NoG if nobody who was at home does, and whether

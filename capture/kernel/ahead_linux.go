@@ -29,7 +29,7 @@ type process struct {
 
 // add counts what a thread waited before a stretch.
 func (a *ahead) add(s *events.Stretch) {
-	if s.QueueNS == 0 || s.Behind <= 0 || s.Behind == a.target {
+	if s.QueueNS == 0 || s.Flags&events.Throttled != 0 || s.Behind <= 0 || s.Behind == a.target {
 		return
 	}
 	p := a.of[s.Behind]

@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "host-contention", Title: "host contention", Rank: 130, Layer: cause.Host, Contends: true, Unwanted: true,
 	What:       "Somebody else has the CPU: a neighbour on the machine, or the hypervisor. Threads that want to run wait for it, those of the service or of a peer on the same machine. A CPU quota looks the same in a trace.",
 	MustHold:   "goroutines ready while a P was idle, or silences of the whole process although it had work; threads' run delay, pressure or steal, where the host was recorded, and with scheduling events what a hypervisor takes from running threads beyond the usual; for a peer on the machine its threads' run delay, half as long as requests wait for it longer, while others had more of the CPUs than it and the service; three fifths of the excess, else it is named behind what else is wrong, or as a look-alike",
-	MustNot:    "throttling counters of the cgroup (then it is the quota); the process's own threads had a good part of the CPUs meanwhile, in a burst that has a name, and others use what they always do",
+	MustNot:    "throttling counters of the cgroup (then it is the quota); the process's own threads had a good part of the CPUs meanwhile, in a burst that has a name, and others use what they always do; waits for peers that add up in a queue of several holders",
 	LookAlikes: []string{"quota-too-low", "gomaxprocs-over-quota", "cpu-hog", "netpoll-starvation"},
 	Fix: []string{
 		"isolate the service: its own CPUs, a higher weight, another host",
@@ -74,7 +74,7 @@ func judgeOwn(c *cause.Case) *cause.Judgement {
 		j.With(q.Evidence(q.Others + q.Robbed))
 		if n, e := c.Neighbours(); len(n) > 0 {
 			j.With(e)
-			if 2*n[0].Share >= 1 {
+			if 2*n[0].Share*q.Others >= q.All() {
 				j.Subject += ", mostly behind " + n[0].String()
 				j.Fix = []string{fmt.Sprintf("have %s use less of these CPUs: move it, or give it a lower weight", n[0])}
 			}

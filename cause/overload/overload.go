@@ -23,12 +23,13 @@ var Entry = &cause.Entry{
 	Judge:  judge,
 }
 
-// ordinary is how many bursts of others for each P in front of a slow request make a queue that is none of too little capacity: where
-// half of the CPUs are idle one request in a hundred waits for as many (M/M/c at half of its capacity). In recordings of such
-// services there were 1 to 2 on two Ps, of overload 24 to 39.
-const ordinary = 1.5
+// ordinary is how many bursts of others for each P in front of a slow request, mostOrdinary how many at all, make a queue that is none of
+// too little capacity, if the Ps are busy for less than spare: where half of the capacity is used one request in a hundred waits for
+// 6 on one P and on two, 5 on four and 3 on eight (M/M/c). In recordings of such services there were 1 to 2 on two Ps that were busy for
+// 0.2 to 0.5 of the time, of overload 24 to 39.
+const ordinary, mostOrdinary, spare = 1.5, 4, 0.7
 
-// likeMost is how many times as long as usual requests take others run at most, each, for them to be such requests.
+// likeMost is how many times as long as usual requests others run at most, each, for them to be such requests.
 const likeMost = 2
 
 func judge(c *cause.Case) *cause.Judgement {
@@ -38,10 +39,12 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	j.Subject = fmt.Sprintf("ready requests queue for a P behind other requests (%s)", c.Culprit(j.Where))
 	p := c.Processors()
-	if n, burst := p.Bursts, float64(c.A.Classes[p.Class].Burst); n < ordinary*float64(c.GOMAXPROCS()) && burst <= likeMost*c.UsuallyTook() {
+	_, usual := c.OwnCPU()
+	n, burst, busy := p.Bursts, float64(c.A.Classes[p.Class].Burst), c.Busy()
+	if n < min(ordinary*float64(c.GOMAXPROCS()), mostOrdinary) && burst <= likeMost*usual && busy < spare {
 		j.With(cause.Evidence{
-			Text: fmt.Sprintf("%.1f others run in front of a request on %d Ps, each for %s, where usual requests take %s: that many come together by chance",
-				n, c.GOMAXPROCS(), cause.Ms(burst), cause.Ms(c.UsuallyTook())),
+			Text: fmt.Sprintf("%.1f others run in front of a request on %d Ps, each for %s, where usual requests run for %s, and the Ps are busy for %s of the recording: that many come together by chance",
+				n, c.GOMAXPROCS(), cause.Ms(burst), cause.Ms(usual), cause.Pct(busy)),
 			Holds:   cause.No,
 			Decides: true, Number: n,
 		})

@@ -176,7 +176,7 @@ static __always_inline void tell(struct thread *t, __u64 now)
 	s->flags = t->gap ? t->flags : 0;
 	s->nr = t->gap ? t->nr : -1;
 	s->tid = t->tid;
-	s->behind = t->gap ? t->behind : 0;
+	s->behind = t->gap && t->queue ? t->behind : 0;
 	s->unused = 0;
 	s->cpu = bpf_get_smp_processor_id();
 	if (++b->n == BATCH || now - b->of[0].out > OLD)

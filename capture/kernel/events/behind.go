@@ -1,5 +1,7 @@
 package events
 
+import "sort"
+
 // Behind returns for how long others had the CPUs that threads of the process wanted in spans, which are in order of time and apart, by
 // the process that had a CPU until the thread got it, in ns. Those of a wait after which nobody had had it, or of which that is
 // not known, are of process 0. It returns nil if the recording is of a version that did not ask.
@@ -8,20 +10,40 @@ func (r *Recording) Behind(spans []Pause) map[int]int64 {
 		return nil
 	}
 	out := map[int]int64{}
-	for i := range r.Stretches {
-		s := &r.Stretches[i]
-		if s.QueueNS == 0 || s.Flags&Throttled != 0 {
-			continue
-		}
-		in := s.In()
-		for _, p := range overlapping(spans, in-s.QueueNS, in) {
-			from, to := max(p.FromNS, in-s.QueueNS), min(p.ToNS, in)
-			if others := to - from - (r.used(to)-r.used(from))/int64(r.Header.CPUs); others > 0 {
-				out[s.Behind] += others
+	others := make([]int64, len(spans)+1) // until each of them
+	for i, p := range spans {
+		others[i+1] = others[i] + r.others(p.FromNS, p.ToNS)
+	}
+	for _, t := range r.threads {
+		for i := range t.stretches {
+			s := &t.stretches[i]
+			if s.QueueNS == 0 || s.Flags&Throttled != 0 {
+				continue
+			}
+			from, to := s.In()-s.QueueNS, s.In()
+			a := sort.Search(len(spans), func(i int) bool { return spans[i].ToNS > from })
+			b := sort.Search(len(spans), func(i int) bool { return spans[i].FromNS >= to })
+			if a >= b {
+				continue
+			}
+			ns := others[b] - others[a]
+			if p := spans[a]; p.FromNS < from {
+				ns -= r.others(p.FromNS, from)
+			}
+			if p := spans[b-1]; p.ToNS > to {
+				ns -= r.others(to, p.ToNS)
+			}
+			if ns > 0 {
+				out[s.Behind] += ns
 			}
 		}
 	}
 	return out
+}
+
+// others is the part of [from, to] in which others had the CPUs.
+func (r *Recording) others(from, to int64) int64 {
+	return to - from - (r.used(to)-r.used(from))/int64(r.Header.CPUs)
 }
 
 func (r *Recording) asksBehind() bool {

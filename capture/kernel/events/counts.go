@@ -17,7 +17,7 @@ const (
 	// MaxConnections is how many with which something was wrong.
 	MaxConnections = 256
 	MaxInstants    = 16 // of each of them
-	MaxProcesses   = 64
+	MaxProcesses   = 64 // behind which threads waited for a CPU
 	MaxFrames      = 16 // of a stack
 	// maxText is in bytes; see Text.
 	maxText  = 128

@@ -383,15 +383,15 @@ func TestWhatAHypervisorTakes(t *testing.T) {
 		list = append(list, Stretch{TID: 1, Out: 1000*ms + i*20*ms + 10*ms, OnNS: 10 * ms})
 	}
 	counts := func(ran func(i int64) int64, stolen func(i int64) int64) (out []Ran) {
-		var x Ran
+		x := Ran{TookNS: ms / 10, TickNS: ms}
 		for i := range int64(51) {
-			x.AtNS = 1000*ms + i*20*ms
+			x.AtNS = 999*ms + i*20*ms // before the thread gets its CPU
 			out = append(out, x)
 			x.NS, x.StolenNS = x.NS+ran(i), x.StolenNS+stolen(i)
 		}
 		return out
 	}
-	always := func(int64) int64 { return ms }
+	always := func(int64) int64 { return 10 * ms }
 	in := func(i int64, a, b int64) func(int64) int64 {
 		return func(k int64) int64 {
 			if k == i {
@@ -400,8 +400,12 @@ func TestWhatAHypervisorTakes(t *testing.T) {
 			return b
 		}
 	}
-	repeats := counts(in(20, 4*ms, 10*ms), always)
-	repeats[31].NS = repeats[30].NS // read late
+	late := counts(in(20, 4*ms, 10*ms), always)
+	for i := range late { // while the thread has a CPU, of the time of which the kernel has counted nothing yet
+		late[i].AtNS += 5 * ms
+	}
+	slow := counts(in(20, 4*ms, 10*ms), always)
+	slow[30].TookNS, slow[30].NS = 4*ms, slow[30].NS-3*ms
 	for _, c := range []struct {
 		name   string
 		counts []Ran
@@ -414,9 +418,11 @@ func TestWhatAHypervisorTakes(t *testing.T) {
 		{"the hypervisor took something long after", counts(in(20, 4*ms, 10*ms), in(23, 10*ms, 0)), map[int64]int64{20: 0}},
 		{"as much is taken always", counts(always, always), map[int64]int64{20: 0, 30: 0}},
 		{"a fifth is taken always, and then more", counts(in(20, 2*ms, 8*ms), always), map[int64]int64{20: 6 * ms, 30: 0}},
-		{"a count comes late", repeats, map[int64]int64{20: 6 * ms, 30: 0, 31: 0}},
+		{"counts are taken while it has a CPU", late, map[int64]int64{20: 0, 19: 0}},
+		{"a look takes long", slow, map[int64]int64{20: 6 * ms, 29: 0, 30: 0}},
+		{"less was stolen than is missing", counts(in(20, 0, 10*ms), in(20, 3*ms, 0)), map[int64]int64{20: 4 * ms}},
 		{"the count is larger", counts(in(20, 14*ms, 10*ms), always), map[int64]int64{20: 0, 21: 0}},
-		{"less than a count is exact to", counts(in(20, 10*ms-least/2, 10*ms), always), map[int64]int64{20: 0}},
+		{"less than a count is exact to", counts(in(20, 10*ms-minRobbed/2, 10*ms), always), map[int64]int64{20: 0}},
 	} {
 		r := New(Header{CPUs: 2}, nil, slices.Clone(list)).Robbed(c.counts)
 		for i, want := range c.want {

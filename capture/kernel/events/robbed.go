@@ -7,8 +7,9 @@ import (
 )
 
 // Ran is what the kernel counts at an instant, in ns: NS is the CPU time that all threads of a process have had, without what a
-// hypervisor took meanwhile; StolenNS is what it took from all CPUs, in ticks.
-type Ran struct{ AtNS, NS, StolenNS int64 }
+// hypervisor took meanwhile; StolenNS is what it took from all CPUs, in ticks of TickNS. It was read within TookNS, in the middle of
+// which AtNS is.
+type Ran struct{ AtNS, TookNS, NS, StolenNS, TickNS int64 }
 
 // robbed is for how long until an instant a thread that was always on a CPU did not run, and which part of the time it does not
 // from then on, beyond the usual; on is for how long threads had CPUs then.
@@ -17,34 +18,40 @@ type robbed struct {
 	ns, of float64
 }
 
-// least is the time between two counts by which they must differ from the stretches for a hypervisor to be the reason, in ns: a
-// count is taken within that.
-const least = 5e5
+// minRobbed is by how much stretches must exceed the count for a hypervisor to be the reason, in ns.
+const minRobbed = 5e5
 
 // Robbed returns the recording with what a hypervisor took: it takes a CPU while a thread seems to have it. Between two of the counts, in
 // order of time, threads had CPUs for longer by the stretches than by the kernel's own count, and the hypervisor took something:
 // the same part of all that they had is [Robbed] then, as far as it is more than half of the time that they had one in the
 // recording: what is always taken makes the CPUs slower, for all that is done alike. The stretches are shared; r does not change.
 //
-// The kernel counts a thread's time without what a hypervisor takes (update_rq_clock_task, with CONFIG_PARAVIRT_TIME_ACCOUNTING), and
-// a stretch without its switches: where nothing is taken the count is somewhat larger.
+// The kernel counts a thread's time without what a hypervisor takes (update_rq_clock_task, with CONFIG_PARAVIRT_TIME_ACCOUNTING; and
+// without interrupts, with CONFIG_IRQ_TIME_ACCOUNTING: it is no more than what the hypervisor took), and a stretch without its
+// switches: where nothing is taken the count is somewhat larger. It brings the count of another process up to date at ticks and when a
+// thread leaves its CPU (thread_group_cputime): only those count that were read while no thread had one.
 func (r *Recording) Robbed(counts []Ran) *Recording {
 	out := *r
 	out.robbed = nil
-	n := len(counts)
-	more := func(i int) int64 { // by how much the stretches exceed the count, also at the next one: each may come late
-		return min(r.used(counts[i].AtNS)-counts[i].NS, r.used(counts[min(i+1, n-1)].AtNS)-counts[min(i+1, n-1)].NS)
+	var exact []Ran
+	for _, c := range counts {
+		if from, to := c.AtNS-c.TookNS, c.AtNS+c.TookNS; r.used(from) == r.used(to) {
+			exact = append(exact, c)
+		}
 	}
+	n := len(exact)
 	for i := 1; i < n; i++ {
-		a, b := counts[i-1], counts[i]
+		a, b := exact[i-1], exact[i]
 		x := robbed{at: a.AtNS, on: r.used(b.AtNS) - r.used(a.AtNS)}
-		if took := more(i) - more(i-1); took >= least && x.on > 0 && counts[min(i+1, n-1)].StolenNS > counts[max(i-2, 0)].StolenNS {
+		stolen := exact[min(i+1, n-1)].StolenNS - exact[max(i-2, 0)].StolenNS
+		took := min(x.on-(b.NS-a.NS), stolen+b.TickNS)
+		if took >= minRobbed && stolen > 0 && x.on > 0 {
 			x.of = min(1, float64(took)/float64(x.on))
 		}
 		out.robbed = append(out.robbed, x)
 	}
 	if n > 0 {
-		out.robbed = append(out.robbed, robbed{at: counts[n-1].AtNS})
+		out.robbed = append(out.robbed, robbed{at: exact[n-1].AtNS})
 	}
 	usual := usually(out.robbed)
 	for i := range out.robbed {

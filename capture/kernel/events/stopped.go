@@ -17,14 +17,9 @@ func (r *Recording) Pauses() []Pause { return r.pauses }
 
 // PausesIn returns those of the pauses that end after an instant, and begin before another one.
 func (r *Recording) PausesIn(from, to int64) []Pause {
-	return overlapping(r.pauses, from, to)
-}
-
-// overlapping returns those of spans, in order of time and apart, that end after an instant, and begin before another one.
-func overlapping(spans []Pause, from, to int64) []Pause {
-	i := sort.Search(len(spans), func(i int) bool { return spans[i].ToNS > from })
-	j := i + sort.Search(len(spans)-i, func(j int) bool { return spans[i+j].FromNS >= to })
-	return spans[i:j]
+	i := sort.Search(len(r.pauses), func(i int) bool { return r.pauses[i].ToNS > from })
+	j := i + sort.Search(len(r.pauses)-i, func(j int) bool { return r.pauses[i+j].FromNS >= to })
+	return r.pauses[i:j]
 }
 
 // findPauses finds the pauses; the load must be known.
