@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/whylate/whylate/timeline"
 )
 
 // Many goroutines each of which tells, by the clock, whoever happens to wait announce what they have news of; those who serve waits
@@ -91,6 +93,52 @@ stack ask = runtime.chansend1 < main.ask < main.serve
 		}
 		if !found {
 			t.Errorf("%s: nobody waits", c.name)
+		}
+	}
+}
+
+// Who reads a connection that many share waits for the network, though most of what is seen of it is other waits.
+func TestWhoReadsASharedConnectionReturnsToIt(t *testing.T) {
+	for root, want := range map[string]bool{"google.golang.org/grpc/internal/transport.(*http2Client).reader": true, "main.loop": false} {
+		head := fmt.Sprintf(`procs 1
+stack home = internal/poll.runtime_pollWait < net.(*conn).Read < main.serve
+stack read = internal/poll.runtime_pollWait < net.(*conn).Read < %[1]s
+stack put = runtime.chanrecv1 < main.put < %[1]s
+request /call g1 10.0ms-20.0ms
+`, root)
+		var b strings.Builder
+		at := func(ms float64, format string, args ...any) {
+			fmt.Fprintf(&b, "%.1fms %s\n", ms, fmt.Sprintf(format, args...))
+		}
+		at(0, "g1 waits at home")
+		at(0, "g2 waits at put")
+		at(0, "p0 busy")
+		at(10, "p0 wakes g1")
+		at(10, "g1 runs on p0")
+		at(20, "g1 waits network at home")
+		for i := range 5 {
+			from := float64(30 + 20*i)
+			at(from, "p0 wakes g2")
+			at(from, "g2 runs on p0")
+			at(from+0.1, "g2 waits network at read")
+			at(from+1, "p0 wakes g2")
+			at(from+1, "g2 runs on p0")
+			at(from+1.5, "g2 waits chan receive at put")
+		}
+		at(140, "end")
+		_, a := attribute(t, head+b.String(), "")
+		found := false
+		for g := range a.t.Gs {
+			if a.t.Gs[g].Root() != root {
+				continue
+			}
+			found = true
+			if got := a.ReturnsToNetwork(timeline.GID(g)); got != want {
+				t.Errorf("%s: returns to the network %v, want %v", root, got, want)
+			}
+		}
+		if !found {
+			t.Errorf("no goroutine of %s", root)
 		}
 	}
 }

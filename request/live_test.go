@@ -89,6 +89,29 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 			return took, nil
 		})
 	},
+	// Two at once, in one buffer, then their answers.
+	"pairs": func(addr string, conns, n int) ([]int64, error) {
+		return onEach(conns, func() (took []int64, err error) {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			r := bufio.NewReader(c)
+			for i := range n / 2 {
+				start := time.Now()
+				fmt.Fprintf(c, "%d\n%d\n", 2*i, 2*i+1)
+				for range 2 {
+					if _, err := r.ReadString('\n'); err != nil {
+						return took, err
+					}
+					took = append(took, int64(time.Since(start)))
+				}
+				time.Sleep(time.Millisecond)
+			}
+			return took, nil
+		})
+	},
 	"http": askHTTP,
 	// Five at once, then their five answers.
 	"bursts": func(addr string, conns, n int) ([]int64, error) {
@@ -743,6 +766,43 @@ func TestReaderHandsOneMessageToSeveralKinds(t *testing.T) {
 	close(audit)
 	for _, c := range shards {
 		close(c)
+	}
+}
+
+// Two messages out of one buffer that are handed to two kinds, each of which answers, are two requests.
+func TestReaderHandsMessagesOfOneBufferToKindsThatAnswer(t *testing.T) {
+	l, s := listen(t), &pairServer{}
+	go accept(l, func(c net.Conn) {
+		even, odd := make(chan job, 10), make(chan job, 10)
+		go s.write(c, even)
+		go func() {
+			for j := range odd {
+				time.Sleep(time.Millisecond)
+				fmt.Fprintf(c, "odd %d\n", j.i)
+				s.since(j.start)
+			}
+		}()
+		defer close(even)
+		defer close(odd)
+		r := bufio.NewReader(c)
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			i, _ := strconv.Atoi(strings.TrimSpace(line))
+			if j := (job{i, time.Now()}); i%2 == 0 {
+				even <- j
+			} else {
+				odd <- j
+			}
+		}
+	})
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "pairs", l.Addr().String()) })
+	describe(t, f)
+	if n, want := len(f.Requests), int(s.n.Load()); n < want-want/20 || n > want+want/50 {
+		t.Errorf("%d found, %d served, %d sent", n, want, len(sent))
 	}
 }
 

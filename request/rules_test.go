@@ -2,6 +2,7 @@ package request
 
 import (
 	"bufio"
+	"expvar"
 	"fmt"
 	"io"
 	"net"
@@ -46,6 +47,32 @@ func TestRequestsBehindAMiddlewareAreToldApart(t *testing.T) {
 	var sent []int64
 	f := record(t, Options{}, func() { sent = askFromOutside(t, "http", s.Listener.Addr().String()) })
 	halves(t, f, sent, "(*web).fast", "(*web).slow") // what the middleware does says nothing against either
+}
+
+// A handler that a library has ready is an endpoint, whatever of the program it calls.
+func TestHandlersOfLibrariesAreEndpoints(t *testing.T) {
+	if expvar.Get(t.Name()) == nil { // it is for ever
+		expvar.Publish(t.Name(), expvar.Func(func() any {
+			time.Sleep(time.Millisecond)
+			return 1
+		}))
+	}
+	w, mux := &web{}, http.NewServeMux()
+	mux.Handle("/a", expvar.Handler())
+	mux.HandleFunc("/b", w.slow)
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	var sent []int64
+	f := record(t, Options{}, func() { sent = askFromOutside(t, "http", s.Listener.Addr().String()) })
+	by := map[string]int{}
+	for _, r := range f.Requests {
+		by[f.Endpoints[r.Endpoint]]++
+	}
+	for _, e := range []string{"expvar.expvarHandler", pkg + "(*web).slow"} {
+		if n := by[e]; n < len(sent)/2-5 || n > len(sent)/2+5 {
+			t.Errorf("%d requests of %s in %v", n, e, by)
+		}
+	}
 }
 
 // A listener that looks at what comes in first, as one for several protocols does.
