@@ -23,8 +23,8 @@ const minRobbed = 5e5
 
 // Robbed returns the recording with what a hypervisor took: it takes a CPU while a thread seems to have it. Between two of the counts, in
 // order of time, threads had CPUs for longer by the stretches than by the kernel's own count, and the hypervisor took something:
-// the same part of all that they had is [Robbed] then, as far as it is more than half of the time that they had one in the
-// recording: what is always taken makes the CPUs slower, for all that is done alike. The stretches are shared; r does not change.
+// the same part of all that they had is [Robbed] then, as far as it is larger than in half of the time for which they had CPUs:
+// what is always taken makes these slower, for all that is done alike. The stretches are shared; r does not change.
 //
 // The kernel counts a thread's time without what a hypervisor takes (update_rq_clock_task, with CONFIG_PARAVIRT_TIME_ACCOUNTING; and
 // without interrupts, with CONFIG_IRQ_TIME_ACCOUNTING: it is no more than what the hypervisor took), and a stretch without its
