@@ -118,12 +118,12 @@ func TestALiveDeadlineOfASocketIsATimeout(t *testing.T) {
 	}
 }
 
-// ask writes, and waits 20 ms for an answer.
+// ask writes, and then waits 20 ms for an answer.
 func ask(c net.Conn) error {
-	if err := c.SetDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+	if _, err := c.Write([]byte("?")); err != nil {
 		return err
 	}
-	if _, err := c.Write([]byte("?")); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
 		return err
 	}
 	_, err := c.Read(make([]byte, 1))
