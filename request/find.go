@@ -21,7 +21,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, still: map[gotrace.StackID]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{}, broadcast: map[gotrace.StackID]bool{},
+		excluded: map[string]int{}, still: map[gotrace.StackID]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{}, broadcast: map[gotrace.StackID]bool{}, sinks: map[timeline.GID]bool{},
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -123,6 +123,7 @@ type finder struct {
 	answering  map[timeline.GID]bool           // see Found.Answering
 	writes     map[timeline.GID]writes         // cache of writesOf
 	broadcast  map[gotrace.StackID]bool        // cache of broadcasts
+	sinks      map[timeline.GID]bool           // cache of sink
 	acts       map[*root]bool                  // whose goroutines wake somebody or call the system; nil until asked for
 	continued  map[timeline.GID][]timeline.GID // in order of birth, by who started them: see findContinued
 }

@@ -212,6 +212,15 @@ const timesHome = 3
 // sink reports whether no goroutine with the root function of one ever wakes anybody or calls the system, although this one comes home
 // again and again: who only takes what it is given, such as a deadline to watch, answers nobody.
 func (d *finder) sink(g timeline.GID) bool {
+	is, known := d.sinks[g]
+	if !known {
+		is = d.onlyTakes(g)
+		d.sinks[g] = is
+	}
+	return is
+}
+
+func (d *finder) onlyTakes(g timeline.GID) bool {
 	if d.acts == nil {
 		d.acts = map[*root]bool{}
 		for i := range d.t.Gs {

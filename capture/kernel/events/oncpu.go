@@ -173,9 +173,9 @@ func (r *Recording) off(parts *[States]int64, s *Stretch, from, to int64) {
 	case s.Flags&Throttled != 0:
 		parts[Stopped] += d
 	default:
-		own := (r.used(to) - r.used(max(from, ready))) / int64(r.Header.CPUs)
-		parts[Crowded] += own
-		parts[Queued] += d - own
+		others := r.others(from, to)
+		parts[Crowded] += d - others
+		parts[Queued] += others
 	}
 }
 
