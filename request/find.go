@@ -21,7 +21,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 	h := findHomes(t, c)
 	d := &finder{
 		t: t, c: c, h: h, roles: map[roleKey]int{}, samples: map[timeline.GID][]timeline.Sample{},
-		excluded: map[string]int{}, still: map[gotrace.StackID]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{}, broadcast: map[gotrace.StackID]bool{}, sinks: map[timeline.GID]bool{},
+		excluded: map[string]int{}, still: map[gotrace.StackID]int{}, streamed: map[int32]int{}, hijackers: map[timeline.GID]bool{}, carried: make([]bool, len(t.Gs)), writesLast: map[timeline.GID]int32{}, answering: map[timeline.GID]bool{}, writes: map[timeline.GID]writes{}, broadcast: map[gotrace.StackID]bool{}, sinks: map[timeline.GID]bool{}, transmitters: map[timeline.GID]bool{}, writerOf: map[timeline.GID]timeline.GID{},
 	}
 	for _, s := range t.Samples {
 		d.samples[s.G] = append(d.samples[s.G], s)
@@ -108,9 +108,12 @@ type finder struct {
 	pushing   []Part                  // streams
 	waits     map[timeline.GID]waited // of readers, that were found last
 	nextWaits map[gotrace.GoID]nextWait
-	passing   []handedStream
-	whole     []timeline.GID           // streams that began in the trace and received one message at most
-	itself    map[gotrace.StackID]bool // cache of waitsItself
+	// transmitters are the goroutines that write for connections of gRPC, or do not; writerOf has them by who reads.
+	transmitters map[timeline.GID]bool
+	writerOf     map[timeline.GID]timeline.GID
+	passing      []handedStream
+	whole        []timeline.GID           // streams that began in the trace and received one message at most
+	itself       map[gotrace.StackID]bool // cache of waitsItself
 	// hijackers are net/http's goroutines whose connection a handler has taken over.
 	hijackers map[timeline.GID]bool
 	// quic says that there are requests of HTTP/3: the packets that these come in are none.

@@ -256,3 +256,96 @@ func TestStreamsThatAreAnsweredAndEnd(t *testing.T) {
 		})
 	}
 }
+
+// What a call has to answer is written by the goroutine that writes for its connection, whether or not the call had to wake it:
+// not by another one that the call woke before, and that wrote, too.
+func TestTheWriterOfAConnectionEndsItsCalls(t *testing.T) {
+	const us, ms = int64(1e3), int64(1e6)
+	const reader, writer, other, call0 = gotrace.GoID(1), gotrace.GoID(2), gotrace.GoID(3), gotrace.GoID(10)
+	process := "google.golang.org/grpc.(*Server).serveStreams.func2.1"
+	for _, c := range []struct {
+		name        string
+		tells, busy bool // another writer before it waits; the connection's does not wait when it answers
+		want        int64
+	}{
+		{"it wakes the writer", false, false, 5*ms + 30*us},
+		{"it wakes another one before", true, false, 5*ms + 50*us},
+		{"the writer is busy", false, true, 5*ms + 130*us},
+		{"the writer is busy, and it wakes another one before", true, true, 5*ms + 150*us},
+	} {
+		b := newScript(t)
+		do, pass := b.do, b.pass
+		frames := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams", "google.golang.org/grpc.(*Server).handleRawConn.func1")
+		run := []string{"google.golang.org/grpc/internal/transport.(*loopyWriter).run", "google.golang.org/grpc/internal/transport.NewServerTransport.func2"}
+		idle := b.Stack(append([]string{"runtime.selectgo", "google.golang.org/grpc/internal/transport.(*controlBuffer).get"}, run...)...)
+		write := b.Stack(append([]string{"internal/poll.(*FD).Write", "net.(*conn).Write"}, run...)...)
+		puts := b.Stack("google.golang.org/grpc/internal/transport.(*controlBuffer).put", "google.golang.org/grpc.(*Server).sendResponse", process)
+		naps := b.Stack("time.Sleep", "main.server.Get", "google.golang.org/grpc.(*Server).processUnaryRPC", process)
+		tells := b.Stack("main.(*bus).publish", "main.server.Get", "google.golang.org/grpc.(*Server).processUnaryRPC", process)
+		flushes := b.Stack("runtime.chanrecv1", "main.(*bus).flush")
+		sends := b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "main.(*bus).flush")
+		writes := func(g gotrace.GoID, at gotrace.StackID) {
+			do(b.Calls(g, at))
+			pass(10 * us)
+			do(b.Returns(g))
+		}
+		starts := func(g gotrace.GoID, why string, at gotrace.StackID) {
+			do(b.Runs(g, 0, at))
+			do(b.Waits(g, why, at))
+		}
+		do(b.Busy(0))
+		starts(reader, "network", frames)
+		starts(writer, "select", idle)
+		starts(other, "chan receive", flushes)
+		const calls = 20
+		for i := range gotrace.GoID(calls + 1) {
+			g := call0 + i
+			pass(10 * ms)
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, reader, 0))
+			do(b.Runs(reader, 0, 0))
+			do(b.Starts(reader, 0, g, frames, b.Stack(process)))
+			do(b.Waits(reader, "network", frames))
+			do(b.Runs(g, 0, 0))
+			pass(10 * us)
+			if c.tells {
+				do(b.Wakes(g, 0, other, tells))
+			}
+			do(b.Waits(g, "sleep", naps))
+			if c.tells {
+				do(b.Runs(other, 0, 0))
+				writes(other, sends)
+				pass(10 * us)
+				do(b.Waits(other, "chan receive", flushes))
+			}
+			pass(5 * ms)
+			busy := c.busy && i > 0 // whom the first one wakes is known to write
+			if busy {
+				do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, writer, 0))
+			}
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, g, 0))
+			do(b.Runs(g, 0, 0))
+			pass(10 * us)
+			if !busy {
+				do(b.Wakes(g, 0, writer, puts))
+			}
+			do(b.Ends(g))
+			if busy {
+				pass(100 * us)
+			}
+			do(b.Runs(writer, 0, 0))
+			writes(writer, write)
+			do(b.Waits(writer, "select", idle))
+		}
+		b.Sample(gotrace.NoGoroutine, 0)
+		f := Find(b.read(), Options{})
+		if len(f.Requests) != calls+1 || f.Roles[0].Name != "grpc-go unary" {
+			t.Fatalf("%s: %d requests of %+v", c.name, len(f.Requests), f.Roles)
+		}
+		for _, r := range f.Requests[1:] {
+			if d := int64(r.Duration()); d < c.want-us || d > c.want+us {
+				t.Errorf("%s: one takes %d ns, want %d", c.name, d, c.want)
+				break
+			}
+		}
+	}
+}

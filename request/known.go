@@ -352,14 +352,80 @@ func (d *finder) unary(g timeline.GID, seg int, from, to timeline.Time, open boo
 }
 
 // answered returns the parts of a request that g carried from from to to, and
-// that the goroutine which g woke last then wrote to the socket.
+// that the goroutine which writes for its connection then wrote to the socket.
 func (d *finder) answered(before []Part, g timeline.GID, from, to timeline.Time, open bool) []Part {
 	if !open {
-		if w, at, end, ok := d.writer(g, from, to); ok {
+		if w, at, end, ok := d.transmitted(g, from, to); ok {
 			return d.parts(append(before, Part{g, from, at}, Part{w, at, end})...)
 		}
 	}
 	return d.parts(append(before, Part{g, from, to})...)
+}
+
+// transmitted finds who wrote what g had to answer in [from, to] to the connection: from when, and until when. What waits to be written
+// is written in turn, and only who finds the writer waiting wakes it: where others of the connection keep it busy it is the one that
+// they woke. Its last write before g was done, or the first one behind that, had the end of the answer.
+func (d *finder) transmitted(g timeline.GID, from, to timeline.Time) (w timeline.GID, at, end timeline.Time, ok bool) {
+	reader := d.t.Gs[g].Creator
+	w = timeline.NoG
+	ws := d.t.Gs[g].Wakes()
+	i := sort.Search(len(ws), func(k int) bool { return ws[k].Time > to })
+	for n := 0; i > 0 && ws[i-1].Time >= from && n < maxLook; n++ {
+		if i--; ws[i].Birth() || !d.transmits(ws[i].Whom()) {
+			continue
+		}
+		w, at = ws[i].Whom(), ws[i].Time
+		if reader >= 0 {
+			d.writerOf[reader] = w
+		}
+		if end, ok = d.firstWrite(w, at); !ok || end >= to {
+			return w, at, end, ok
+		}
+		break
+	}
+	worked := d.worked(g, from, to)
+	if other, known := d.writerOf[reader]; w == timeline.NoG && known {
+		w = other
+	}
+	if w == timeline.NoG {
+		w, at, end, ok = d.writer(g, from, to)
+		return w, at, end, ok && at >= worked // else it was woken for something else
+	}
+	if end, ok = d.lastWrite(w, max(at, worked), to); ok {
+		return w, min(end, to), end, true
+	}
+	end, ok = d.firstWrite(w, to)
+	return w, to, end, ok
+}
+
+// transmits reports whether a goroutine writes what a gRPC server answers on a connection.
+func (d *finder) transmits(w timeline.GID) bool {
+	is, known := d.transmitters[w]
+	if !known {
+		for _, s := range d.t.Gs[w].Blocked() {
+			if in := d.c.of(s.Stack); s.Stack != 0 {
+				is = in.flags&transmitting != 0 && in.client == 0
+				break
+			}
+		}
+		d.transmitters[w] = is
+	}
+	return is
+}
+
+// worked is when the last wait of g in [from, to] ended, but for locks.
+func (d *finder) worked(g timeline.GID, from, to timeline.Time) timeline.Time {
+	gr := &d.t.Gs[g]
+	for i, n := min(gr.SegmentAt(to), gr.Len()-1), 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
+		s := gr.Seg(i)
+		if s.End <= from {
+			break
+		}
+		if s.End <= to && (s.Kind == timeline.Syscall || s.Kind == timeline.Waiting && s.Reason != timeline.ReasonSync) {
+			return s.End
+		}
+	}
+	return from
 }
 
 // writer finds the goroutine that g woke last in [from, to] and that then wrote

@@ -53,6 +53,8 @@ const (
 	streaming
 	// frameWritten: an HTTP/2 handler waits until its frame is written.
 	frameWritten
+	// transmitting: writes the frames of a gRPC connection.
+	transmitting
 	// accepting: below a known server's loop that accepts connections.
 	accepting
 	// datagrams: reads from a socket that has no connection.
@@ -373,6 +375,9 @@ func flagsOf(pkg, name string) flags {
 		case "google.golang.org/grpc.(*serverStream).RecvMsg":
 			return nextMessage
 		}
+	}
+	if strings.HasPrefix(name, "google.golang.org/grpc/internal/transport.(*loopyWriter).") {
+		return transmitting
 	}
 	if asksQueue(pkg, name) {
 		return pops
