@@ -9,14 +9,14 @@ import (
 
 // streams reports whether a part of a request sends its answer over time, as
 // server-sent events and watches do: the same place writes to the client again
-// so long or longer after its first write, and in between g reads nothing from
-// the network, as one that makes calls would. Who waits most of that time until the
-// client takes what there is sends no slower than the client reads: that is one answer.
+// so long or longer after its first write, in between g reads nothing from
+// the network, as one that makes calls would, and for most of that time it waits for time or for news. Who
+// works for most of it, or waits until the client takes what there is, gives one answer, however long it is.
 func (d *finder) streams(p Part, long timeline.Time) bool {
 	g := &d.t.Gs[p.G]
-	type sending struct{ since, waited timeline.Time }
+	type sending struct{ since, idle timeline.Time }
 	first := map[gotrace.StackID]sending{}
-	var full timeline.Time // the socket was, so far
+	var idle timeline.Time // so far
 	for _, s := range g.SegsFrom(d.segmentFrom(p.G, p.Start)) {
 		if s.Start >= p.End {
 			break
@@ -28,14 +28,15 @@ func (d *finder) streams(p Part, long timeline.Time) bool {
 		switch {
 		case s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && in.op == opRead:
 			clear(first)
-		case s.Kind == timeline.Waiting && s.Reason == timeline.ReasonNetwork && in.op == opWrite:
-			full += s.End - s.Start
 		case s.Kind == timeline.Syscall && in.op == opWrite && in.client == 0, in.flags&frameWritten != 0:
 			if at, ok := first[s.Stack]; !ok {
-				first[s.Stack] = sending{s.Start, full}
-			} else if d := s.Start - at.since; d >= long && 2*(full-at.waited) < d {
+				first[s.Stack] = sending{s.Start, idle}
+			} else if d := s.Start - at.since; d >= long && 2*(idle-at.idle) >= d {
 				return true
 			}
+		}
+		if idles(s) && in.client == 0 && in.flags&frameWritten == 0 {
+			idle += s.End - s.Start
 		}
 	}
 	return false

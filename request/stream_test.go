@@ -64,6 +64,62 @@ func TestStreamsThatTheRecordingCutsAreStreams(t *testing.T) {
 	}
 }
 
+// An answer that takes long to make, and is sent in pieces, is one; a stream waits for what it sends.
+func TestALongAnswerInPiecesIsNoStream(t *testing.T) {
+	const ms, answers = int64(1e6), 3
+	for _, c := range []struct {
+		name, why string
+		at        []string
+		streams   int
+	}{
+		{"it waits for news", "select", []string{"runtime.selectgo"}, answers},
+		{"it computes", "", nil, 0},
+		{"it waits for a lock", "sync", []string{"sync.(*Mutex).Lock"}, 0},
+		{"it waits for its peer's answer", "sync.(*Cond).Wait", []string{"sync.(*Cond).Wait", "net/http.(*http2clientStream).Read"}, 0},
+	} {
+		b := newScript(t)
+		do := b.do
+		loop := []string{"net/http.(*conn).serve"}
+		handler := append([]string{"main.export", "net/http.HandlerFunc.ServeHTTP", "net/http.serverHandler.ServeHTTP"}, loop...)
+		send := b.Stack(append([]string{"syscall.write", "internal/poll.(*FD).Write", "net.(*netFD).Write", "net.(*conn).Write", "net/http.checkConnErrorWriter.Write", "bufio.(*Writer).Flush"}, handler...)...)
+		idle := b.Stack(append([]string{"internal/poll.(*FD).Read", "net.(*netFD).Read", "net.(*conn).Read", "net/http.(*connReader).Read", "bufio.(*Reader).Peek"}, loop...)...)
+		wake := func() {
+			do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, 1, 0))
+			do(b.Runs(1, 0, 0))
+		}
+		do(b.Busy(0))
+		do(b.Runs(1, 0, idle))
+		do(b.Waits(1, "network", idle))
+		for range answers {
+			b.pass(10 * ms)
+			wake()
+			for range 4 {
+				do(b.Calls(1, send))
+				b.pass(ms)
+				do(b.Returns(1))
+				if c.at != nil {
+					do(b.Waits(1, c.why, b.Stack(append(c.at, handler...)...)))
+				}
+				if b.pass(600 * ms); c.at != nil {
+					wake()
+				}
+			}
+			do(b.Waits(1, "network", idle))
+		}
+		b.Sample(gotrace.NoGoroutine, 0)
+		f := Find(b.read(), Options{})
+		pushes := 0
+		for _, r := range f.Requests {
+			if f.Roles[r.Role].Name == rolePushes {
+				pushes++
+			}
+		}
+		if n := excluded(f, classPush); n != c.streams || len(f.Requests)-pushes != answers-c.streams {
+			t.Errorf("%s: %d streams and %d requests", c.name, n, len(f.Requests)-pushes)
+		}
+	}
+}
+
 // connections is a recording of a net/http server with a connection for each stay.
 func connections(t *testing.T, stays []stay, end int64) *timeline.Timeline {
 	loop := []string{"net/http.(*conn).serve"}
