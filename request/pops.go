@@ -49,6 +49,7 @@ func (d *finder) popped() {
 				start, byNet, seg, did = s.End, byNetwork(s), k+1, false
 			}
 		}
+		open := start >= 0 && !gr.Died && !d.popping(gr) && (did || gr.End()-start >= leastPopped) && !d.handsOver(g, start, gr.End())
 		if len(list) <= handed { // it only fetches for others
 			continue
 		}
@@ -56,6 +57,9 @@ func (d *finder) popped() {
 		role := d.roleOf(name, Function, d.h.of[i].name, keyNone)
 		for _, p := range list {
 			d.add(role, Request{Parts: d.parts(Part{g, p.start, p.end}), ByNetwork: p.byNet}, d.examine(g, p.seg, p.start, p.end))
+		}
+		if open {
+			d.add(role, Request{Parts: d.parts(Part{g, start, gr.End()}), InFlight: true, ByNetwork: byNet}, d.examine(g, seg, start, gr.End()))
 		}
 	}
 }
@@ -69,6 +73,12 @@ func (d *finder) handsOver(g timeline.GID, from, to timeline.Time) bool {
 		}
 	}
 	return false
+}
+
+// popping reports whether a goroutine is in a client's call that waits for a message at the end of the trace.
+func (d *finder) popping(gr *timeline.Goroutine) bool {
+	last := gr.Seg(gr.Len() - 1)
+	return last.Kind != timeline.Running && d.c.of(last.Stack).flags&pops != 0
 }
 
 // popFunction is the function of a client that waits for a message in s.
