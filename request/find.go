@@ -50,7 +50,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 		}
 	}
 	f := d.result()
-	if len(f.Requests) == 0 && o.Func == nil && len(o.Calls) == 0 {
+	if o.Func == nil && len(o.Calls) == 0 && d.unasked() {
 		if c := f.consumed(); c != nil {
 			return c
 		}
@@ -80,12 +80,22 @@ func (d *finder) unasked() bool {
 		if r.dropped {
 			continue
 		}
-		if n++; r.InFlight || n >= leastTaken {
+		if n++; r.hangs() || n >= leastTaken {
 			return false
 		}
 	}
 	return true
 }
+
+// hangs reports whether the trace ended before the request did, which had been open for long.
+func (r *Request) hangs() bool { return r.InFlight && r.Duration() >= HangMin }
+
+// outnumbers reports whether so many pieces of work are what a program is there for, though it was asked for something else,
+// too: n requests, as those for its metrics or its health are.
+func outnumbers(work, n int) bool { return work >= leastTaken && work >= leastTimes*n }
+
+// leastTimes is how many times as many they are at least.
+const leastTimes = 10
 
 type roleKey struct {
 	name, root string

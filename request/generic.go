@@ -29,7 +29,7 @@ type group struct {
 // of messages. If they had too few for a diagnosis, and none hangs, those are requests that come
 // in on connections which handlers took over, as websockets do.
 func (d *finder) generic() {
-	inbound, unserved := d.h.strangers || d.h.acceptors == 0, len(d.list) == 0
+	inbound, unserved, known := d.h.strangers || d.h.acceptors == 0, d.unasked(), len(d.list)
 	for class := range d.excluded {
 		unserved = unserved && (class == classObserver || class == classHijacked)
 	}
@@ -40,7 +40,7 @@ func (d *finder) generic() {
 			continue
 		}
 		takenOver := gr.root.name == rootHTTP
-		if !inbound && gr.root.accepted == 0 && !gr.datagrams && !takenOver && !(unserved && d.consumes(gr)) {
+		if !inbound && gr.root.accepted == 0 && !gr.datagrams && !takenOver && !(unserved && (known == 0 || outnumbers(gr.activations, known)) && d.consumes(gr)) {
 			continue
 		}
 		if gr.activations == 0 || 2*gr.root.dialled > gr.root.goroutines && gr.root.accepted == 0 && !takenOver {

@@ -18,7 +18,7 @@ const (
 
 // Perhaps returns a function of the program's own that may be what a request is where none was
 // found, "" if there is none: goroutines enter it again and again, coming from outside of it, or are
-// started for it and then end, and of all such functions they spend the most time below it. What they do at home, and what
+// started for it, by whomever, and then end, and of all such functions they spend the most time below it. What they do at home, and what
 // lies inside of another such function, does not count, nor what modules do that the program was
 // built with, unless there is nothing of the program's own. If taken is set, they mostly enter it
 // with something that others brought: since they left it another goroutine, or the network, has
@@ -49,7 +49,7 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 		if g.System || g.Observer {
 			continue
 		}
-		if fn := f.root(g, of); g.Born && fn != "" {
+		if fn := seen.root(g); g.Born && fn != "" {
 			if started[fn] == nil {
 				started[fn] = &total{}
 			}
@@ -131,14 +131,15 @@ func (f *Found) brought(g *timeline.Goroutine) bool {
 	return false
 }
 
-// root returns the root function of a goroutine, "" if it was nowhere seen or of does not accept it.
-func (f *Found) root(g *timeline.Goroutine, of func(gotrace.Frame) bool) string {
+// root returns what a goroutine was started for: the outermost of its functions that are of the program's own, which is its root
+// unless a library started it, "" if there is none.
+func (x *functions) root(g *timeline.Goroutine) string {
+	if serves(g.Root()) {
+		return ""
+	}
 	for _, s := range g.Blocked() {
-		if frames := f.t.Stacks.Frames(s.Stack); len(frames) > 0 {
-			if last := frames[len(frames)-1]; of(last) {
-				return last.Func
-			}
-			return ""
+		if on := x.at(s.Stack); len(on) > 0 {
+			return x.names[on[0]]
 		}
 	}
 	return ""
@@ -234,7 +235,7 @@ func (x *functions) rounds(g *timeline.Goroutine) []rounds {
 	return x.all
 }
 
-// consumed finds the requests of a program that serves nobody, not even a stream, if it works off
+// consumed finds the requests of a program that serves hardly anybody, not even a stream, if it works off
 // what others bring. It returns nil if it does not.
 func (f *Found) consumed() *Found {
 	for _, x := range f.Excluded {
@@ -247,7 +248,7 @@ func (f *Found) consumed() *Found {
 		return nil
 	}
 	c := Find(f.t, Options{Func: regexp.MustCompile("^" + regexp.QuoteMeta(fn) + "$")})
-	if len(c.Requests) < leastTaken {
+	if !outnumbers(len(c.Requests), len(f.Requests)) {
 		return nil
 	}
 	c.Consumer, c.Excluded = fn, f.Excluded

@@ -106,16 +106,22 @@ func TestWhatGoroutinesAreStartedForMayBeARequest(t *testing.T) {
 		messages int
 		ends     bool
 		ticker   bool
-		counts   bool // with a lock, before each
+		counts   bool   // with a lock, before each
+		library  string // that starts them
+		asked    int    // by clients of net/http
 		want     string
 		requests int
 	}{
-		{"many", 60, true, false, false, "main.(*consumer).on.func1", 60},
-		{"they stay", 60, false, false, false, "", 0},
-		{"few", 40, true, false, false, "", 0},
-		{"a ticker has them started", 60, true, true, false, "", 0},
-		{"many, and they are counted", 60, true, false, true, "main.(*consumer).on.func1", 60},
-		{"a ticker has them started and counted", 60, true, true, true, "", 0},
+		{"many", 60, true, false, false, "", 0, "main.(*consumer).on.func1", 60},
+		{"they stay", 60, false, false, false, "", 0, "", 0},
+		{"few", 40, true, false, false, "", 0, "", 0},
+		{"a ticker has them started", 60, true, true, false, "", 0, "", 0},
+		{"many, and they are counted", 60, true, false, true, "", 0, "main.(*consumer).on.func1", 60},
+		{"a ticker has them started and counted", 60, true, true, true, "", 0, "", 0},
+		{"a library starts them", 60, true, false, false, " < github.com/panjf2000/ants.(*goWorker).run.func1", 0, "main.(*consumer).on.func1", 60},
+		{"a library starts them, and they stay", 60, false, false, false, " < github.com/panjf2000/ants.(*goWorker).run.func1", 0, "", 0},
+		{"many, beside a few requests for metrics", 60, true, false, false, "", 6, "main.(*consumer).on.func1", 60},
+		{"not so many beside requests", 60, true, false, false, "", 12, "", 11},
 	} {
 		var s strings.Builder
 		s.WriteString(`procs 2
@@ -125,10 +131,15 @@ stack naps  = time.Sleep < main.feed
 stack on    = main.(*consumer).loop
 stack lock  = sync.(*Mutex).Lock < main.(*consumer).count < main.(*consumer).loop
 stack unlock = sync.(*Mutex).Unlock < main.feed
-stack life  = main.(*consumer).on.func1
-stack asks  = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.ask < main.(*consumer).on.func1
-0ms g1 waits at takes
+stack idle  = internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < net/http.(*connReader).Read < bufio.(*Reader).Peek < net/http.(*conn).serve
+stack says  = syscall.write < internal/poll.(*FD).Write < net.(*netFD).Write < net.(*conn).Write < net/http.checkConnErrorWriter.Write < bufio.(*Writer).Flush < net/http.(*conn).serve
+`)
+		life := "main.(*consumer).on.func1" + c.library
+		fmt.Fprintf(&s, "stack life  = %s\n", life[strings.LastIndex(life, " ")+1:])
+		fmt.Fprintf(&s, "stack asks  = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.ask < %s\n", life)
+		s.WriteString(`0ms g1 waits at takes
 0ms g2 waits at naps
+0ms g3 waits at idle
 0ms p0 busy
 0ms p1 idle
 `)
@@ -150,6 +161,9 @@ stack asks  = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*
 			} else {
 				fmt.Fprintf(&s, "+1us g%d waits chan receive at asks\n", g+10)
 			}
+		}
+		for range c.asked {
+			s.WriteString("+1ms poller wakes g3\n+0us g3 runs on p0\n+1us g3 calls at says\n+1us g3 returns\n+1us g3 waits network at idle\n")
 		}
 		s.WriteString("+1ms end\n")
 		_, tl := timelinetest.Read(t, s.String(), timeline.Options{})
