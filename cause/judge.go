@@ -447,9 +447,15 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	}
 	p50, p99 := p.Quantile(0.5), p.Quantile(0.99)
 	healthy := isHealthy(p, s, hanging, blame.Share{})
-	p.Whole = !healthy && p50 >= LevelWait && float64(p99) < WholeRatio*float64(p50)
-	v.Whole = p.Whole
 	v.contrast(newCase(a, p, TailContrast), s)
+	if !healthy && p50 >= LevelWait && float64(p99) < WholeRatio*float64(p50) {
+		w := v.whole(a, p, s)
+		w.OtherEndpoint, w.MixEndpoint, w.Reason, w.Sentence = 0, -1, v.Reason, v.Sentence
+		if c := newCase(a, p, TailContrast); !v.outgrows(w, c) {
+			v = w
+		}
+	}
+	p.Whole = v.Whole
 	if late := s.SLO > 0 && p99 > s.SLO; v.Mix >= MixShare && (late || s.SLO == 0 && hanging == 0 && !healthy) {
 		// The slow requests are another endpoint. If they are too slow, or for nothing that anybody wants, what takes
 		// their time is asked for, not why they take longer than other endpoints.
@@ -500,6 +506,29 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	v.conclude(a, p, s, healthy, mixed, hanging, oldest)
 	return v
 }
+
+// outgrows reports whether what slow requests take longer answers better why they are slow than what takes the whole of
+// their time, w, though every request takes long: they are another endpoint, which always takes as long by what it is made for;
+// or most of it has a name, and is a good part of their time, while what takes most of that takes typical requests as long.
+func (v *Verdict) outgrows(w *Verdict, c *Case) bool {
+	if len(w.Findings) == 0 {
+		return v.Mix >= MixShare
+	}
+	takes := w.leading()
+	if x := Lookup(takes.Cause); v.Mix >= MixShare {
+		return !x.Unwanted && !x.Crowds && (x.Varies || !x.Computes)
+	}
+	if len(v.Findings) == 0 || v.named() < ExplainedShare {
+		return false
+	}
+	f, tail := v.leading(), c.P.Tail().Mean
+	return !Lookup(f.Cause).Contends && f.Share >= ExplainedShare && f.Share*v.Tail.Excess >= OutgrownShare*tail &&
+		c.grown(takes.keys) < OutgrownShare*v.Tail.Excess
+}
+
+// OutgrownShare is the part of slow requests' whole time that something must take them longer to be the answer where every
+// request is slow, and the part of the excess that what takes most of their time must not reach.
+const OutgrownShare = 0.25
 
 // partly reports whether slow requests are of one endpoint, and take longer partly because of that.
 func (v *Verdict) partly(a *blame.Attribution, p *blame.Population, s Settings, hanging int) bool {

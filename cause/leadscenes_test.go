@@ -322,3 +322,38 @@ func TestAWorkerThatAsksAPeerForFewOfThoseWhoWaitIsTheCause(t *testing.T) {
 			finding: "slow-dependency", where: "main.ask"},
 	})
 }
+
+// Every request asks a peer, which always takes as long. What takes some of them longer is the answer, unless it takes little of their time
+// or it is that peer; and where those that take longer are of another endpoint, which always does, there is nothing to answer.
+func TestWhatGrowsIsNamedWhereEveryRequestIsSlow(t *testing.T) {
+	ask := func(takes int64) func(p *play) { return netwaits(takes, reply...) }
+	nap := func(takes int64) func(p *play) {
+		return func(p *play) {
+			waitsOn("sleep", takes, []string{"time.Sleep", "main.backoff", "main.serve"})(p, serving, 0)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		do    func(p *play, i int)
+		task  func(i int) string
+		want  string
+		whole bool
+	}{
+		{"a timer", then(everyTime(ask(15*ms)), every(10, nap(12*ms))), nil, "timer-wait", false},
+		{"a timer that takes little of their time", then(everyTime(ask(15*ms)), every(10, nap(5*ms))), nil, "slow-dependency", true},
+		{"the peer itself", func(p *play, i int) { ask([]int64{15 * ms, 27 * ms}[i%10/9])(p) }, nil, "slow-dependency", true},
+		{"another endpoint that always takes longer", func(p *play, i int) { ask([]int64{15 * ms, 28 * ms}[i%10/9])(p) },
+			func(i int) string { return []string{"item", "list"}[i%10/9] }, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := cause.Judge(attributed(t, scene{procs: 2, in: c.do, task: c.task}), cause.Settings{})
+			got := ""
+			if v.Verdict == "cause" {
+				got = v.Findings[0].Cause
+			}
+			if got != c.want || v.Whole != c.whole {
+				t.Errorf("named %q, whole: %t: %s %s", got, v.Whole, v.Verdict, v.Sentence)
+			}
+		})
+	}
+}
