@@ -456,6 +456,24 @@ var scenes = []struct {
 		verdict: "cause", finding: "goroutine-flood", where: "main.tick",
 	},
 	{
+		name: "many goroutines that compute for long each are hogs, however many",
+		scene: scene{procs: 1, cast: crowdAtHome("main.sum"), in: every(10, func(p *play) {
+			p.wakes(0, crowd0)
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			for g := range gotrace.GoID(13) {
+				if g > 0 {
+					p.wakes(0, crowd0+g)
+				}
+				p.runs(crowd0+g, 0)
+				p.pass(9 * ms)
+				p.b.Sample(crowd0+g, p.stack("main.sum"))
+				p.waits(crowd0+g, "select", "runtime.selectgo", "main.sum")
+			}
+			p.runs(serving, 0)
+		})},
+		verdict: "cause", finding: "cpu-hog", where: "main.sum",
+	},
+	{
 		name: "two goroutines hand each other very much on the only P",
 		scene: scene{procs: 1, cast: crowdAtHome("main.relay"), in: every(10, func(p *play) {
 			p.wakes(0, crowd0)

@@ -40,6 +40,10 @@ const (
 // because Go's time slice ends them at 10 ms.
 const FloodBursts = 12
 
+// LongBurst is the burst from which on even many goroutines are hogs, half of Go's time slice: there are so many because they
+// share work that takes long, and fewer would take as long.
+const LongBurst = 5_000_000
+
 // OnCPUMin is the on-CPU fraction from which on running time counts as CPU time.
 // Below it the thread itself was kept from a CPU for so long that a trace cannot
 // say whether its code or the host is to blame. Calibrated on recordings with a
@@ -447,7 +451,7 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 		return NoHolder
 	case (cl.Endpoint >= 0 || c.A.Serves(class) && !c.bystanders(class)) && c.strangeTo(class) == nil:
 		return Own
-	case c.bursts(class, ns) >= FloodBursts && cl.Members > c.A.Timeline().GOMAXPROCS && c.meets(class) >= FloodBursts:
+	case c.bursts(class, ns) >= FloodBursts && cl.Burst < LongBurst && cl.Members > c.A.Timeline().GOMAXPROCS && c.meets(class) >= FloodBursts:
 		return Flood
 	}
 	return Hog
