@@ -31,6 +31,9 @@ const (
 	// MinGrowth is by how many goroutines a place must have grown: with 100, a
 	// quarter of steady growth has 25 +- 5 of them.
 	MinGrowth = 100
+	// LeastGrowth is by how many, if none of them ended: a quarter of steady growth has 7.5 +- 2.7 of them, and what is only born
+	// in so short a time was so before it, too.
+	LeastGrowth = 30
 	// A place grows if at most MaxEnded of its goroutines end, and the last quarter
 	// of the recording, as far as there are requests, has at least StillGrowing of an average one's growth: a
 	// pool that fills, or a server that ramps up, levels off.
@@ -138,7 +141,7 @@ func (c *Case) loadEnds() timeline.Time {
 
 func (s *Growth) grows() bool {
 	net := s.Born - s.Died
-	if net < MinGrowth || float64(s.Died) > MaxEnded*float64(s.Born) {
+	if net < MinGrowth && (net < LeastGrowth || s.Died > 0) || float64(s.Died) > MaxEnded*float64(s.Born) {
 		return false
 	}
 	for _, n := range s.Grew {

@@ -96,6 +96,24 @@ func leaks(births func(i int) int, ends int) scene {
 	}}
 }
 
+// lasting is such a service with 100 goroutines from before the recording, where one request of so many leaves one more behind.
+func lasting(of int) scene {
+	l := &leaving{}
+	return scene{procs: 1, cast: func(p *play) {
+		for g := crowd0; g < crowd0+crowd; g++ {
+			p.waits(g, "", polling...)
+			l.alive = append(l.alive, g)
+		}
+	}, in: func(p *play, i int) {
+		if i%of == of-1 {
+			l.alive = append(l.alive, l.newborn(p, serving, startsPoll, polling[1:], false))
+		}
+		if i%10 == 9 {
+			l.busy(p, ms/10)
+		}
+	}}
+}
+
 // unread is such a service of one P, which has goroutines behind every request, or behind none: in every tenth all of them run
 // while the reply to a call has come in, and nobody polls for it.
 func unread(leaves bool) scene {
@@ -293,6 +311,8 @@ var leakScenes = []told{
 	{name: "replies wait unread while many goroutines run", scene: unread(false), finding: "netpoll-starvation"},
 	{name: "of three goroutines one ends", scene: leaks(always(3), 1), finding: "goroutine-leak", where: "main.watch"},
 	{name: "of three goroutines two end", scene: leaks(always(3), 2), finding: "goroutine-flood"},
+	{name: "what has leaked for long goes on slowly", scene: lasting(13), finding: "goroutine-leak", where: "main.watch"},
+	{name: "what has leaked for long goes on, but hardly", scene: lasting(14), alike: []string{"goroutine-flood", "quota-too-low", "gomaxprocs-over-quota", "host-contention"}},
 	{name: "the service warms up", scene: leaks(first(100, 4, 0), 0), finding: "goroutine-flood"},
 	{name: "the service ramps up for half of the time", scene: leaks(first(200, 2, 0), 0), finding: "goroutine-flood"},
 	{name: "the growth slows down", scene: leaks(first(300, 4, 1), 0), finding: "goroutine-flood"},
