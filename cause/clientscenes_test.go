@@ -1,8 +1,11 @@
 package cause_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
@@ -161,5 +164,39 @@ func TestABaselineHoldsBesideSlowClients(t *testing.T) {
 	v := cause.Judge(attributed(t, service(true)), cause.Settings{Baseline: cause.Typical(attributed(t, service(false))), BaselineName: "monday"})
 	if len(v.Findings) != 1 || v.Findings[0].Cause != "timer-wait" || v.Findings[0].Contrast != cause.TailContrast || v.Clients != 2 {
 		t.Errorf("%d clients left out, %s: %s %+v", v.Clients, v.Verdict, v.Sentence, v.Findings)
+	}
+}
+
+// Clients on the same machine are late, too, if they get no CPU: what they take is theirs where the CPUs have room, or the process's
+// own threads do not wait for them.
+func TestClientsThatMayGetNoCPU(t *testing.T) {
+	a := attributed(t, scene{procs: 2, in: every(10, netwaits(30*ms, body...))})
+	for _, c := range []struct {
+		name   string
+		host   machine
+		remote string
+		here   bool
+		may    bool
+	}{
+		{"the CPUs are busy, and threads wait for them", machine{cpus: 2, own: 0.7, delayed: 0.7}, "127.0.0.1:5", true, true},
+		{"there is room", machine{cpus: 2, own: 0.4, idle: 0.5, delayed: 0.7}, "127.0.0.1:5", true, false},
+		{"no thread waits", machine{cpus: 2, own: 0.9}, "127.0.0.1:5", true, false},
+		{"they are elsewhere", machine{cpus: 2, own: 0.7, delayed: 0.7}, "10.0.0.5:5", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rec := observe(a, c.host)
+			rec.After = &host.After{Sockets: []host.Socket{{Local: "127.0.0.1:80", Remote: c.remote, State: "ESTABLISHED", Inbound: true}}}
+			v := cause.Judge(a, cause.Settings{Host: rec})
+			var said []string
+			if len(v.Findings) > 0 && v.Findings[0].Cause == "slow-client" {
+				said = v.Findings[0].Evidence
+			} else if len(v.Consistent) > 0 && slices.Equal(v.Consistent[0].Causes, []string{"slow-client", "host-contention"}) {
+				said = v.Consistent[0].Evidence
+			}
+			all := strings.Join(said, "; ")
+			if said == nil || strings.Contains(all, "clients are on this machine") != c.here || strings.Contains(all, "may have waited for one") != c.may || c.may && len(v.Findings) > 0 {
+				t.Errorf("%s: %q", v.Sentence, said)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 
@@ -122,6 +123,42 @@ func (c *Case) unevenCalls(keys []blame.KeyID) bool {
 	}
 	slices.Sort(all)
 	return sum/n-float64(all[int(fastest*float64(len(all)))]) >= peersLate*sum/n
+}
+
+// ClientsStarved says whether clients on this machine may have got no CPU while slow requests spend time under keys, in which they wait
+// for them: who has none sends late, and takes late. Nothing is recorded of clients. Where the CPUs were busy meanwhile, and the
+// process's own threads waited for them, in sum for peersLate of that time or longer, so may clients have: it is Unknown. Else it is
+// No; ok is false if clients are elsewhere, or nothing is known.
+func (c *Case) ClientsStarved(keys []blame.KeyID) (e Evidence, ok bool) {
+	h := c.Host
+	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(keys) == 0 || !slices.ContainsFunc(h.After.Sockets, fromHere) {
+		return e, false
+	}
+	requests, _, _ := c.carriers(keys)
+	slow := h.Over(hostSpans(c.spansOf(requests)))
+	if slow.CPUNS() <= 0 || slow.WallNS <= 0 {
+		return e, false
+	}
+	idle, waiting := (slow.IdleNS+slow.IOWaitNS)/slow.CPUNS(), slow.DelayNS/slow.WallNS
+	e = Evidence{
+		Text:  fmt.Sprintf("clients are on this machine, too: %s of it was idle during these requests, and %.2f of the process's threads waited for a CPU on average", Pct(idle), waiting),
+		Holds: Yes, Number: waiting,
+	}
+	if idle < roomy && waiting >= peersLate {
+		e.Text += ": clients may have waited for one, too"
+		e.Holds, e.Decides, e.Alike, e.Record = Unknown, true, []string{"host-contention"}, "the same with the clients on another machine"
+	}
+	return e, true
+}
+
+// fromHere reports whether a connection is that of a client on the same machine.
+func fromHere(s host.Socket) bool {
+	remote, _, err := net.SplitHostPort(s.Remote)
+	if err != nil || !s.Inbound || s.Inside {
+		return false
+	}
+	local, _, err := net.SplitHostPort(s.Local)
+	return err == nil && remote == local
 }
 
 // callsElsewhere reports whether the process was connected to others than these peers in the end: then it may be one

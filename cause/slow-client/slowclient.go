@@ -14,7 +14,7 @@ var Entry = &cause.Entry{
 	What: "The request waits for whoever sent it: the client, or the way to it, takes its time to send the rest of the request, or to take the answer. " +
 		"A client or load generator that is late before it sends anything is not seen here: only its own times show that, from the intended sending on.",
 	MustHold:   "waits on the request's own connection, in which its body is read or its answer written, or for the window of its stream, that ended while a P was idle or the network had been polled; threads run when they should",
-	MustNot:    "waits on connections that the service opened; all Ps busy at the end of the wait; threads kept from the CPU",
+	MustNot:    "waits on connections that the service opened; all Ps busy at the end of the wait; threads kept from the CPU; busy CPUs which clients on this machine may have waited for",
 	LookAlikes: []string{"slow-dependency", "accept-queue", "netpoll-starvation", "host-contention"},
 	Fix: []string{
 		"measure without it: a request's time begins when its body is read, and ends before its answer is written",
@@ -68,6 +68,9 @@ func judge(c *cause.Case) *cause.Judgement {
 		ev,
 		{Text: fmt.Sprintf("%s of them are for the rest of the request, %s for room for the answer", cause.Pct(1-written), cause.Pct(written)), Holds: cause.Yes, Number: written},
 		c.Punctual("the client", keys),
+	}
+	if e, ok := c.ClientsStarved(keys); ok {
+		evidence = append(evidence, e)
 	}
 	evidence = append(evidence, c.RunningOnCPU()...)
 	return &cause.Judgement{
