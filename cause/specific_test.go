@@ -327,6 +327,15 @@ var specific = []struct {
 		finding: "sync-logging", where: "main.note", not: []string{"slow-disk"},
 	},
 	{
+		name: "the same, but who writes has opened a file before",
+		scene: scene{procs: 2, in: every(10, func(p *play) {
+			calls(serving, ms/10, with(fileopen, "main.note", "main.serve")...)(p)
+			calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...)(p)
+		})},
+		host:  seen(piped, calm, calm),
+		alike: []string{"sync-logging", "slow-disk"},
+	},
+	{
 		name:    "a bare write for which threads wait for a device, but standard output is a pipe",
 		scene:   scene{procs: 2, in: every(10, calls(serving, 20*ms, with(filewrite, "main.note", "main.serve")...))},
 		host:    seen(piped, blocked, calm),

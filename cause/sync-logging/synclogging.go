@@ -81,6 +81,27 @@ func durable(c *cause.Case, writes []blame.KeyID) map[string]bool {
 	return out
 }
 
+// ofOwn returns those of some writes whose functions make calls about files, too, in slow requests that they are in: who writes to
+// a log, or to its standard output, has it open.
+func ofOwn(c *cause.Case, writes []blame.KeyID) (out []blame.KeyID) {
+	opens := map[string]bool{}
+	for _, r := range c.Tail {
+		for _, p := range c.A.Requests[r].Pieces {
+			if k := c.Key(p.Key); k.Kind == blame.Syscall && k.Flags&blame.Self != 0 {
+				if s := &c.A.Sites[k.Site]; s.App && s.Kind == blame.SiteFile {
+					opens[s.Func] = true
+				}
+			}
+		}
+	}
+	for _, id := range writes {
+		if s := &c.A.Sites[c.Key(id).Site]; s.App && opens[s.Func] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // logged is the evidence of writes below a logging package.
 func logged(c *cause.Case, r *cause.Root) []cause.Evidence {
 	e := cause.Evidence{Text: "what the log is written to is unknown: no host evidence was recorded", Holds: cause.Unknown}
@@ -117,6 +138,10 @@ func written(c *cause.Case, r *cause.Root) []cause.Evidence {
 	case e.Holds == cause.No && toReader(c) && !copies(c, r): // no disk, no copying, but somebody reads
 		e.Holds = cause.Yes
 	default:
+		e.Holds = cause.Unknown
+	}
+	if e.Holds == cause.Yes && polled < 0.5 && 2*c.Sum(ofOwn(c, r.Keys)) > c.Sum(r.Keys) {
+		e.Text += "; but the same functions open files in these requests: they may be what is written, on a file system whose server is waited for like a reader"
 		e.Holds = cause.Unknown
 	}
 	return []cause.Evidence{{
