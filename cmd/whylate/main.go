@@ -269,7 +269,17 @@ func args(least int, names ...string) cobra.PositionalArgs {
 
 // verdictExit is the exit code of a diagnosis.
 func verdictExit(d *report.Diagnosis) error {
-	switch d.Verdict {
+	exit := exitOf(d.Verdict)
+	for _, w := range d.Windows {
+		if e := exitOf(w.Verdict); w.File != "" && (exit == nil || e == exitError(exitCause)) { // it is a recording of its own
+			exit = e
+		}
+	}
+	return exit
+}
+
+func exitOf(verdict string) error {
+	switch verdict {
 	case report.VerdictHealthy:
 		return nil
 	case report.VerdictCause:

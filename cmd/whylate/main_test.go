@@ -595,3 +595,31 @@ func TestWhatIsOfTheWorstWindowSaysSo(t *testing.T) {
 		t.Error(stdout)
 	}
 }
+
+// The exit code of several recordings is that of all of them, not of the one that is explained.
+func TestTheExitCodeIsThatOfAllRecordings(t *testing.T) {
+	const healthy, named, open = report.VerdictHealthy, report.VerdictCause, report.VerdictInconclusive
+	of := func(file string, verdicts ...string) (ws []report.Window) {
+		for _, v := range verdicts {
+			ws = append(ws, report.Window{File: file, Verdict: v})
+		}
+		return ws
+	}
+	for _, c := range []struct {
+		verdict string
+		windows []report.Window
+		want    error
+	}{
+		{healthy, nil, nil},
+		{named, nil, exitError(exitCause)},
+		{open, nil, exitError(exitInconclusive)},
+		{healthy, of("a.whylate", healthy, open), exitError(exitInconclusive)},
+		{open, of("a.whylate", open, named, healthy), exitError(exitCause)},
+		{named, of("a.whylate", named, open), exitError(exitCause)},
+		{healthy, of("", healthy, named), nil}, // windows of one trace
+	} {
+		if got := verdictExit(&report.Diagnosis{Verdict: c.verdict, Windows: c.windows}); got != c.want {
+			t.Errorf("%s %+v: %v, want %v", c.verdict, c.windows, got, c.want)
+		}
+	}
+}
