@@ -185,7 +185,7 @@ func usable(rec *events.Recording, t *timeline.Timeline) error {
 		return &unusable{fmt.Sprintf(format, args...), rec.After.Func}
 	}
 	switch a := rec.After; {
-	case a.Full:
+	case a.Full && a.EndNS < int64(t.End):
 		return no("they end before the recording does: the bound in bytes was reached")
 	case float64(a.Lost) > mostLost*float64(a.Stretches):
 		return no("%d of %d were lost", a.Lost, a.Lost+a.Stretches)
