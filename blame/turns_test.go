@@ -117,3 +117,48 @@ home g3 at reads
 	}
 	t.Error("nobody waits for a connection")
 }
+
+// Who is started for a part of a request, and gives back what others wait for, had not taken it before it was there.
+func TestAPartOfARequestHoldsNothingBeforeItIsBorn(t *testing.T) {
+	for _, starts := range []string{"g2", "g4"} { // g4 carries no request
+		_, a := attribute(t, fmt.Sprintf(`procs 2
+stack get  = runtime.selectgo < database/sql.(*DB).conn < main.get
+stack back = database/sql.(*DB).putConnDBLocked < database/sql.(*DB).releaseConn < main.part
+stack part = main.part
+stack read = internal/poll.runtime_pollWait < net.(*conn).Read < main.other
+stack home = runtime.netpollblock < net.(*conn).Read < main.serve
+home g1 at home
+home g2 at home
+request /a g1 1ms-22ms
+request /b g2 0.5ms-24ms
+0ms g4 waits at read
+0ms g1 runs on p0
+0.6ms g2 waits at read
+1ms g1 waits select at get
+15ms poller wakes %[1]s
+15ms %[1]s runs on p1
+16ms %[1]s starts g3 as part
+16ms %[1]s waits network at read
+16ms g3 runs on p1
+21ms g3 wakes g1 at back
+21ms g3 ends
+21ms g1 runs on p0
+22ms g1 waits network at home
+24ms poller wakes g2
+25ms end
+`, starts), "")
+		var unknown int64
+		for _, p := range a.Requests[0].Pieces {
+			if a.Keys[p.Key].Kind == UnknownHolder {
+				unknown += p.NS
+			}
+		}
+		want := int64(15e6) // since before g3 was born
+		if starts == "g4" {
+			want = 0
+		}
+		if unknown != want {
+			t.Errorf("started by %s: of %d ns it is not known who held it, want %d", starts, unknown, want)
+		}
+	}
+}

@@ -1184,7 +1184,8 @@ func (a *Attribution) passing(h Hop) bool {
 // waited for.
 //
 // For a lock that is since it last entered the function in which it released,
-// and since its last home wait. For other waits it is since the end of its last
+// and since its last home wait; who is started by a request to do a part of it takes what
+// it gives back to a pool itself. For other waits it is since the end of its last
 // home wait if that was for the network and the waker carries requests itself:
 // it had not yet got the request in which it took what it later gave back.
 func (w *walker) heldSince(s timeline.Segment, hop Hop, from timeline.Time) timeline.Time {
@@ -1193,10 +1194,11 @@ func (w *walker) heldSince(s timeline.Segment, hop Hop, from timeline.Time) time
 	me := &a.t.Gs[h]
 	lock := a.lockLike(hop)
 	peer := a.f.Entry(h)
-	if !lock && !peer {
+	part := me.Born && me.Creator != timeline.NoG && a.f.Entry(me.Creator) && a.Sites[hop.Site].Kind == SitePool
+	if !lock && !peer && !part {
 		return from
 	}
-	if me.Born && me.Start() > from && (lock || peer && a.permitLike(hop)) {
+	if me.Born && me.Start() > from && (lock || (peer || part) && a.permitLike(hop)) {
 		from = me.Start()
 	}
 	function := a.section(s.WakerStack, hop.Site)
