@@ -40,6 +40,7 @@ var (
 	errNotFound     = errors.New("not found")
 	errWriteTimeout = errors.New("duration exceeds the server's WriteTimeout")
 	errProfiling    = errors.New("CPU profiling already in use")
+	errNobody       = errors.New("nobody is behind the proxy")
 )
 
 // Error is a failure with its remedy. Neither text holds credentials.
@@ -69,6 +70,7 @@ const (
 	adviceRegister = `in the program:  import _ "net/http/pprof"` + "\n" +
 		`with a mux of its own:  mux.HandleFunc("/debug/pprof/", pprof.Index); mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline); mux.HandleFunc("/debug/pprof/profile", pprof.Profile); mux.HandleFunc("/debug/pprof/trace", pprof.Trace)`
 	adviceHeader = "--header 'Authorization: Bearer TOKEN'"
+	adviceEnded  = "dmesg | grep -i 'killed process'    # its log, or that of who started it again, says why it ended; in Kubernetes: kubectl describe pod NAME"
 	adviceListen = "ss -ltnp    # which ports listen here; in Kubernetes: kubectl port-forward pod/NAME 6060"
 )
 
@@ -197,14 +199,18 @@ func refused(resp *http.Response, name string) error {
 			Err:    ErrDenied,
 		}
 	}
-	cause := fmt.Sprintf("%s answered %s", host, status)
+	err, cause := ErrNoEndpoint, fmt.Sprintf("%s answered %s", host, status)
+	switch resp.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		err = fmt.Errorf("%w: %w", ErrNoEndpoint, errNobody)
+	}
 	if said != "" && !looksLikePage(head) {
 		cause += ": " + said
 	}
 	return &Error{
 		Cause:  cause,
 		Advice: "curl -m 5 " + Shell(evidence.CleanURL(resp.Request.URL.String())),
-		Err:    ErrNoEndpoint,
+		Err:    err,
 	}
 }
 

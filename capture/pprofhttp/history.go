@@ -26,26 +26,36 @@ const maxHistory = 32 << 20
 // does not answer in time is recorded without.
 func (r *recording) history(ctx context.Context) {
 	began := time.Now()
+	h, err := r.pauses(ctx)
+	switch {
+	case errors.Is(err, errNotFound):
+		r.notRecorded("pause history", "it is not served at "+r.URL()+"/heap", register("heap"))
+	case err != nil:
+		why, command := missing(err)
+		r.notRecorded("pause history", why, command)
+	default:
+		h.CostNS = time.Since(began).Nanoseconds()
+		r.cycles = h.Cycles
+		r.w.Edit(func(m *evidence.Manifest) { m.Pauses = h })
+	}
+}
+
+// pauses asks the target for its pauses.
+func (r *recording) pauses(ctx context.Context) (*evidence.Pauses, error) {
 	ctx, done := context.WithTimeout(ctx, r.stall())
 	defer done()
 	resp, err := r.get(ctx, "heap", url.Values{"debug": {"1"}})
-	if errors.Is(err, errNotFound) {
-		r.notRecorded("pause history", "it is not served at "+r.URL()+"/heap", register("heap"))
-		return
-	}
 	if err != nil {
-		why, command := missing(err)
-		r.notRecorded("pause history", why, command)
-		return
+		return nil, err
 	}
 	defer resp.Body.Close()
-	h, err := parseHistory(io.LimitReader(resp.Body, maxHistory))
-	if err != nil {
-		r.notRecorded("pause history", firstLine([]byte(err.Error())), "")
-		return
-	}
-	h.CostNS = time.Since(began).Nanoseconds()
-	r.w.Edit(func(m *evidence.Manifest) { m.Pauses = h })
+	return parseHistory(io.LimitReader(resp.Body, maxHistory))
+}
+
+// restarted reports whether who answers now has had fewer collections than the target had: it is another process.
+func (r *recording) restarted(ctx context.Context) bool {
+	h, err := r.pauses(ctx)
+	return err == nil && h.Cycles < r.cycles
 }
 
 // parseHistory reads the comments at the end of a heap profile in text form.

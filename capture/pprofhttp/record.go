@@ -93,7 +93,8 @@ type recording struct {
 	got    transfer
 	gone   bool // the target does not answer any more
 	build  build
-	count  int // goroutines after the trace, if known
+	count  int   // goroutines after the trace, if known
+	cycles int64 // collections before it, if known
 	result Result
 }
 
@@ -154,10 +155,15 @@ func (r *recording) explain(ctx context.Context) {
 	case endBound:
 		r.result.Advice = "--max-bytes " + strconv.FormatInt(max(2*r.options.MaxBytes>>20, 1), 10) + "MiB"
 	case endLost:
-		if r.alive(ctx) {
+		switch alive := r.alive(ctx); {
+		case alive && r.restarted(ctx):
+			r.gone = true
+			r.result.Lost += "; the target has been restarted: who answers now is another process"
+			r.result.Advice = adviceEnded
+		case alive:
 			r.result.Lost += "; the target is alive: its WriteTimeout or a proxy cuts long answers"
 			r.result.Advice = "--for " + max(r.got.took.Truncate(time.Second)-time.Second, time.Second).String()
-		} else {
+		default:
 			r.gone = true
 			r.result.Lost += "; the target does not answer any more"
 			r.result.Advice = adviceListen
@@ -172,10 +178,11 @@ func (r *recording) explain(ctx context.Context) {
 	})
 }
 
-// alive asks for the cheapest answers until one comes; an error status is one.
+// alive asks for the cheapest answers until one comes; an error status is one, but for those with which a proxy says that
+// it has none.
 func (r *recording) alive(ctx context.Context) bool {
 	_, err := r.fetch(ctx, "cmdline", nil, maxPage, r.options.Timeout)
-	return !errors.Is(err, ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded)
+	return !errors.Is(err, ErrUnreachable) && !errors.Is(err, errNobody) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // cpuProfile is a CPU profile that is being taken.

@@ -3,6 +3,7 @@ package pprofhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -292,6 +294,49 @@ func TestAConnectionThatIsCutLeavesWhatCame(t *testing.T) {
 	}
 	if int64(len(readTrace(t, in))) != result.Bytes || !in.Has(evidence.MemberGoroutine) {
 		t.Errorf("members %v", in.Members())
+	}
+}
+
+// Behind a proxy, or where it is started again at once, somebody answers who is not the target.
+func TestWhoAnswersAfterTheTargetHasDiedIsNotTheTarget(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after http.HandlerFunc
+		want  string
+	}{
+		{"another process", func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/heap") {
+				fmt.Fprint(w, "heap profile: 0: 0 [0: 0] @ heap/1048576\n# NumGC = 1\n# PauseNs = [5 0]\n# PauseEnd = [7 0]\n")
+			} else {
+				endpoint().ServeHTTP(w, r)
+			}
+		}, "has been restarted"},
+		{"a proxy", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "does not answer any more"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rest := busy(t)
+			defer rest()
+			for range 3 {
+				runtime.GC() // this process has had more than one
+			}
+			mux, begun := endpoint(), atomic.Bool{}
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if begun.Load() {
+					c.after(w, r)
+					return
+				}
+				begun.Store(strings.HasSuffix(r.URL.Path, "/trace"))
+				mux.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+			}))
+			s.Config.WriteTimeout = time.Second
+			s.Config.ErrorLog = quiet
+			s.Start()
+			t.Cleanup(s.Close)
+			result, in := record(t, s.URL, Options{For: 3 * time.Second, NoProbe: true, NoCPUProfile: true})
+			if !strings.Contains(result.Lost, c.want) || result.Bytes == 0 || in.Has(evidence.MemberGoroutine) {
+				t.Errorf("result %+v, members %v", result, in.Members())
+			}
+		})
 	}
 }
 
