@@ -123,8 +123,8 @@ func firstInterval(in *evidence.Incident) error {
 func recordInto(ctx context.Context, w *evidence.Writer, target string, o RecordOptions) (*pprofhttp.Result, error) {
 	pid, isPID := processID(target)
 	if isPID {
-		found, silent, err := endpoint(ctx, pid)
-		why, advice := withoutEndpoint(pid, silent)
+		found, no, err := endpoint(ctx, pid)
+		why, advice := no.why(pid)
 		switch {
 		case err != nil:
 			return nil, err
@@ -244,29 +244,66 @@ const (
 	maxCmdline = 1 << 20
 )
 
-// withoutEndpoint says why there is none of a process, some listeners of which did not answer, and what to do.
-func withoutEndpoint(pid int, silent []string) (why, advice string) {
-	why = fmt.Sprintf("no listener of process %d serves net/http/pprof", pid)
-	if len(silent) == 0 {
+// noEndpoint is what kept a process's net/http/pprof from being found, if it serves it.
+type noEndpoint struct {
+	elsewhere bool     // it cannot be reached
+	silent    []string // addresses that did not answer in time
+	refused   []refusal
+}
+
+// refusal is an answer that is no command line, and not that there is none.
+type refusal struct{ addr, scheme, how string }
+
+// why says why no endpoint was found, and what to do.
+func (n *noEndpoint) why(pid int) (why, advice string) {
+	if n.elsewhere {
+		return fmt.Sprintf("process %d runs in another network namespace, as in a container: its net/http/pprof cannot be reached from here", pid),
+			fmt.Sprintf("nsenter --target %d --net whylate diagnose %[1]d    # as root; the process keeps its id", pid)
+	}
+	why, try := fmt.Sprintf("no listener of process %d serves net/http/pprof", pid), ""
+	var but []string
+	for _, r := range n.refused {
+		but = append(but, r.addr+" "+r.how)
+	}
+	if len(n.silent) > 0 {
+		but = append(but, fmt.Sprintf("within %s %s did not", tryTimeout, strings.Join(n.silent, " and ")))
+		try = "http://" + n.silent[0]
+	}
+	if len(n.refused) > 0 {
+		try = n.refused[0].scheme + "://" + n.refused[0].addr
+	}
+	if try == "" {
 		return why, AddEndpoint
 	}
-	return fmt.Sprintf("%s, as far as they answer: within %s %s did not", why, tryTimeout, strings.Join(silent, " and ")),
-		fmt.Sprintf("whylate diagnose http://%s    # if it serves net/http/pprof; if none does, add: %s", silent[0], AddEndpoint)
+	return fmt.Sprintf("%s, as far as they answer: %s", why, strings.Join(but, ", ")),
+		fmt.Sprintf("whylate diagnose %s    # with the path, --header or --cert that it asks for, if it serves net/http/pprof; if none does, add: %s", try, AddEndpoint)
+}
+
+// refused is what a status says of a listener that may serve net/http/pprof to others.
+func refused(addr string, status int, body string) (r refusal, ok bool) {
+	switch {
+	case status == http.StatusBadRequest && strings.Contains(body, "HTTPS"): // so says Go's server
+		return refusal{addr, "https", "speaks TLS"}, true
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status/100 == 3:
+		return refusal{addr, "http", fmt.Sprintf("answers %d %s", status, http.StatusText(status))}, true
+	}
+	return r, false
 }
 
 // endpoint returns the URL of a local process's net/http/pprof, "" if it has
 // none: its listeners are asked for their command line, once, the likely ones first, each when those before have answered
 // or let tryNext pass: what speaks another protocol should not have to hear HTTP. One that does not serve
-// it is asked for the rest. Silent are those that do not answer in time. A process that is no Go program and has
-// none is an error.
-func endpoint(ctx context.Context, pid int) (url string, silent []string, err error) {
+// it is asked for the rest. If there is none, no says what may have kept it from being found. A process that is no
+// Go program and has none is an error.
+func endpoint(ctx context.Context, pid int) (url string, no noEndpoint, err error) {
 	d, err := host.Describe(pid)
 	if err != nil {
-		return "", nil, err
+		return "", no, err
 	}
 	addrs, err := host.Listeners(pid)
+	no.elsewhere = errors.Is(err, host.ErrElsewhere)
 	if errors.Is(err, os.ErrPermission) {
-		return "", nil, fmt.Errorf("on what process %d listens is not to be seen: run whylate as its user or as root, or give the URL of its net/http/pprof: %w", pid, os.ErrPermission)
+		return "", no, fmt.Errorf("on what process %d listens is not to be seen: run whylate as its user or as root, or give the URL of its net/http/pprof: %w", pid, os.ErrPermission)
 	}
 	likely(addrs)
 	addrs = addrs[:min(maxTries, len(addrs))]
@@ -288,7 +325,7 @@ func endpoint(ctx context.Context, pid int) (url string, silent []string, err er
 		}
 		select {
 		case <-ctx.Done():
-			return "", nil, ctx.Err()
+			return "", no, ctx.Err()
 		case <-next.C:
 			if asked == len(addrs) {
 				continue
@@ -305,30 +342,35 @@ func endpoint(ctx context.Context, pid int) (url string, silent []string, err er
 			answered++
 			switch {
 			case errors.Is(a.err, context.DeadlineExceeded):
-				silent = append(silent, a.addr)
+				no.silent = append(no.silent, a.addr)
 			case a.err != nil:
 			case a.status == http.StatusOK && host.Same(pid, a.cmdline, nil) == nil:
-				return "http://" + a.addr, nil, nil
+				return "http://" + a.addr, no, nil
 			case a.status == http.StatusNotFound, a.status == http.StatusMethodNotAllowed:
 				without = append(without, a.addr)
+			default:
+				if r, ok := refused(a.addr, a.status, a.cmdline); ok {
+					no.refused = append(no.refused, r)
+				}
 			}
 		}
 	}
 	if ctx.Err() != nil {
-		return "", nil, ctx.Err()
+		return "", no, ctx.Err()
 	}
-	slices.Sort(silent)
+	slices.Sort(no.silent)
+	slices.SortFunc(no.refused, func(a, b refusal) int { return strings.Compare(a.addr, b.addr) })
 	slices.Sort(without)
 	if d.NotGo {
-		return "", nil, fmt.Errorf("process %d (%s): %w, and does not serve net/http/pprof", pid, d.Target.Program, ErrNotGo)
+		return "", no, fmt.Errorf("process %d (%s): %w, and does not serve net/http/pprof", pid, d.Target.Program, ErrNotGo)
 	}
 	for _, addr := range without {
 		ok, err := traces(ctx, pid, addr)
 		if ok || err != nil {
-			return "http://" + addr, nil, err
+			return "http://" + addr, no, err
 		}
 	}
-	return "", silent, nil
+	return "", no, nil
 }
 
 // likely brings addresses into the order in which they are asked: first the ports that net/http/pprof is usually

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/pprof"
@@ -216,8 +218,8 @@ func TestAnEndpointThatAnswersLateIsFound(t *testing.T) {
 	deaf := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
 	defer deaf.Close()
 	defer close(hung)
-	if got, silent, err := endpoint(t.Context(), os.Getpid()); got != "" || err != nil || !slices.Equal(silent, []string{deaf.Listener.Addr().String()}) {
-		t.Errorf("%q, %q silent, %v", got, silent, err)
+	if got, no, err := endpoint(t.Context(), os.Getpid()); got != "" || err != nil || !slices.Equal(no.silent, []string{deaf.Listener.Addr().String()}) {
+		t.Errorf("%q, %q silent, %v", got, no.silent, err)
 	}
 	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Second) // it has other things to do
@@ -226,6 +228,39 @@ func TestAnEndpointThatAnswersLateIsFound(t *testing.T) {
 	defer late.Close()
 	if got, _, err := endpoint(t.Context(), os.Getpid()); got != late.URL || err != nil {
 		t.Errorf("%q, %v, want %q", got, err, late.URL)
+	}
+}
+
+// A listener that wants TLS, or to know who asks, may have an endpoint: it is not said that there is none, but what to try.
+func TestAnEndpointThatRefusesIsSaid(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	for _, c := range []struct {
+		name  string
+		start func(http.Handler) *httptest.Server
+		h     http.Handler
+		says  string
+		try   string
+	}{
+		{"TLS", httptest.NewTLSServer, mux, "speaks TLS", "whylate diagnose https://"},
+		{"a password", httptest.NewServer, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), "answers 401 Unauthorized", "whylate diagnose http://"},
+		{"another path", httptest.NewServer, http.RedirectHandler("/elsewhere", http.StatusFound), "answers 302 Found", "whylate diagnose http://"},
+		{"nothing of it", httptest.NewServer, http.NotFoundHandler(), "", AddEndpoint},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := c.start(c.h)
+			defer s.Close()
+			s.Config.ErrorLog = log.New(io.Discard, "", 0)
+			addr := s.Listener.Addr().String()
+			got, no, err := endpoint(t.Context(), os.Getpid())
+			if got != "" || err != nil {
+				t.Fatalf("found %q, %v", got, err)
+			}
+			why, advice := no.why(1)
+			if c.says != "" && (!strings.Contains(why, addr+" "+c.says) || !strings.HasPrefix(advice, c.try+addr)) || c.says == "" && (strings.Contains(why, addr) || advice != c.try) {
+				t.Errorf("%s: %s", why, advice)
+			}
+		})
 	}
 }
 

@@ -264,16 +264,18 @@ func oneHolds(holders []holder, wanted map[uint64]bool) bool {
 }
 
 // Listeners returns the addresses, host:port, on which a process in our own network
-// namespace listens and that can be tried on loopback, ordered by port; none of a process
-// in another one. An error says why that cannot be known: it wraps os.ErrPermission of a
-// process of another user.
+// namespace listens and that can be tried on loopback, ordered by port. An error says why
+// that cannot be known: it wraps os.ErrPermission of a process of another user, and
+// ErrElsewhere of one in another namespace.
 func Listeners(pid int) ([]string, error) {
 	ours, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		return nil, err
 	}
-	if theirs, err := os.Readlink(procDir(pid) + "/ns/net"); err != nil || theirs != ours {
+	if theirs, err := os.Readlink(procDir(pid) + "/ns/net"); err != nil {
 		return nil, err
+	} else if theirs != ours {
+		return nil, fmt.Errorf("process %d: %w", pid, ErrElsewhere)
 	}
 	own, err := ownSockets(pid)
 	if err != nil {

@@ -122,6 +122,17 @@ func TestTheListenerOfAnAddressIsFound(t *testing.T) {
 	}
 }
 
+// Where a process in another network namespace listens cannot be reached, which is not to say that it does not.
+func TestListenersInAnotherNamespaceAreElsewhere(t *testing.T) {
+	needs(t, "root", os.Geteuid() == 0, "only root makes network namespaces")
+	c := start(t, "sleep 20", func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	})
+	if got, err := Listeners(c.pid); got != nil || !errors.Is(err, ErrElsewhere) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 // A supervisor that hands its socket to a service keeps it open: the service is the younger.
 func TestAnInheritedSocketBelongsToTheYoungerProcess(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")

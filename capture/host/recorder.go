@@ -18,6 +18,8 @@ var (
 	ErrOtherProcess = errors.New("not the recorded process")
 	// ErrShared: several processes hold a socket.
 	ErrShared = errors.New("which of them answers is not known")
+	// ErrElsewhere: a process has a network namespace of its own, as in a container: where it listens cannot be reached from here.
+	ErrElsewhere = errors.New("it runs in another network namespace")
 	// ErrNotLocal: nothing on this machine listens there, or nothing is seen to.
 	ErrNotLocal = errors.New("no local process is known to listen there")
 )
