@@ -162,3 +162,55 @@ request /b g2 0.5ms-24ms
 		}
 	}
 }
+
+// Who had an item of a pool is known by those who got it from them, wherever in the program they waited for it.
+func TestWhoHeldIsKnownWhereverOthersWaited(t *testing.T) {
+	_, a := attribute(t, `procs 2
+stack get  = runtime.selectgo < database/sql.(*DB).conn < main.get
+stack book = runtime.selectgo < database/sql.(*DB).conn < main.book
+stack back = database/sql.(*DB).putConnDBLocked < database/sql.(*DB).releaseConn < main.get
+stack home = runtime.netpollblock < net.(*conn).Read < main.serve
+home g1 at home
+home g2 at home
+home g3 at home
+home g4 at home
+request /a g1 1ms-22ms
+request /b g2 15ms-21ms
+request /c g3 0.5ms-24ms
+request /d g4 1.5ms-18ms
+0ms g2 runs on p1
+0.1ms g2 waits network at home
+0.2ms g1 runs on p0
+1ms g1 waits select at get
+1ms g3 runs on p0
+1.5ms g4 runs on p1
+2ms g4 waits select at book
+12ms g3 wakes g4 at back
+12ms g4 runs on p1
+13ms g4 waits network at home
+15ms poller wakes g2
+15ms g2 runs on p1
+15.5ms g2 waits select at book
+16ms poller wakes g4
+16ms g4 runs on p1
+16ms g4 wakes g2 at back
+16ms g4 waits network at home
+16ms g2 runs on p1
+20ms g2 wakes g1 at back
+20ms g2 waits network at home
+20ms g1 runs on p1
+23ms g1 waits network at home
+23.5ms g3 waits network at home
+25ms end
+`, "")
+	i := slices.IndexFunc(a.Requests, func(r Attributed) bool { return r.D == 21e6 })
+	var unknown int64
+	for _, p := range a.Requests[i].Pieces {
+		if a.Keys[p.Key].Kind == UnknownHolder {
+			unknown += p.NS
+		}
+	}
+	if unknown > 3e6 { // from when one got it to when the next one's request begins
+		t.Errorf("of %d ns it is not known who held it", unknown)
+	}
+}

@@ -1243,10 +1243,8 @@ func (a *Attribution) permitLike(h Hop) bool {
 // between the two the holder is unknown.
 func (w *walker) cover(at *where, s timeline.Segment, hop Hop, from, to timeline.Time) {
 	a := w.a
-	rs := a.releases[hop.Site]
-	i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= to }) - 1 // strictly before: each step goes back in time
-	if i >= 0 && !a.guards.NoCover && rs[i].at > from && at.depth <= maxDepth {
-		r := rs[i]
+	r, ok := a.lastRelease(hop.Site, to) // strictly before: each step goes back in time
+	if ok && !a.guards.NoCover && r.at > from && at.depth <= maxDepth {
 		next, seg := a.before(at, r)
 		since := max(from, w.heldSince(seg, Hop{Site: hop.Site, WakerSite: next.last.WakerSite, Waker: next.last.Waker, Reason: seg.Reason}, from))
 		w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-r.at)
@@ -1260,32 +1258,52 @@ func (w *walker) cover(at *where, s timeline.Segment, hop Hop, from, to timeline
 		}
 		return
 	}
-	if i < 0 || rs[i].at <= from {
+	if !ok || r.at <= from {
 		// Nobody else released while we waited. An unlock wakes a waiter if
 		// there is one, so whoever holds a mutex all that time is our waker.
 		if a.Sites[hop.Site].Kind == SiteMutex && !a.guards.NoOnlyRelease && a.soleReleaser(hop.Site, s.Waker) {
 			w.walk(at, s.Waker, from, to)
 			return
 		}
-		from = w.passedOver(at, s, hop, i+1, from, to)
+		from = w.passedOver(at, s, hop, from, to)
 	}
 	w.add(at, Key{Kind: UnknownHolder, Site: hop.Site}, to-from)
 }
 
+// lastRelease returns the last release before an instant of what is waited for at a site: of a library's pool wherever that
+// is waited for.
+func (a *Attribution) lastRelease(site SiteID, before timeline.Time) (last release, ok bool) {
+	sites := []SiteID{site}
+	if a.Sites[site].Kind == SitePool {
+		sites = a.sitesOf[a.queueOf(site)]
+	}
+	for _, one := range sites {
+		rs := a.releases[one]
+		i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= before }) - 1
+		if i >= 0 && (!ok || rs[i].at > last.at) {
+			last, ok = rs[i], true
+		}
+	}
+	return last, ok
+}
+
 // passedOver attributes [from, to] of a wait s at a pool that serves who came later before
 // who came earlier, as database/sql does: nothing came back to it in that time, or who
-// waited would have got it, so whoever gives back next, release i of the site, had it all the
+// waited would have got it, so whoever gives back next, wherever that was waited for, had it all the
 // while. It returns from when on nothing is known of the holders: from, if somebody
 // else gives back later than s ends, or got what he gives back later.
 //
-// It terminates because the wait that ends with release i ends before s does.
-func (w *walker) passedOver(at *where, s timeline.Segment, hop Hop, i int, from, to timeline.Time) timeline.Time {
+// It terminates because the wait that ends with that release ends before s does.
+func (w *walker) passedOver(at *where, s timeline.Segment, hop Hop, from, to timeline.Time) timeline.Time {
 	a := w.a
-	rs := a.releases[hop.Site]
-	if a.Sites[hop.Site].Kind != SitePool || a.guards.NoCover || i >= len(rs) || rs[i].at >= s.End {
+	if a.Sites[hop.Site].Kind != SitePool || a.guards.NoCover {
 		return from
 	}
-	next, seg := a.before(at, rs[i])
+	r, ok := a.nextRelease(hop.Site, to)
+	if !ok || r.at >= s.End {
+		return from
+	}
+	next, seg := a.before(at, r)
 	if w.heldSince(seg, next.last, from) > from {
 		return from
 	}
