@@ -75,6 +75,7 @@ type Case struct {
 	handoffs *Handoffs
 	switches *blame.Switches // cache of Switches
 	tail     []timeline.Span // cache of tailSpans
+	late     []timeline.Span // cache of lateSpans
 	most     int             // cache of peak
 }
 

@@ -281,6 +281,25 @@ func (c *Case) tailSpans() []timeline.Span {
 	return c.tail
 }
 
+// lateShare is the part of what slow requests take longer than typical ones by which another one is late, too: there may be more
+// of these than the slowest.
+const lateShare = 0.25
+
+// lateSpans is the union of the intervals of all requests that are late, the slowest or others.
+func (c *Case) lateSpans() []timeline.Span {
+	if c.late == nil {
+		tail, typical := c.mean(c.Tail), c.mean(c.Typical)
+		late := slices.Clone(c.Tail)
+		for _, i := range c.P.All() {
+			if float64(c.A.Requests[i].D) >= typical+lateShare*(tail-typical) {
+				late = append(late, i)
+			}
+		}
+		c.late = c.spansOf(late)
+	}
+	return c.late
+}
+
 // spansOf returns when at least one of some requests was open, in order.
 func (c *Case) spansOf(requests []int) []timeline.Span {
 	var in []timeline.Span

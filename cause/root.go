@@ -95,7 +95,7 @@ func (s Slower) What() string {
 
 // slowTimes is how many times as long as most a wait for a peer takes that is slow, slowPart the part of such
 // waits' time that slow ones take where the peer is slow, and slowMore how many times the part is that they take while no
-// slow request is open: what varies by itself does so always.
+// late request is open: what varies by itself does so always.
 const slowTimes, slowPart, slowMore = 4, 0.3, 2
 
 // Holds reports whether the peer is to blame.
@@ -114,7 +114,10 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 	if c.Sum(does) < 0.5*c.Sum(keys) {
 		return s
 	}
-	at, waitsAt, _ := c.asksAt(does, waitsAt)
+	at, _ := TopBy(c, does, func(k blame.Key) blame.SiteID { return k.Site })
+	if !s.Calls { // calls are made where they are
+		at, waitsAt, _ = c.asksAt(does, waitsAt)
+	}
 	if at == 0 {
 		return s
 	}
@@ -124,7 +127,7 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 	}
 	s.Usual = usual
 	var slow, others []timeline.Span
-	var inSlow, inAll timeline.Time // while no slow request is open
+	var inSlow, inAll timeline.Time // while no late request is open
 	var own map[gotrace.StackID]usually
 	if calls := c.callsOf(does); calls != nil {
 		own = calls.usual
@@ -135,7 +138,7 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 			u := own[c.stackOf(w)]
 			is = !u.always() || w.End-w.Start > slowTimes*timeline.Time(u.high)
 		}
-		if timeline.Overlap(c.tailSpans(), w.Start, w.End) == 0 {
+		if timeline.Overlap(c.lateSpans(), w.Start, w.End) == 0 {
 			inAll += w.End - w.Start
 			if is {
 				inSlow += w.End - w.Start
