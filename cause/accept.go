@@ -8,6 +8,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -21,7 +22,8 @@ type AcceptQueue struct {
 	// over all connections, byTrace what it is after what was accepted when, whatever the kernel saw. In nanoseconds.
 	Tail, Typical, Mean, byTrace float64
 	// Runs is how many separate times there were connections that had waited.
-	Runs int
+	Runs  int
+	times []events.Suspension // those times, in order
 	// Dropped is how many attempts to connect found the queue full.
 	Dropped int64
 	// Instead is what the goroutine that accepts waits in meanwhile, "" if it does not;
@@ -39,7 +41,7 @@ func (c *Case) AcceptQueue() *AcceptQueue {
 	q := &AcceptQueue{}
 	var waits []float64
 	at := map[blame.SiteID]float64{}
-	runs := map[int]bool{}
+	runs := map[int]int{} // places in times
 	accepted := c.A.Accepts(c.P.Role)
 	for _, x := range accepted {
 		q.byTrace += float64(x.Waited) / float64(len(accepted))
@@ -53,8 +55,15 @@ func (c *Case) AcceptQueue() *AcceptQueue {
 		}
 		q.Found++
 		at[x.Away] += float64(x.Waited)
-		runs[x.Run] = true
+		from, to := int64(x.At-x.Waited), int64(x.At)
+		if k, known := runs[x.Run]; known {
+			q.times[k].FromNS, q.times[k].ToNS = min(q.times[k].FromNS, from), max(q.times[k].ToNS, to)
+		} else {
+			runs[x.Run] = len(q.times)
+			q.times = append(q.times, events.Suspension{FromNS: from, ToNS: to})
+		}
 	}
+	slices.SortFunc(q.times, func(a, b events.Suspension) int { return cmp.Compare(a.FromNS, b.FromNS) })
 	if q.Accepted = len(waits); q.Accepted == 0 {
 		return nil
 	}

@@ -160,3 +160,51 @@ func TestConnectionsThatWaitToBeAcceptedAreSeen(t *testing.T) {
 		})
 	}
 }
+
+// Whose connections have waited all want a CPU when they are accepted: that is not the cause, if they had waited longer, and if it is
+// they who queue for one.
+func TestWhoWasAcceptedLateQueuesForACPU(t *testing.T) {
+	asks := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.(*gates).ask", "main.(*gates).Accept", "net/http.(*Server).Serve"}
+	for _, c := range []struct {
+		name    string
+		behind  bool  // those that are accepted late are slow, or others
+		takes   int64 // for the CPU
+		finding string
+	}{
+		{"those that were accepted late", true, 8 * ms, "accept-queue"},
+		{"others", false, 8 * ms, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := door(asks...)
+			in := s.in
+			crowdAt := crowdAtHome("main.tick")
+			cast := s.cast
+			s.cast = func(p *play) { cast(p); crowdAt(p) }
+			s.in = func(p *play, i int) {
+				in(p, i)
+				if i%10 == 9 && c.behind || i%10 == 4 && !c.behind {
+					p.wakes(0, crowd0)
+					p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+					p.runs(crowd0, 0)
+					p.pass(c.takes)
+					p.b.Sample(crowd0, p.stack("main.sum", "main.tick"))
+					p.waits(crowd0, "select", "runtime.selectgo", "main.tick")
+					p.runs(serving, 0)
+				}
+			}
+			a := attributed(t, s)
+			set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.2, idle: 0.7})}
+			for i := range set.Host.Samples {
+				set.Host.Samples[i].Listen = &host.Listen{Waiting: int64(i % 2), Room: 128}
+			}
+			v := cause.Judge(a, set)
+			got := ""
+			if len(v.Findings) > 0 {
+				got = v.Findings[0].Cause
+			}
+			if got != c.finding {
+				t.Errorf("named %q, want %q: %s: %s %+v", got, c.finding, v.Verdict, v.Sentence, v.Consistent)
+			}
+		})
+	}
+}

@@ -121,31 +121,45 @@ func (v *Verdict) throttled(c *Case, s Settings) {
 
 // queued looks for connections that wait to be accepted.
 func (v *Verdict) queued(c *Case, s Settings) {
+	x := v.accepts(c, s)
+	switch {
+	case x == nil:
+	case x.open != nil:
+		if v.Verdict == "healthy" {
+			v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", x.sentence
+		}
+		v.Consistent = append(v.Consistent, *x.open)
+	default:
+		v.Verdict, v.Reason, v.Sentence, v.Findings, v.Consistent = "cause", "", x.sentence, []Finding{x.finding}, nil
+	}
+}
+
+// accepts returns how the queues of the process's listeners make requests late before it sees them; nil if they do not. Its times
+// are those in which connections stood there.
+func (v *Verdict) accepts(c *Case, s Settings) *held {
 	c.Contrast = BeforeContrast
 	q := c.AcceptQueue()
 	if q == nil || s.SLO > 0 && float64(v.Role.Quantile(0.99))+q.Tail <= float64(s.SLO) {
-		return
+		return nil
 	}
 	e := Lookup("accept-queue")
 	j := e.Judge(c)
 	if j == nil || j.Holds() == No {
-		return
+		return nil
 	}
 	summary := lateBy(q.Tail, j.Subject)
-	sentence := fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary))
+	x := &held{sentence: fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary)), times: q.times}
 	if j.Holds() == Unknown {
-		if v.Verdict == "healthy" {
-			v.Verdict, v.Reason, v.Sentence = "inconclusive", "look-alikes", sentence
-		}
-		v.Consistent = append(v.Consistent, j.open(e, summary))
-		return
+		open := j.open(e, summary)
+		x.open = &open
+		return x
 	}
-	f := e.before(q.Tail, summary, texts(j.Evidence))
-	f.Where, f.Fix = j.Where, slices.Concat(j.Fix, e.Fix)
+	x.finding = e.before(q.Tail, summary, texts(j.Evidence))
+	x.finding.Where, x.finding.Fix = j.Where, slices.Concat(j.Fix, e.Fix)
 	if q.Runs < Pattern {
-		f.Pattern, f.Confidence = oneIncident, "low"
+		x.finding.Pattern, x.finding.Confidence = oneIncident, "low"
 	}
-	v.Verdict, v.Reason, v.Sentence, v.Findings, v.Consistent = "cause", "", sentence, []Finding{f}, nil
+	return x
 }
 
 // stopped looks for times in which somebody had the world stopped, and it did stop. What arrives in one waits until its
@@ -184,12 +198,13 @@ func (v *Verdict) unstopped(c *Case, s Settings) {
 	}
 }
 
-// wake is the part of the slow requests, beyond that of typical ones, that must come in or right behind stops, for what they wait for to be a wake of these:
+// wake is the part of the slow requests, beyond that of typical ones, that must come in or right behind stops, or connections that waited, for what they wait for to be a wake of these:
 // a dump of stacks, of 40 ms, makes 46 to 82 % of them slow, and the garbage that it leaves others.
 const wake = 1.0 / 3
 
 // inTheWake looks at slow requests that wait for a CPU, or of which nothing is known: where they come right behind
-// stops of the world, in which others wait longer than all that these take longer, the stops are the cause.
+// times in which others waited before the process saw them, and longer than all that these take longer, what made those wait is the
+// cause: stops of the world, or connections that nobody accepted.
 func (v *Verdict) inTheWake(c *Case, s Settings) {
 	if v.Verdict != "cause" && v.Reason != "unexplained" && v.Reason != "look-alikes" || len(c.Tail) == 0 || len(c.Typical) == 0 {
 		return
@@ -201,13 +216,25 @@ func (v *Verdict) inTheWake(c *Case, s Settings) {
 		}
 	}
 	x := v.stops(c, s)
+	if !v.behind(c, x) {
+		c.onHost(s.Host)
+		if x = v.accepts(c, s); x == nil || x.open != nil || !v.behind(c, x) {
+			return
+		}
+	}
+	v.Verdict, v.Reason, v.Sentence, v.Findings, v.Consistent = "cause", "", x.sentence, slices.Insert(v.Findings, 0, x.finding), nil
+}
+
+// behind reports whether slow requests come in, or right behind, times in which others waited longer before the process saw them
+// than all that these take longer. It adds that to the finding.
+func (v *Verdict) behind(c *Case, x *held) bool {
 	if x == nil || len(x.times) < 2 || float64(x.finding.ExcessNS) < v.Tail.Excess {
-		return
+		return false
 	}
 	if len(x.times) < Pattern {
 		x.finding.Pattern, x.finding.Confidence = oneIncident, "low"
 	}
-	behind := func(requests []int) float64 {
+	part := func(requests []int) float64 {
 		n := 0
 		for _, i := range requests {
 			at := int64(c.A.Found().Requests[c.A.Requests[i].Request].Start())
@@ -218,23 +245,24 @@ func (v *Verdict) inTheWake(c *Case, s Settings) {
 		}
 		return float64(n) / float64(len(requests))
 	}
-	slow, usual := behind(c.Tail), behind(c.Typical)
+	slow, usual := part(c.Tail), part(c.Typical)
 	if slow-usual < wake {
-		return
+		return false
 	}
-	x.finding.Evidence = append(x.finding.Evidence, fmt.Sprintf("%s of the requests that are slow by the process's own clock come in such a stop, or right behind it, %s of typical ones: all who waited want a CPU then", Pct(slow), Pct(usual)))
-	v.Verdict, v.Reason, v.Sentence, v.Findings, v.Consistent = "cause", "", x.sentence, slices.Insert(v.Findings, 0, x.finding), nil
+	x.finding.Evidence = append(x.finding.Evidence, fmt.Sprintf("%s of the requests that are slow by the process's own clock come in such a time, or right behind it, %s of typical ones: all who waited want a CPU then", Pct(slow), Pct(usual)))
+	return true
 }
 
-// worldStops is what stops of the world do to requests that arrive meanwhile.
-type worldStops struct {
+// held is what times in which the process does not see what arrives do to requests.
+type held struct {
 	finding  Finding
+	open     *Consistent // instead, if it is not decided
 	sentence string
-	times    []events.Suspension
+	times    []events.Suspension // in order
 }
 
 // stops returns how stops of the world make requests late before the process sees them; nil if they do not.
-func (v *Verdict) stops(c *Case, s Settings) *worldStops {
+func (v *Verdict) stops(c *Case, s Settings) *held {
 	took := map[string]timeline.Time{}
 	for _, x := range c.A.Timeline().STW {
 		if Foreign(x.Name) {
@@ -265,7 +293,7 @@ func (v *Verdict) stops(c *Case, s Settings) *worldStops {
 	f := Lookup("stop-the-world").before(late, lateBy(late, subject),
 		[]string{fmt.Sprintf("%d of %d stops for %q take %s or more, %s on average, called from %s", len(stops), n, reason, Ms(HealthyExcess), Ms(all/float64(len(stops))), PlaceName(where)), unseen})
 	f.Where = where
-	return &worldStops{f, v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), subject)), stops}
+	return &held{f, nil, v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), subject)), stops}
 }
 
 // starved looks for threads that wait for a CPU.
