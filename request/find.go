@@ -50,7 +50,7 @@ func Find(t *timeline.Timeline, o Options) *Found {
 		}
 	}
 	f := d.result()
-	if o.Func == nil && len(o.Calls) == 0 && d.unasked() {
+	if o.Func == nil && len(o.Calls) == 0 && !o.served && d.unasked() {
 		if c := f.consumed(); c != nil {
 			return c
 		}

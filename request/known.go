@@ -391,11 +391,30 @@ func (d *finder) transmitted(g timeline.GID, from, to timeline.Time) (w timeline
 		w, at, end, ok = d.writer(g, from, to)
 		return w, at, end, ok && at >= worked // else it was woken for something else
 	}
-	if end, ok = d.lastWrite(w, max(at, worked), to); ok {
+	if end, ok = d.wroteBefore(w, max(at, worked), to); ok {
 		return w, min(end, to), end, true
 	}
 	end, ok = d.firstWrite(w, to)
 	return w, to, end, ok
+}
+
+// wroteBefore returns the end of the last write to a socket that w began in [from, to], if it has nothing else to write at to: it
+// waits for that then, or is in that write.
+func (d *finder) wroteBefore(w timeline.GID, from, to timeline.Time) (end timeline.Time, ok bool) {
+	gr := &d.t.Gs[w]
+	for i, n := min(gr.SegmentAt(to), gr.Len()-1), 0; i >= 0 && n < maxLook; i, n = i-1, n+1 {
+		s := gr.Seg(i)
+		in := d.c.of(s.Stack)
+		switch {
+		case s.End <= from:
+			return 0, false
+		case s.Kind == timeline.Syscall && s.Start >= from && s.Start < to && in.op == opWrite && in.client == 0:
+			return s.End, true
+		case n == 0 && s.Kind != timeline.Waiting:
+			return 0, false
+		}
+	}
+	return 0, false
 }
 
 // transmits reports whether a goroutine writes what a gRPC server answers on a connection.

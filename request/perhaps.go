@@ -41,12 +41,15 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 		spent timeline.Time
 		rounds
 	}
-	seen := f.functions(of)
+	seen, serves := f.functions(of), make([]bool, len(f.t.Gs))
+	if f.Consumer == "" { // else they are what is asked for
+		serves = f.servants()
+	}
 	by, started := map[string]*total{}, map[string]*total{}
 	lasting := map[string]int{} // of those that were started, by root function
 	for i := range f.t.Gs {
 		g := &f.t.Gs[i]
-		if g.System || g.Observer {
+		if g.System || g.Observer || serves[i] {
 			continue
 		}
 		if fn := seen.root(g); g.Born && fn != "" {
@@ -104,6 +107,33 @@ func (f *Found) perhaps(of func(gotrace.Frame) bool) (function string, taken boo
 		taken = x.entered >= leastTaken && 2*x.brought > x.entered
 	}
 	return function, taken
+}
+
+// servants says of goroutines, by number, whether they carry requests, or were started by some that do, or by whom these started: what
+// they do is a part of a request.
+func (f *Found) servants() []bool {
+	in, known := make([]bool, len(f.t.Gs)), make([]bool, len(f.t.Gs))
+	for i := range f.Requests {
+		for _, p := range f.Requests[i].Parts {
+			if int(p.G) < len(in) { // messages are behind them
+				in[p.G], known[p.G] = true, true
+			}
+		}
+	}
+	var way []timeline.GID
+	for i := range f.t.Gs {
+		g := timeline.GID(i)
+		for way = way[:0]; g >= 0 && int(g) < len(in) && !known[g]; g = f.t.Gs[g].Creator {
+			known[g] = true // no goroutine starts itself
+			way = append(way, g)
+		}
+		if g >= 0 && int(g) < len(in) && in[g] {
+			for _, x := range way {
+				in[x] = true
+			}
+		}
+	}
+	return in
 }
 
 // maxBefore bounds the segments of who started a goroutine that are looked at.
@@ -236,10 +266,15 @@ func (x *functions) rounds(g *timeline.Goroutine) []rounds {
 }
 
 // consumed finds the requests of a program that serves hardly anybody, not even a stream, if it works off
-// what others bring. It returns nil if it does not.
+// what others bring. It returns nil if it does not. Messages of f are not valid afterwards, unless nil is returned.
 func (f *Found) consumed() *Found {
 	for _, x := range f.Excluded {
 		if x.Name != classObserver {
+			return nil
+		}
+	}
+	for i := range f.Requests {
+		if sh := f.Roles[f.Requests[i].Role].Shape; sh == Annotated || sh == Function { // the user says what a request is
 			return nil
 		}
 	}
@@ -249,7 +284,10 @@ func (f *Found) consumed() *Found {
 	}
 	c := Find(f.t, Options{Func: regexp.MustCompile("^" + regexp.QuoteMeta(fn) + "$")})
 	if !outnumbers(len(c.Requests), len(f.Requests)) {
-		return nil
+		if len(f.Requests) == 0 {
+			return nil
+		}
+		return Find(f.t, Options{served: true}) // messages of f are forgotten
 	}
 	c.Consumer, c.Excluded = fn, f.Excluded
 	return c

@@ -174,6 +174,40 @@ stack says  = syscall.write < internal/poll.(*FD).Write < net.(*netFD).Write < n
 	}
 }
 
+// What requests start goroutines for, and what those do that carry them, is a part of them, however often.
+func TestPartsOfFewRequestsAreNoRequests(t *testing.T) {
+	var s strings.Builder
+	s.WriteString(`procs 2
+stack idle = internal/poll.(*FD).Read < net.(*netFD).Read < net.(*conn).Read < net/http.(*connReader).Read < bufio.(*Reader).Peek < net/http.(*conn).serve
+stack says = syscall.write < internal/poll.(*FD).Write < net.(*netFD).Write < net.(*conn).Write < net/http.checkConnErrorWriter.Write < bufio.(*Writer).Flush < net/http.(*conn).serve
+stack on   = main.handle < net/http.HandlerFunc.ServeHTTP < net/http.serverHandler.ServeHTTP < net/http.(*conn).serve
+stack asks = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.ask < main.handle < net/http.HandlerFunc.ServeHTTP < net/http.serverHandler.ServeHTTP < net/http.(*conn).serve
+stack life = main.handle.func1
+stack does = internal/poll.runtime_pollWait < internal/poll.(*FD).Read < net.(*conn).Read < main.load < main.handle.func1
+0ms g1 waits at idle
+0ms p0 busy
+0ms p1 idle
+`)
+	const requests, children = 40, 12
+	g := 10
+	for range requests {
+		s.WriteString("+1ms poller wakes g1\n+0us g1 runs on p0\n")
+		for range children {
+			fmt.Fprintf(&s, "+1us g1 waits network at asks\n+1us poller wakes g1\n+0us g1 runs on p0\n+1us g1 starts g%d as life at on\n", g)
+			fmt.Fprintf(&s, "+1us g1 waits network at asks\n+0us g%d runs on p0\n+1us g%d waits network at does\n+1ms poller wakes g%d\n+0us g%d runs on p0\n+1us g%d ends\n", g, g, g, g, g)
+			s.WriteString("+1us poller wakes g1\n+0us g1 runs on p0\n")
+			g++
+		}
+		s.WriteString("+1us g1 calls at says\n+1us g1 returns\n+1us g1 waits network at idle\n")
+	}
+	s.WriteString("+1ms end\n")
+	_, tl := timelinetest.Read(t, s.String(), timeline.Options{})
+	f := Find(tl, Options{})
+	if f.Consumer != "" || len(f.Requests) < requests-1 || len(f.Requests) > requests {
+		t.Errorf("%d requests of %q", len(f.Requests), f.Consumer)
+	}
+}
+
 // Who is born for one request has no home: what it waits for from the network is the answer to what
 // it asks, and no request.
 func TestWhoIsBornForARequestServesNobodyElse(t *testing.T) {

@@ -50,7 +50,7 @@ func (d *finder) popped() {
 			}
 		}
 		open := start >= 0 && !gr.Died && !d.popping(gr) && (did || gr.End()-start >= leastPopped) && !d.handsOver(g, start, gr.End())
-		if len(list) <= handed { // it only fetches for others
+		if len(list) <= handed && !(open && handed == 0) { // it only fetches for others
 			continue
 		}
 		d.carried[g] = true

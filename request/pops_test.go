@@ -59,6 +59,27 @@ func TestMessagesFromAListOfRedisAreRequests(t *testing.T) {
 	}
 }
 
+// A worker that never comes back from its first message hangs.
+func TestTheFirstMessageMayHang(t *testing.T) {
+	const ms, worker = int64(1e6), gotrace.GoID(1)
+	b := newScript(t)
+	do, pass := b.do, b.pass
+	pop := b.Stack("internal/poll.(*FD).Read", "net.(*conn).Read", "github.com/redis/go-redis/v9.(*baseClient)._process", "github.com/redis/go-redis/v9.cmdable.BLPop", "main.worker")
+	do(b.Busy(0))
+	do(b.Runs(worker, 0, pop))
+	do(b.Waits(worker, "network", pop))
+	pass(20 * ms)
+	do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, worker, 0))
+	do(b.Runs(worker, 0, 0))
+	do(b.Waits(worker, "chan receive", b.Stack("runtime.chanrecv1", "main.worker")))
+	pass(500 * ms)
+	b.Sample(gotrace.NoGoroutine, 0)
+	f := Find(b.read(), Options{})
+	if len(f.Requests) != 1 || !f.Requests[0].InFlight || f.Requests[0].Duration() < timeline.Time(500*ms) {
+		t.Errorf("found %+v", f.Requests)
+	}
+}
+
 // Who only takes messages from a queue for others, who answer, has no requests of its own.
 func TestWhoFetchesMessagesForWorkersHasNoRequests(t *testing.T) {
 	const rounds, worker = 100, 2

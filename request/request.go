@@ -165,4 +165,6 @@ type Options struct {
 	Calls []events.Call
 	// Functions are the names of the functions of Calls.
 	Functions []string
+	// served leaves out what a program works off, see consumed.
+	served bool
 }
