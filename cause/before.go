@@ -148,7 +148,10 @@ func (v *Verdict) accepts(c *Case, s Settings) *held {
 		return nil
 	}
 	summary := lateBy(q.Tail, j.Subject)
-	x := &held{sentence: fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary)), times: q.times}
+	x := &held{
+		sentence: fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary)),
+		times:    q.times, away: q.Instead != "",
+	}
 	if j.Holds() == Unknown {
 		open := j.open(e, summary)
 		x.open = &open
@@ -198,7 +201,8 @@ func (v *Verdict) unstopped(c *Case, s Settings) {
 	}
 }
 
-// wake is the part of the slow requests, beyond that of typical ones, that must come in or right behind stops, or connections that waited, for what they wait for to be a wake of these:
+// wake is the part of the slow requests, beyond that of typical ones, that must come in or right behind stops, or connections that
+// waited, for what they wait for to be a wake of these:
 // a dump of stacks, of 40 ms, makes 46 to 82 % of them slow, and the garbage that it leaves others.
 const wake = 1.0 / 3
 
@@ -218,7 +222,7 @@ func (v *Verdict) inTheWake(c *Case, s Settings) {
 	x := v.stops(c, s)
 	if !v.behind(c, x) {
 		c.onHost(s.Host)
-		if x = v.accepts(c, s); x == nil || x.open != nil || !v.behind(c, x) {
+		if x = v.accepts(c, s); x == nil || x.open != nil || !x.away || !v.behind(c, x) {
 			return
 		}
 	}
@@ -259,6 +263,7 @@ type held struct {
 	open     *Consistent // instead, if it is not decided
 	sentence string
 	times    []events.Suspension // in order
+	away     bool                // who should see it waited elsewhere, not for a CPU as all others
 }
 
 // stops returns how stops of the world make requests late before the process sees them; nil if they do not.
@@ -293,7 +298,7 @@ func (v *Verdict) stops(c *Case, s Settings) *held {
 	f := Lookup("stop-the-world").before(late, lateBy(late, subject),
 		[]string{fmt.Sprintf("%d of %d stops for %q take %s or more, %s on average, called from %s", len(stops), n, reason, Ms(HealthyExcess), Ms(all/float64(len(stops))), PlaceName(where)), unseen})
 	f.Where = where
-	return &held{f, nil, v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), subject)), stops}
+	return &held{finding: f, times: stops, sentence: v.waits(fmt.Sprintf("%d times, for up to %s, %s", len(stops), Ms(longest), subject))}
 }
 
 // starved looks for threads that wait for a CPU.

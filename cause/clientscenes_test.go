@@ -7,6 +7,7 @@ import (
 
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -185,8 +186,11 @@ func TestClientsThatMayGetNoCPU(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rec := observe(a, c.host)
-			rec.After = &host.After{Sockets: []host.Socket{{Local: "127.0.0.1:80", Remote: c.remote, State: "ESTABLISHED", Inbound: true}}}
-			v := cause.Judge(a, cause.Settings{Host: rec})
+			rec.After = &host.After{Sockets: []host.Socket{
+				{Local: "127.0.0.1:80", Remote: c.remote, State: "ESTABLISHED", Inbound: true},
+				{Local: "127.0.0.1:6060", Remote: "127.0.0.1:9", State: "ESTABLISHED", Inbound: true}, // who records
+			}}
+			v := cause.Judge(a, cause.Settings{Host: rec, Target: evidence.Target{URL: "http://127.0.0.1:6060/debug/pprof"}})
 			var said []string
 			if len(v.Findings) > 0 && v.Findings[0].Cause == "slow-client" {
 				said = v.Findings[0].Evidence

@@ -451,7 +451,7 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if !healthy && p50 >= LevelWait && float64(p99) < WholeRatio*float64(p50) {
 		w := v.whole(a, p, s)
 		w.OtherEndpoint, w.MixEndpoint, w.Reason, w.Sentence = 0, -1, v.Reason, v.Sentence
-		if c := newCase(a, p, TailContrast); !v.outgrows(w, c) {
+		if c := newCase(a, p, TailContrast); hanging > 0 || !v.outgrows(w, c) {
 			v = w
 		}
 	}

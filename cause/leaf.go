@@ -304,3 +304,10 @@ func (c *Case) leafText(k blame.Key) string {
 	}
 	return fmt.Sprintf("%s, by %s", k.Kind, who)
 }
+
+// Opens reports whether a call at a site opens a file, or makes one.
+func (c *Case) Opens(site blame.SiteID) bool {
+	return slices.ContainsFunc(c.A.Timeline().Stacks.Frames(c.A.Sites[site].Stack), func(f gotrace.Frame) bool {
+		return f.Func == "os.OpenFile" || f.Func == "os.openFileNolog" || f.Func == "os.CreateTemp"
+	})
+}

@@ -3,6 +3,7 @@ package cause
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -131,7 +132,7 @@ func (c *Case) unevenCalls(keys []blame.KeyID) bool {
 // No; ok is false if clients are elsewhere, or nothing is known.
 func (c *Case) ClientsStarved(keys []blame.KeyID) (e Evidence, ok bool) {
 	h := c.Host
-	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(keys) == 0 || !slices.ContainsFunc(h.After.Sockets, fromHere) {
+	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(keys) == 0 || !c.clientsHere() {
 		return e, false
 	}
 	requests, _, _ := c.carriers(keys)
@@ -149,6 +150,34 @@ func (c *Case) ClientsStarved(keys []blame.KeyID) (e Evidence, ok bool) {
 		e.Holds, e.Decides, e.Alike, e.Record = Unknown, true, []string{"host-contention"}, "the same with the clients on another machine"
 	}
 	return e, true
+}
+
+// recorders is how many connections of who records the process may be open in the end.
+const recorders = 3
+
+// clientsHere reports whether most of the process's clients, as far as their connections were open in the end, are on the same machine;
+// who records it is none.
+func (c *Case) clientsHere() bool {
+	asked := ""
+	if u, err := url.Parse(c.Target.URL); err == nil {
+		asked = u.Port()
+	}
+	here, all, own := 0, 0, 0
+	for _, s := range c.Host.After.Sockets {
+		_, port, err := net.SplitHostPort(s.Local)
+		if err != nil || !s.Inbound || s.Inside {
+			continue
+		}
+		if fromHere(s) {
+			if port == asked && own < recorders {
+				own++
+				continue
+			}
+			here++
+		}
+		all++
+	}
+	return 2*here > all
 }
 
 // fromHere reports whether a connection is that of a client on the same machine.

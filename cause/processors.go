@@ -451,10 +451,16 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 		return NoHolder
 	case (cl.Endpoint >= 0 || c.A.Serves(class) && !c.bystanders(class)) && c.strangeTo(class) == nil:
 		return Own
-	case c.bursts(class, ns) >= FloodBursts && cl.Burst < LongBurst && cl.Members > c.A.Timeline().GOMAXPROCS && c.meets(class) >= FloodBursts:
+	case c.bursts(class, ns) >= FloodBursts && !c.computesLong(cl) && cl.Members > c.A.Timeline().GOMAXPROCS && c.meets(class) >= FloodBursts:
 		return Flood
 	}
 	return Hog
+}
+
+// computesLong reports whether the bursts of a class are long because it computes, not because its threads are kept from the CPU.
+func (c *Case) computesLong(cl *blame.Class) bool {
+	on := c.OnCPUAll()
+	return cl.Burst >= LongBurst && !(on.Known && on.Value < OnCPUMin)
 }
 
 // mostBystanders is the part of a class's goroutines that must carry no request in the recording, for them to be others than

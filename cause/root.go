@@ -132,13 +132,17 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 	if calls := c.callsOf(does); calls != nil {
 		own = calls.usual
 	}
+	late := c.lateSpans()
+	if c.apart(waits, late) < leastApart {
+		late = c.tailSpans() // somebody always is
+	}
 	for _, w := range waits {
 		is := w.End-w.Start > slowTimes*timeline.Time(usual)
 		if is && own != nil { // unless whoever asks there always waits so long
 			u := own[c.stackOf(w)]
 			is = !u.always() || w.End-w.Start > slowTimes*timeline.Time(u.high)
 		}
-		if timeline.Overlap(c.lateSpans(), w.Start, w.End) == 0 {
+		if timeline.Overlap(late, w.Start, w.End) == 0 {
 			inAll += w.End - w.Start
 			if is {
 				inSlow += w.End - w.Start
@@ -165,6 +169,20 @@ func (c *Case) Slower(keys []blame.KeyID) (s Slower) {
 		}
 	}
 	return s
+}
+
+// leastApart is the part of waits that must be apart from late requests to say how they vary by themselves.
+const leastApart = 0.25
+
+// apart is the part of waits that are apart from spans, in number.
+func (c *Case) apart(waits, spans []timeline.Span) float64 {
+	n := 0
+	for _, w := range waits {
+		if timeline.Overlap(spans, w.Start, w.End) == 0 {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(waits)))
 }
 
 // asksAt returns where most of the time under keys is waited for a peer, or spent in calls, how much of it, and what tells of all

@@ -201,7 +201,7 @@ func refused(resp *http.Response, name string) error {
 	}
 	err, cause := ErrNoEndpoint, fmt.Sprintf("%s answered %s", host, status)
 	switch resp.StatusCode {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusGatewayTimeout: // 503 is what a service says, too, that has too much to do
 		err = fmt.Errorf("%w: %w", ErrNoEndpoint, errNobody)
 	}
 	if said != "" && !looksLikePage(head) {

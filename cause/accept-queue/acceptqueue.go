@@ -11,9 +11,9 @@ import (
 var Entry = &cause.Entry{
 	ID: "accept-queue", Title: "accept queue", Rank: 595, Layer: cause.Network,
 	What: "Connections wait in the kernel until the process accepts them, because the goroutine that does is busy with something else, or waits; when their queue is full, clients try again after a second. " +
-		"No request's own time contains that: it is looked for where all else is well.",
+		"No request's own time contains that: it is looked for where all else is well, and where slow requests want a CPU right behind it.",
 	MustHold:   "connections that are there already when the goroutine that accepts comes back, in bursts after it was away; connections that the kernel sees waiting, or attempts that found no room",
-	MustNot:    "a goroutine that waits for connections; requests that are late once the process sees them",
+	MustNot:    "a goroutine that waits for connections; requests that are late once the process sees them, but for those that all want a CPU then; a goroutine that accepts late because it has no CPU itself",
 	LookAlikes: []string{"slow-client", "host-contention", "overload", "dial-per-request", "tcp-loss"},
 	Fix: []string{
 		"accept and nothing else in that loop: handshakes, lookups and log lines belong to the goroutine of the connection",

@@ -81,21 +81,33 @@ func durable(c *cause.Case, writes []blame.KeyID) map[string]bool {
 	return out
 }
 
-// ofOwn returns those of some writes whose functions make calls about files, too, in slow requests that they are in: who writes to
-// a log, or to its standard output, has it open.
+// ofOwn returns those of some writes whose functions open files, too, in at least half of the slow requests that make them: who
+// writes to a log, or to its standard output, has it open.
 func ofOwn(c *cause.Case, writes []blame.KeyID) (out []blame.KeyID) {
-	opens := map[string]bool{}
+	is := map[blame.KeyID]bool{}
+	for _, id := range writes {
+		is[id] = true
+	}
+	wrote, opened := map[string]int{}, map[string]int{}
 	for _, r := range c.Tail {
+		writes, opens := map[string]bool{}, map[string]bool{}
 		for _, p := range c.A.Requests[r].Pieces {
-			if k := c.Key(p.Key); k.Kind == blame.Syscall && k.Flags&blame.Self != 0 {
-				if s := &c.A.Sites[k.Site]; s.App && s.Kind == blame.SiteFile {
-					opens[s.Func] = true
-				}
+			k := c.Key(p.Key)
+			s := &c.A.Sites[k.Site]
+			if is[p.Key] {
+				writes[s.Func] = true
+			} else if k.Kind == blame.Syscall && k.Flags&blame.Self != 0 && s.App && s.Kind == blame.SiteFile && c.Opens(k.Site) {
+				opens[s.Func] = true
+			}
+		}
+		for f := range writes {
+			if wrote[f]++; opens[f] {
+				opened[f]++
 			}
 		}
 	}
 	for _, id := range writes {
-		if s := &c.A.Sites[c.Key(id).Site]; s.App && opens[s.Func] {
+		if f := c.A.Sites[c.Key(id).Site].Func; opened[f] > 0 && 2*opened[f] >= wrote[f] {
 			out = append(out, id)
 		}
 	}
