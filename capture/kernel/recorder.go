@@ -48,7 +48,7 @@ type Options struct {
 	// MaxBytes bounds the file; 0 means 64 MiB, more than a million stretches.
 	MaxBytes int64
 	// Buffer is the size in bytes of the buffer between the kernel and the recorder,
-	// rounded up to what the kernel can have; 0 means 1 MiB, 21,000 stretches.
+	// rounded up to what the kernel can have; 0 means 2 MiB, 42,000 stretches.
 	Buffer int
 
 	// Sets are the sets of probes to be recorded beside [events.Sched]; nil means

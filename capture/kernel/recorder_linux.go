@@ -24,7 +24,7 @@ import (
 
 const (
 	defaultMaxBytes = 64 << 20
-	defaultBuffer   = 1 << 20
+	defaultBuffer   = 2 << 20
 
 	// period is how often the buffer is emptied, unless it is half full before. At
 	// 10,000 switches a second that is 500 at a time.
