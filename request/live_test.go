@@ -70,12 +70,7 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 		})
 	},
 	"datagrams": func(addr string, conns, n int) ([]int64, error) {
-		return onEach(conns, func() (took []int64, err error) {
-			c, err := net.Dial("udp", addr)
-			if err != nil {
-				return nil, err
-			}
-			defer c.Close()
+		return onDialled("udp", addr, conns, func(c net.Conn) (took []int64, err error) {
 			buf := make([]byte, 100)
 			for i := range n {
 				start := time.Now()
@@ -91,12 +86,7 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 	},
 	// Two at once, in one buffer, then their answers.
 	"pairs": func(addr string, conns, n int) ([]int64, error) {
-		return onEach(conns, func() (took []int64, err error) {
-			c, err := net.Dial("tcp", addr)
-			if err != nil {
-				return nil, err
-			}
-			defer c.Close()
+		return onDialled("tcp", addr, conns, func(c net.Conn) (took []int64, err error) {
 			r := bufio.NewReader(c)
 			for i := range n / 2 {
 				start := time.Now()
@@ -115,12 +105,7 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 	"http": askHTTP,
 	// Five at once, then their five answers.
 	"bursts": func(addr string, conns, n int) ([]int64, error) {
-		return onEach(conns, func() (took []int64, err error) {
-			c, err := net.Dial("udp", addr)
-			if err != nil {
-				return nil, err
-			}
-			defer c.Close()
+		return onDialled("udp", addr, conns, func(c net.Conn) (took []int64, err error) {
 			buf := make([]byte, 100)
 			for range n / 5 {
 				start := time.Now()
@@ -158,12 +143,7 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 	},
 	// The next request is sent while the last one is worked on.
 	"pipelined": func(addr string, conns, n int) ([]int64, error) {
-		return onEach(conns, func() (took []int64, err error) {
-			c, err := net.Dial("tcp", addr)
-			if err != nil {
-				return nil, err
-			}
-			defer c.Close()
+		return onDialled("tcp", addr, conns, func(c net.Conn) (took []int64, err error) {
 			send := func() { fmt.Fprintf(c, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n") }
 			r := bufio.NewReader(c)
 			send()
@@ -184,12 +164,7 @@ var clientKinds = map[string]func(addr string, conns, n int) ([]int64, error){
 		})
 	},
 	"upgraded": func(addr string, conns, n int) ([]int64, error) {
-		return onEach(conns, func() (took []int64, err error) {
-			c, err := net.Dial("tcp", addr)
-			if err != nil {
-				return nil, err
-			}
-			defer c.Close()
+		return onDialled("tcp", addr, conns, func(c net.Conn) (took []int64, err error) {
 			fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 			r := bufio.NewReader(c)
 			if _, err := r.ReadString('!'); err != nil {
@@ -282,6 +257,18 @@ func onEach(conns int, f func() ([]int64, error)) (all []int64, err error) {
 	}
 	wg.Wait()
 	return all, err
+}
+
+// onDialled is onEach with a connection of its own for each.
+func onDialled(network, addr string, conns int, f func(c net.Conn) ([]int64, error)) ([]int64, error) {
+	return onEach(conns, func() ([]int64, error) {
+		c, err := net.Dial(network, addr)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return f(c)
+	})
 }
 
 // askFromOutside runs a client in a child process and returns what it measured.

@@ -274,7 +274,7 @@ func (f *Found) consumed() *Found {
 		}
 	}
 	for i := range f.Requests {
-		if sh := f.Roles[f.Requests[i].Role].Shape; sh == Annotated || sh == Function { // the user says what a request is
+		if sh := f.Roles[f.Requests[i].Role].Shape; sh == Annotated || sh == Function { // the user, or a queue's client, says what a request is
 			return nil
 		}
 	}

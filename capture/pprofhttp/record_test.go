@@ -275,18 +275,22 @@ func TestAServerThatRefusesEveryDurationSaysWhatToChange(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatIsCutLeavesWhatCame(t *testing.T) {
-	rest := busy(t)
-	// Middleware that hides the connection keeps net/http/pprof from extending the
-	// server's WriteTimeout.
-	mux := endpoint()
+// cutting serves h, and cuts answers after a second: middleware that hides the connection keeps net/http/pprof from extending the
+// server's WriteTimeout.
+func cutting(t *testing.T, h http.Handler) *httptest.Server {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mux.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+		h.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
 	}))
 	s.Config.WriteTimeout = time.Second
 	s.Config.ErrorLog = quiet
 	s.Start()
 	t.Cleanup(s.Close)
+	return s
+}
+
+func TestAConnectionThatIsCutLeavesWhatCame(t *testing.T) {
+	rest := busy(t)
+	s := cutting(t, endpoint())
 	result, in := record(t, s.URL, Options{For: 3 * time.Second, NoProbe: true, NoCPUProfile: true})
 	rest()
 	if !strings.Contains(result.Lost, "the target is alive") || result.Advice != "--for 1s" || result.Bytes == 0 {
@@ -320,18 +324,14 @@ func TestWhoAnswersAfterTheTargetHasDiedIsNotTheTarget(t *testing.T) {
 				runtime.GC() // this process has had more than one
 			}
 			mux, begun := endpoint(), atomic.Bool{}
-			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := cutting(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if begun.Load() {
 					c.after(w, r)
 					return
 				}
 				begun.Store(strings.HasSuffix(r.URL.Path, "/trace"))
-				mux.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+				mux.ServeHTTP(w, r)
 			}))
-			s.Config.WriteTimeout = time.Second
-			s.Config.ErrorLog = quiet
-			s.Start()
-			t.Cleanup(s.Close)
 			result, in := record(t, s.URL, Options{For: 3 * time.Second, NoProbe: true, NoCPUProfile: true})
 			if !strings.Contains(result.Lost, c.want) || result.Bytes == 0 || in.Has(evidence.MemberGoroutine) {
 				t.Errorf("result %+v, members %v", result, in.Members())
