@@ -234,6 +234,7 @@ func TestTheFirstAnswersOfConnectionsAreDoubted(t *testing.T) {
 	}{
 		{"connecting is slower", 20 * ms, 10 * ms, nil, "dial-per-request", "slow-dependency"},
 		{"the peer says that it was slow itself", 20 * ms, 10 * ms, []dependency.Server{quick(sluggish)}, "dial-per-request", ""},
+		{"connecting takes a good part of it", 20 * ms, 30 * ms, nil, "dial-per-request", "slow-dependency"},
 		{"the answers are slower", 8 * ms, 30 * ms, nil, "slow-dependency", ""},
 		{"connecting is as fast as ever", ms, 30 * ms, nil, "slow-dependency", ""},
 	} {

@@ -32,8 +32,8 @@ func wants(k blame.Key) bool {
 // doubtful (0.8 and 0.9 in two healthy recordings, at most 0.35 in eight with such requests).
 const robbedDoubt = 0.5
 
-// RobbedEvidence is the doubt about what requests computed, under keys, if the hypervisor took nearly as much of the requests: what it takes
-// is shared out over all that ran between two looks, and slow requests are those that lost more than others; ok is false if there is none.
+// RobbedEvidence is the doubt about what requests computed, under keys, if the hypervisor took nearly as much of the requests: what it took
+// between two looks is presumed of what ran the longest then, and is less than it took of all; ok is false if there is none.
 func (c *Case) RobbedEvidence(keys []blame.KeyID) (e Evidence, ok bool) {
 	var taken float64
 	for i, k := range c.A.Keys {
@@ -45,7 +45,7 @@ func (c *Case) RobbedEvidence(keys []blame.KeyID) (e Evidence, ok bool) {
 		return e, false
 	}
 	return Evidence{
-		Text:  fmt.Sprintf("the hypervisor took %s of slow requests beside that, shared out over all that ran at the time: slow ones may have lost more", Ms(taken)),
+		Text:  fmt.Sprintf("the hypervisor took %s of slow requests beside that, more than what it always takes, as far as can be told: it may have been more", Ms(taken)),
 		Holds: Unknown, Decides: true, Number: taken / max(1, c.Excess),
 		Alike: []string{"host-contention"}, Record: "again, on a machine of which a hypervisor takes less",
 	}, true

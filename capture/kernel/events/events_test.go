@@ -375,6 +375,45 @@ func TestARecordingWithFewerFieldsIsRead(t *testing.T) {
 	}
 }
 
+// What a hypervisor takes it takes for milliseconds: of the longest stretches of a time.
+func TestAHypervisorTakesOfTheLongestStretches(t *testing.T) {
+	const ms = int64(1e6)
+	for _, c := range []struct {
+		taken, long, each int64 // in all, of the long stretch, and of each of the ten others
+	}{
+		{0, 0, 0},
+		{4 * ms, 4 * ms, 0},
+		{4*ms + ms/2, 4*ms + ms/2, 0},
+		{6*ms + 7*ms/10, 4*ms + 7*ms/10, ms / 5},
+		{20 * ms, 5 * ms, ms / 2},
+	} {
+		// In each of twenty times two threads have a CPU ten times for half a millisecond, and once for five.
+		var list []Stretch
+		counts := []Ran{{AtNS: 1000 * ms}}
+		for i := range int64(20) {
+			at, last := 1000*ms+i*20*ms, counts[i]
+			for k := range int64(10) {
+				list = append(list, Stretch{TID: 1 + int(k%2), Out: at + ms + (k+1)*ms/2, OnNS: ms / 2})
+			}
+			list = append(list, Stretch{TID: 1, Out: at + 15*ms, OnNS: 5 * ms})
+			last.AtNS, last.NS = at+20*ms, last.NS+10*ms
+			if i == 7 {
+				last.NS, last.StolenNS = last.NS-min(c.taken, 10*ms), last.StolenNS+c.taken
+			}
+			counts = append(counts, last)
+		}
+		r := New(Header{CPUs: 2}, nil, list).Robbed(counts)
+		from := 1000*ms + 7*20*ms
+		long, others := r.Split(1, from+10*ms, from+15*ms)[Robbed], r.Split(1, from, from+10*ms)[Robbed]+r.Split(2, from, from+10*ms)[Robbed]
+		if max(long-c.long, c.long-long) > 20 || max(others-10*c.each, 10*c.each-others) > 100 {
+			t.Errorf("of %d ns: %d of the long one, want %d, and %d of all others, want %d", c.taken, long, c.long, others, 10*c.each)
+		}
+		if before := r.Split(1, from-20*ms, from)[Robbed]; before != 0 {
+			t.Errorf("of %d ns: %d before", c.taken, before)
+		}
+	}
+}
+
 func TestWhatAHypervisorTakes(t *testing.T) {
 	const ms = int64(1e6)
 	// A thread has a CPU for half of each 20 ms; the counts are taken each 20 ms.

@@ -154,7 +154,7 @@ func (r *Recording) add(parts *[States]int64, s *Stretch, from, to int64) {
 		r.off(parts, s, from, min(to, in))
 	}
 	if from = max(from, s.In()); to > from {
-		taken := r.taken(from, to)
+		taken := r.taken(s, from, to)
 		parts[OnCPU] += to - from - taken
 		parts[Robbed] += taken
 	}

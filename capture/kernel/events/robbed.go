@@ -11,11 +11,11 @@ import (
 // which AtNS is.
 type Ran struct{ AtNS, TookNS, NS, StolenNS, TickNS int64 }
 
-// robbed is for how long until an instant a thread that was always on a CPU did not run, and which part of the time it does not
-// from then on, beyond the usual; on is for how long threads had CPUs then.
+// robbed is what a hypervisor took from an instant until that of the next one: of, beyond the usual, of the time on for which threads had
+// CPUs, and so all by which a thread had one longer than least at a stretch.
 type robbed struct {
-	at, on int64
-	ns, of float64
+	at, on, least int64
+	of            float64
 }
 
 // minRobbed is by how much stretches must exceed the count for a hypervisor to be the reason, in ns.
@@ -23,8 +23,9 @@ const minRobbed = 5e5
 
 // Robbed returns the recording with what a hypervisor took: it takes a CPU while a thread seems to have it. Between two of the counts, in
 // order of time, threads had CPUs for longer by the stretches than by the kernel's own count, and the hypervisor took something:
-// the same part of all that they had is [Robbed] then, as far as it is larger than in half of the time for which they had CPUs:
-// what is always taken makes these slower, for all that is done alike. The stretches are shared; r does not change.
+// that is [Robbed] then, as far as it is a larger part than in half of the time for which they had CPUs: what is always taken makes
+// these slower, for all that is done alike. A hypervisor gives a CPU to others for milliseconds, and hardly any stretch of a service
+// is that long: the longest ones lost it, down to a length that more of them have. The stretches are shared; r does not change.
 //
 // The kernel counts a thread's time without what a hypervisor takes (update_rq_clock_task, with CONFIG_PARAVIRT_TIME_ACCOUNTING; and
 // without interrupts, with CONFIG_IRQ_TIME_ACCOUNTING: it is no more than what the hypervisor took), and a stretch without its
@@ -55,11 +56,11 @@ func (r *Recording) Robbed(counts []Ran) *Recording {
 	}
 	usual := usually(out.robbed)
 	for i := range out.robbed {
-		x := &out.robbed[i]
-		x.of = max(0, x.of-usual)
-		if i > 0 {
-			y := out.robbed[i-1]
-			x.ns = y.ns + y.of*float64(x.at-y.at)
+		if x := &out.robbed[i]; x.of > usual {
+			x.of -= usual
+			x.least = level(r.onCPUs(x.at, out.robbed[i+1].at), int64(x.of*float64(x.on)))
+		} else {
+			x.of = 0
 		}
 	}
 	out.threads = make(map[int]thread, len(r.threads))
@@ -85,17 +86,51 @@ func usually(list []robbed) float64 {
 	return 0
 }
 
-// taken is which time of a thread on a CPU in [from, to] a hypervisor took.
-func (r *Recording) taken(from, to int64) int64 {
-	if to <= from || len(r.robbed) == 0 {
+// onCPUs returns for how long threads had CPUs at each stretch in [from, to].
+func (r *Recording) onCPUs(from, to int64) (list []int64) {
+	for _, t := range r.threads {
+		first := sort.Search(len(t.stretches), func(i int) bool { return t.stretches[i].Out > from })
+		for i := first; i < len(t.stretches) && t.stretches[i].In() < to; i++ {
+			list = append(list, t.stretches[i].onIn(from, to))
+		}
+	}
+	return list
+}
+
+// onIn is for how long it had a CPU in [from, to].
+func (s *Stretch) onIn(from, to int64) int64 { return max(0, min(s.Out, to)-max(s.In(), from)) }
+
+// level is the length above which lengths have excess in sum; it is 0 if all have less.
+func level(lengths []int64, excess int64) int64 {
+	slices.Sort(lengths)
+	for n := int64(1); len(lengths) > 0; n++ {
+		last := len(lengths) - 1
+		longest, next := lengths[last], int64(0)
+		if lengths = lengths[:last]; last > 0 {
+			next = lengths[last-1]
+		}
+		if above := n * (longest - next); above < excess {
+			excess -= above
+			continue
+		}
+		return longest - excess/n
+	}
+	return 0
+}
+
+// taken is which time of a stretch on a CPU a hypervisor took, of that in [from, to].
+func (r *Recording) taken(s *Stretch, from, to int64) (ns int64) {
+	if to <= from {
 		return 0
 	}
-	until := func(at int64) float64 {
-		i := sort.Search(len(r.robbed), func(i int) bool { return r.robbed[i].at > at }) - 1
-		if i < 0 {
-			return 0
+	for i := max(0, sort.Search(len(r.robbed), func(i int) bool { return r.robbed[i].at > from })-1); i+1 < len(r.robbed) && r.robbed[i].at < to; i++ {
+		x, end := &r.robbed[i], r.robbed[i+1].at
+		if x.of == 0 {
+			continue
 		}
-		return r.robbed[i].ns + r.robbed[i].of*float64(at-r.robbed[i].at)
+		if on := s.onIn(x.at, end); on > x.least {
+			ns += int64(float64(min(to, end)-max(from, x.at)) * float64(on-x.least) / float64(on))
+		}
 	}
-	return min(to-from, int64(until(to)-until(from)))
+	return ns
 }
