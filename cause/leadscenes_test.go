@@ -306,6 +306,44 @@ func TestWhoReadsAllAnswersIsNoWorker(t *testing.T) {
 	}
 }
 
+// Nor does whoever hands on what a broker's client has read.
+func TestWhoHandsOnAllAnswersIsNoWorker(t *testing.T) {
+	const conn, hands = "github.com/nats-io/nats%2ego.(*Conn).", helper + 1
+	asks := []string{"runtime.selectgo", conn + "request", "main.(*desk).ask", "main.serve"}
+	read := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", conn + "readLoop"}
+	idle := []string{"sync.runtime_notifyListWait", "sync.(*Cond).Wait", conn + "waitForMsgs"}
+	v := cause.Judge(attributed(t, scene{procs: 2, cast: func(p *play) {
+		waitingOthers(p)
+		p.waits(helper, "network", read...)
+		p.waits(hands, "sync.(*Cond).Wait", idle...)
+	}, in: func(p *play, i int) {
+		var callers []gotrace.GoID
+		if i%10 == 9 {
+			callers = []gotrace.GoID{other, other + 1, other + 2}
+		}
+		comeBefore(p, callers, asks...)
+		p.leaves(serving, 0, "select", asks...)
+		for _, g := range append(callers, serving) {
+			p.pass(2 * ms)
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+			p.wakes(helper, hands, "sync.(*Cond).Signal", conn+"processMsg", conn+"readLoop")
+			p.leaves(helper, 1, "network", read...)
+			p.runs(hands, 1)
+			p.wakes(hands, g, "runtime.chansend1", conn+"respHandler", conn+"waitForMsgs")
+			p.leaves(hands, 1, "sync.(*Cond).Wait", idle...)
+			p.runs(g, 0)
+			if g != serving {
+				p.do(p.b.Done(g))
+				p.leaves(g, 0, "network", home...)
+			}
+		}
+	}}), cause.Settings{})
+	if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" {
+		t.Errorf("%s %+v", v.Sentence, v.Findings)
+	}
+}
+
 // Where a worker computes in what others use, too, it is named beside that.
 func TestAWorkerIsNamedBesideWhatItCalls(t *testing.T) {
 	v := cause.Judge(attributed(t, scene{procs: 2, cast: waitingHelper, in: compacts}), cause.Settings{})

@@ -57,8 +57,8 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	case h.Reason == timeline.ReasonNetwork: // a server in this process
 		return Reader
 	}
-	if c.A.Sites[h.WakerSite].Dial {
-		return Reader // not a release but a new connection ended the wait
+	if c.A.Sites[h.WakerSite].Dial || c.A.Sites[h.Site].Asks {
+		return Reader // a new connection ended the wait, no release; or whoever a client library has hand on what came in
 	}
 	q := c.A.Queue(h.Site)
 	sends := h.Reason == timeline.ReasonChanSend || h.Reason == timeline.ReasonSelect && c.A.HandsOver(h.Site)

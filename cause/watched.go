@@ -161,7 +161,7 @@ const robbedLeast = 0.01
 // of returns had them mostly.
 func (q Queue) Evidence(of float64) Evidence {
 	hypervisor := ""
-	if q.Robbed >= robbedLeast*q.All() {
+	if q.Robbed > robbedLeast*q.All() {
 		hypervisor = fmt.Sprintf(", the hypervisor for %s", Pct(q.Robbed/q.All()))
 	}
 	return Evidence{

@@ -505,7 +505,7 @@ var clients = []client{
 	{"memcache", []string{"github.com/bradfitz/gomemcache/"}},
 	{"kafka-go", []string{"github.com/segmentio/kafka-go"}},
 	{"sarama", []string{"github.com/IBM/sarama", "github.com/Shopify/sarama"}},
-	{"nats", []string{"github.com/nats-io/nats.go."}},
+	{"nats", []string{"github.com/nats-io/nats%2ego.", "github.com/nats-io/nats.go."}}, // the linker escapes the dot
 	{"rueidis", []string{"github.com/redis/rueidis"}},
 	{"fasthttp client", []string{"github.com/valyala/fasthttp.(*HostClient)", "github.com/valyala/fasthttp.(*Client)", "github.com/valyala/fasthttp.(*PipelineClient)", "github.com/valyala/fasthttp.(*pipelineConnClient)"}},
 	{"net/rpc client", []string{"net/rpc.(*Client)"}},
