@@ -2,6 +2,7 @@ package blame
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
@@ -43,6 +44,25 @@ func (a *Attribution) Accepts(role int) []Accepted {
 		}
 	}
 	return w.all
+}
+
+// AcceptsNone returns where a goroutine waits for all of the recording that is about to accept a connection, and does not: it is in
+// a listener's Accept, and waits for something else than the network. It is 0 if there is none.
+func (a *Attribution) AcceptsNone() SiteID {
+	for g := range a.t.Gs {
+		me := &a.t.Gs[g]
+		if me.Len() == 0 {
+			continue
+		}
+		s := me.Seg(me.Len() - 1)
+		if s.Kind != timeline.Waiting || s.Reason == timeline.ReasonNetwork || s.Start > a.t.Start || s.End < a.t.End {
+			continue
+		}
+		if slices.ContainsFunc(a.t.Stacks.Frames(s.Stack), func(f gotrace.Frame) bool { return strings.HasSuffix(f.Func, ").Accept") }) {
+			return a.siteOf(s.Stack)
+		}
+	}
+	return 0
 }
 
 type accepts struct {

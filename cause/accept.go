@@ -3,6 +3,7 @@ package cause
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 
@@ -24,6 +25,8 @@ type AcceptQueue struct {
 	// Runs is how many separate times there were connections that had waited.
 	Runs  int
 	times []events.Suspension // those times, in order
+	// Stuck is how many connections waited in all looks of the recording, in which none was accepted.
+	Stuck int
 	// Dropped is how many attempts to connect found the queue full.
 	Dropped int64
 	// Instead is what the goroutine that accepts waits in meanwhile, "" if it does not;
@@ -65,9 +68,18 @@ func (c *Case) AcceptQueue() *AcceptQueue {
 	}
 	slices.SortFunc(q.times, func(a, b events.Suspension) int { return cmp.Compare(a.FromNS, b.FromNS) })
 	if q.Accepted = len(waits); q.Accepted == 0 {
-		return nil
+		t := c.A.Timeline()
+		if q.Stuck = c.stuck(); q.Stuck == 0 {
+			return nil
+		}
+		for range q.Stuck {
+			waits = append(waits, float64(t.Duration()))
+			q.Mean += float64(t.Duration())
+		}
+		q.times = []events.Suspension{{FromNS: int64(t.Start), ToNS: int64(t.End)}}
+		at[c.A.AcceptsNone()] = 1
 	}
-	q.Mean /= float64(q.Accepted)
+	q.Mean /= float64(len(waits))
 	q.Runs, q.Dropped = len(runs), c.overflowed()
 	n := max(1, len(c.Tail))
 	for range min(int(q.Dropped), n) {
@@ -114,6 +126,25 @@ func (c *Case) seeWaiting(accepted []blame.Accepted) {
 			accepted[k].Waited = max(accepted[k].Waited, accepted[k].At-timeline.Time(s.MonoNS))
 		}
 	}
+}
+
+// stuck is how many connections were seen to wait in each of the looks at the listening sockets, 0 where these are too few to tell.
+func (c *Case) stuck() int {
+	if c.Host == nil {
+		return 0
+	}
+	t := c.A.Timeline()
+	looks, least := 0, int64(math.MaxInt32)
+	for i := range c.Host.Samples {
+		if s := &c.Host.Samples[i]; s.Listen != nil && s.MonoNS >= int64(t.Start) && s.MonoNS <= int64(t.End) {
+			looks++
+			least = min(least, s.Listen.Waiting)
+		}
+	}
+	if looks < MinLooks {
+		return 0
+	}
+	return int(max(0, least))
 }
 
 // overflowed is how many attempts to connect found a queue of the process full: its

@@ -108,6 +108,42 @@ func level(s scene) scene {
 	return s
 }
 
+// Whoever should accept connections waits for a permit, and never gets one: that comes before what makes requests slow on those that
+// there are.
+func TestConnectionsThatNobodyAcceptsComeFirst(t *testing.T) {
+	lets := []string{"runtime.chansend1", "main.(*gates).ask", "main.(*gates).Accept", "net/http.(*Server).Serve"}
+	read := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask", "main.serve"}
+	for _, c := range []struct {
+		name    string
+		cast    func(p *play)
+		waiting func(i int) int64
+		first   string
+		where   string
+	}{
+		{"they wait all along", func(p *play) { p.waits(acceptor, "chan send", lets...) }, func(i int) int64 { return 3 + int64(i%2) }, "accept-queue", "main.(*gates).ask"},
+		{"and who should accept them is not there", func(*play) {}, func(int) int64 { return 3 }, "accept-queue", ""},
+		{"there are times in which nobody waits", func(p *play) { p.waits(acceptor, "chan send", lets...) }, func(i int) int64 { return min(3, int64(i%50)) }, "slow-dependency", "main.ask"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := attributed(t, scene{procs: 2, cast: c.cast, in: every(10, netwaits(40*ms, read...))})
+			set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.2, idle: 0.7})}
+			for i := range set.Host.Samples {
+				set.Host.Samples[i].Listen = &host.Listen{Waiting: c.waiting(i), Room: 128}
+			}
+			v := cause.Judge(a, set)
+			if len(v.Findings) == 0 || v.Findings[0].Cause != c.first || v.Verdict != "cause" {
+				t.Fatalf("%s %s %+v", v.Verdict, v.Sentence, v.Findings)
+			}
+			if at := v.Findings[0].Where; c.where != "" && (at == nil || at.Function != c.where) || c.where == "" && at != nil {
+				t.Errorf("at %v, want %q", at, c.where)
+			}
+			if c.first == "accept-queue" && (len(v.Findings) < 2 || v.Findings[1].Cause != "slow-dependency") {
+				t.Errorf("beside it: %+v", v.Findings)
+			}
+		})
+	}
+}
+
 // TestConnectionsThatWaitToBeAcceptedAreSeen plays goroutines that accept at once or
 // are away, and what the kernel sees of the queue.
 func TestConnectionsThatWaitToBeAcceptedAreSeen(t *testing.T) {

@@ -150,7 +150,7 @@ func (v *Verdict) accepts(c *Case, s Settings) *held {
 	summary := lateBy(q.Tail, j.Subject)
 	x := &held{
 		sentence: fmt.Sprintf("The service's own p99 is %s, but %s", Ms(float64(v.Role.Quantile(0.99))), lowerFirst(summary)),
-		times:    q.times, away: q.Instead != "",
+		times:    q.times, away: q.Instead != "", stuck: q.Stuck > 0,
 	}
 	if j.Holds() == Unknown {
 		open := j.open(e, summary)
@@ -159,10 +159,21 @@ func (v *Verdict) accepts(c *Case, s Settings) *held {
 	}
 	x.finding = e.before(q.Tail, summary, texts(j.Evidence))
 	x.finding.Where, x.finding.Fix = j.Where, slices.Concat(j.Fix, e.Fix)
-	if q.Runs < Pattern {
+	if q.Runs < Pattern && !x.stuck {
 		x.finding.Pattern, x.finding.Confidence = oneIncident, "low"
 	}
 	return x
+}
+
+// unaccepted reports whether connections wait for longer than all that slow requests take, and none is accepted: that comes first.
+func (v *Verdict) unaccepted(c *Case, s Settings) bool {
+	c.onHost(s.Host)
+	x := v.accepts(c, s)
+	if x == nil || x.open != nil || !x.stuck || float64(x.finding.ExcessNS) < v.Tail.Excess {
+		return false
+	}
+	v.Verdict, v.Reason, v.Sentence, v.Findings = "cause", "", x.sentence, slices.Insert(v.Findings, 0, x.finding)
+	return true
 }
 
 // stopped looks for times in which somebody had the world stopped, and it did stop. What arrives in one waits until its
@@ -264,6 +275,7 @@ type held struct {
 	sentence string
 	times    []events.Suspension // in order
 	away     bool                // who should see it waited elsewhere, not for a CPU as all others
+	stuck    bool                // it never does
 }
 
 // stops returns how stops of the world make requests late before the process sees them; nil if they do not.

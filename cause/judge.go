@@ -420,7 +420,9 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		}
 	}
 	if v.Verdict != "healthy" && v.Reason != "level" {
-		v.inTheWake(newCase(a, p, TailContrast), s)
+		if !v.unaccepted(newCase(a, p, TailContrast), s) {
+			v.inTheWake(newCase(a, p, TailContrast), s)
+		}
 		return v
 	}
 	v.before(newCase(a, p, TailContrast), s)
