@@ -23,8 +23,8 @@ const minRobbed = 5e5
 
 // Robbed returns the recording with what a hypervisor took: it takes a CPU while a thread seems to have it. Between two of the counts, in
 // order of time, threads had CPUs for longer by the stretches than by the kernel's own count, and the hypervisor took something:
-// that is [Robbed] then, as far as it is a larger part than in half of the time for which they had CPUs: what is always taken makes
-// these slower, for all that is done alike. A hypervisor gives a CPU to others for milliseconds, and hardly any stretch of a service
+// that is [Robbed] then, as far as it is a larger part than of half of what ran: what is always taken makes
+// that slower, for all that is done alike. A hypervisor gives a CPU to others for milliseconds, and hardly any stretch of a service
 // is that long: the longest ones lost it, down to a length that more of them have. The stretches are shared; r does not change.
 //
 // The kernel counts a thread's time without what a hypervisor takes (update_rq_clock_task, with CONFIG_PARAVIRT_TIME_ACCOUNTING; and
@@ -70,16 +70,17 @@ func (r *Recording) Robbed(counts []Ran) *Recording {
 	return &out
 }
 
-// usually is the part that is taken of half of the time on CPUs, or more.
+// usually is the part that is taken of half of what ran, or more: time that was taken itself is none of it.
 func usually(list []robbed) float64 {
 	byPart := slices.Clone(list)
 	slices.SortFunc(byPart, func(a, b robbed) int { return cmp.Compare(a.of, b.of) })
-	all := int64(0)
+	ran := func(x robbed) float64 { return (1 - x.of) * float64(x.on) }
+	all := 0.0
 	for _, x := range list {
-		all += x.on
+		all += ran(x)
 	}
 	for _, x := range byPart {
-		if all -= 2 * x.on; all <= 0 && x.on > 0 {
+		if all -= 2 * ran(x); all <= 0 && x.on > 0 {
 			return x.of
 		}
 	}
