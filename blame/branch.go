@@ -34,7 +34,7 @@ func (a *Attribution) givesUp(r *Attributed) bool {
 	return slices.ContainsFunc(r.Pieces, func(x Piece) bool { return a.Keys[x.Key].Flags&(TimedOut|Expired) != 0 })
 }
 
-// asksPeers returns at which places a request waits for peers itself, and how long.
+// asksPeers returns at which places a request waits for peers itself, or goroutines do that it starts and waits for, and how long.
 func (a *Attribution) asksPeers(r *Attributed) map[SiteID]timeline.Time {
 	var out map[SiteID]timeline.Time
 	for _, x := range r.Pieces {
@@ -43,9 +43,13 @@ func (a *Attribution) asksPeers(r *Attributed) map[SiteID]timeline.Time {
 		switch {
 		case k.Kind != Network || k.Queue.Site != 0 || k.Flags&Inbound != 0:
 			continue
+		case a.isCall(k.First):
+			site = k.First.Site
+		case k.First.Site != 0 && a.Queue(k.First.Site).Children <= ChildRatio:
+			continue // whoever it waits for asks
 		case k.First.Site != 0:
-			if site = k.First.Site; a.Sites[site].Kind != SiteCall && !a.NetworkHome(k.First.Waker) {
-				continue // whoever it waits for asks
+			if a.isCall(k.Last) {
+				site = k.Last.Site
 			}
 		case k.Flags&Self == 0:
 			continue
@@ -60,6 +64,11 @@ func (a *Attribution) asksPeers(r *Attributed) map[SiteID]timeline.Time {
 		out[a.Place(site)] += timeline.Time(x.NS)
 	}
 	return out
+}
+
+// isCall reports whether a hop is a wait for whoever reads an outgoing connection.
+func (a *Attribution) isCall(h Hop) bool {
+	return h.Site != 0 && (a.Sites[h.Site].Kind == SiteCall || a.NetworkHome(h.Waker))
 }
 
 // findBranches tells requests that ask a peer from others of their endpoint, where that is as usual as not to.

@@ -5,7 +5,20 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 )
+
+// resolves has a request wait for a goroutine that it starts, which asks a peer.
+func resolves(p *play, i int, takes int64) {
+	child := gotrace.GoID(5000 + i)
+	p.do(p.b.Starts(serving, 0, child, p.stack("main.serve"), p.stack("main.resolve")))
+	p.leaves(serving, 0, "chan receive", "runtime.chanrecv1", "main.execute", "main.serve")
+	p.runs(child, 0)
+	gets(p, child, 0, takes, "main.resolve")
+	p.wakes(child, serving, "runtime.chansend1", "main.resolve")
+	p.do(p.b.Ends(child))
+	p.runs(serving, 0)
+}
 
 // A third of the requests of the only endpoint miss a cache and ask a peer: that they take longer than those that do not is
 // no stall, but a peer that is slow for some of them is one.
@@ -28,6 +41,19 @@ func TestThatSomeRequestsAskIsNoStall(t *testing.T) {
 				gets(p, serving, 0, 4*ms+int64(i%7)*ms/4, "main.serve")
 			}
 		}, ""},
+		{"by a goroutine that each starts", func(p *play, i int) {
+			if third(i) {
+				resolves(p, i, 4*ms+int64(i%7)*ms/4)
+			}
+		}, ""},
+		{"by a goroutine that each starts, and some take long", func(p *play, i int) {
+			switch {
+			case late(i):
+				resolves(p, i, 20*ms)
+			case third(i):
+				resolves(p, i, 4*ms+int64(i%7)*ms/4)
+			}
+		}, "slow-dependency"},
 		{"some of them take long", func(p *play, i int) {
 			if third(i) {
 				asks(p, i)
