@@ -9,6 +9,7 @@ import (
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/dependency"
+	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
@@ -219,6 +220,25 @@ func (c *Case) calls(kind string, k blame.Key) bool {
 		}
 	}
 	return false
+}
+
+// AskedWithin doubts that a peer is slow where requests ask by a broker, under keys, and the process is connected to itself: the broker
+// and who answers may be in it, and what keeps them from it is not followed over a connection. ok is false if there is no doubt.
+func (c *Case) AskedWithin(keys []blame.KeyID) (e Evidence, ok bool) {
+	asks := keep(slices.Clone(keys), func(id blame.KeyID) bool {
+		return c.A.Sites[c.Key(id).First.Site].Asks || c.A.Sites[c.Key(id).Site].Asks
+	})
+	if 2*c.Sum(asks) < c.Sum(keys) || c.Host == nil || c.Host.After == nil {
+		return e, false
+	}
+	if !slices.ContainsFunc(c.Host.After.Sockets, func(x host.Socket) bool { return x.Inside }) {
+		return e, false
+	}
+	return Evidence{
+		Text:  "they ask by a broker, and the process is connected to itself: the broker, and who answers, may be in it",
+		Holds: Unknown, Decides: true, Alike: []string{"single-worker", "timer-wait", "expensive-request"},
+		Record: "runtime/trace regions around what whoever answers does for each",
+	}, true
 }
 
 // remotes are the addresses that the process had connections to when the recording

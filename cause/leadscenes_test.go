@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
@@ -306,13 +307,13 @@ func TestWhoReadsAllAnswersIsNoWorker(t *testing.T) {
 	}
 }
 
-// Nor does whoever hands on what a broker's client has read.
+// Nor does whoever hands on what a broker's client has read; but who answers may be in the process if that is connected to itself.
 func TestWhoHandsOnAllAnswersIsNoWorker(t *testing.T) {
 	const conn, hands = "github.com/nats-io/nats%2ego.(*Conn).", helper + 1
 	asks := []string{"runtime.selectgo", conn + "request", "main.(*desk).ask", "main.serve"}
 	read := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", conn + "readLoop"}
 	idle := []string{"sync.runtime_notifyListWait", "sync.(*Cond).Wait", conn + "waitForMsgs"}
-	v := cause.Judge(attributed(t, scene{procs: 2, cast: func(p *play) {
+	a := attributed(t, scene{procs: 2, cast: func(p *play) {
 		waitingOthers(p)
 		p.waits(helper, "network", read...)
 		p.waits(hands, "sync.(*Cond).Wait", idle...)
@@ -338,9 +339,16 @@ func TestWhoHandsOnAllAnswersIsNoWorker(t *testing.T) {
 				p.leaves(g, 0, "network", home...)
 			}
 		}
-	}}), cause.Settings{})
-	if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" {
-		t.Errorf("%s %+v", v.Sentence, v.Findings)
+	}})
+	for _, inside := range []bool{false, true} {
+		set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.3, idle: 0.6})}
+		set.Host.After = &host.After{Sockets: []host.Socket{{Remote: "127.0.0.1:4222", State: "ESTABLISHED", Inside: inside}}}
+		v := cause.Judge(a, set)
+		finding, alike := "slow-dependency", []string(nil)
+		if inside {
+			finding, alike = "", []string{"slow-dependency", "single-worker", "timer-wait", "expensive-request"}
+		}
+		check(t, v, finding, alike)
 	}
 }
 

@@ -62,6 +62,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	if !told.Slow && !nobody {
 		ev = append(ev, c.FirstAnswers(keys)...)
 	}
+	if e, doubt := c.AskedWithin(keys); doubt {
+		ev = append(ev, e)
+	}
 	ev = append(ev, c.AllAtOnce()...)
 	ev = append(ev, c.JustMissed(keys)...)
 	ev = append(ev, c.OtherEndpoint()...)
