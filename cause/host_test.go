@@ -32,6 +32,7 @@ type machine struct {
 	peers   float64 // of the CPUs, had by the processes that it calls; 0 if there is none on the machine
 	starved float64 // how long the threads of these wait for a CPU while requests are slow, as a part of the time
 	remote  bool    // it calls a process elsewhere, too
+	ports   bool    // it calls the peer at another address, too
 	limited bool    // they wait because a quota of theirs is used up
 	rush    float64 // part of the CPUs that was idle and that others use while requests are slow
 }
@@ -54,6 +55,10 @@ func observe(a *blame.Attribution, m machine) *host.Recording {
 	}
 	if m.peers > 0 {
 		r.After = &host.After{Peers: []host.Peer{{PID: 7, Name: "store", Address: "127.0.0.1:7"}}, Sockets: []host.Socket{{Remote: "127.0.0.1:7"}}}
+		if m.ports {
+			r.After.Peers[0].Also = []string{"127.0.0.1:8"}
+			r.After.Sockets = append(r.After.Sockets, host.Socket{Remote: "127.0.0.1:8"})
+		}
 		if m.remote {
 			r.After.Sockets = append(r.After.Sockets, host.Socket{Remote: "10.0.0.1:7"})
 		}
@@ -434,6 +439,7 @@ func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
 		{"the peer's other threads had them", machine{cpus: 2, own: 0.1, idle: 0.1, peers: 0.7, starved: 0.8}, "slow-dependency"},
 		{"the process had them, and many of the peer's threads wait", machine{cpus: 2, own: 0.7, idle: 0.1, peers: 0.1, starved: 4}, "slow-dependency or host-contention"},
 		{"it may be another peer, elsewhere", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8, remote: true}, "slow-dependency"},
+		{"the peer has another address", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8, ports: true}, "host-contention"},
 		{"the peer may use some that others have half of", machine{cpus: 2, own: 0.2, idle: 0.3, peers: 0.05, starved: 0.8}, "slow-dependency"},
 		{"the process had them", machine{cpus: 2, own: 0.7, idle: 0.1, peers: 0.1, starved: 0.8}, "slow-dependency or host-contention"},
 		{"the peer's quota was used up", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8, limited: true}, "slow-dependency"},

@@ -195,7 +195,7 @@ func fromHere(s host.Socket) bool {
 func (c *Case) callsElsewhere() bool {
 	return slices.ContainsFunc(c.Host.After.Sockets, func(s host.Socket) bool {
 		return s.Remote != "" && !s.Inbound && !s.Inside &&
-			!slices.ContainsFunc(c.Host.After.Peers, func(p host.Peer) bool { return p.Address == s.Remote })
+			!slices.ContainsFunc(c.Host.After.Peers, func(p host.Peer) bool { return p.Address == s.Remote || slices.Contains(p.Also, s.Remote) })
 	})
 }
 

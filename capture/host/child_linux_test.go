@@ -270,13 +270,15 @@ func listenAt(address string) net.Listener {
 // answerCalls accepts a connection at an address, and says both. Then some threads use so many ms of CPU
 // time each, on one CPU together, and it says how long all its threads ran and waited for a CPU meanwhile, in ns.
 func answerCalls(args []string) {
-	l := listenAt(args[0])
-	say("%s", l.Addr())
-	c, err := l.Accept()
-	if err != nil {
-		return
+	two := []net.Listener{listenAt(args[0]), listenAt(args[0])}
+	say("%s %s", two[0].Addr(), two[1].Addr())
+	for _, l := range two {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
 	}
-	defer c.Close()
 	say("accepted")
 	await()
 	n, _ := strconv.Atoi(args[1])
@@ -313,10 +315,10 @@ func schedstats() (ran, waited int64) {
 	return ran, waited
 }
 
-// callPeer is connected to an address, and to itself, and accepts a client at an address, which it says.
+// callPeer is connected to addresses, and to itself, and accepts a client at an address, which it says.
 func callPeer(args []string) {
 	l := listenAt("127.0.0.1:0")
-	for _, a := range []string{args[0], l.Addr().String()} {
+	for _, a := range append(args, l.Addr().String()) {
 		c, err := net.Dial("tcp", a)
 		if err != nil {
 			say("%v", err)

@@ -217,6 +217,8 @@ type Peer struct {
 	// Name is the kernel's, up to 15 bytes of what the program is called; Address is what was connected to, as host:port.
 	Name    string `json:"name,omitempty"`
 	Address string `json:"address,omitempty"`
+	// Also are others of its addresses that were connected to, in order; with Address at most MaxAddresses.
+	Also []string `json:"also,omitempty"`
 	// ThrottledNS is how long quotas of its cgroups stopped it while it was recorded, summed over CPUs and cgroups.
 	ThrottledNS int64 `json:"throttled_ns,omitempty"`
 }

@@ -95,41 +95,65 @@ func (p *peers) search(most int64) (done bool, err error) {
 	return true, nil
 }
 
-// meet looks whether a process has the other end of a connection.
+// meet looks whether a process has the other end of a connection, and at which addresses.
 func (p *peers) meet(pid int) {
-	if pid == p.pid || len(p.ends) == 0 || len(p.found) == MaxPeers ||
-		slices.ContainsFunc(p.live, func(x *peer) bool { return x.pid == pid }) {
+	at := slices.IndexFunc(p.live, func(x *peer) bool { return x.pid == pid })
+	if pid == p.pid || len(p.ends) == 0 || at < 0 && len(p.found) == MaxPeers {
 		return
 	}
 	sockets, err := inodes(pid)
 	if err != nil {
 		return // it ended, or is not ours to look at
 	}
+	var addresses []string
 	for inode := range sockets {
-		at, ok := p.ends[inode]
-		if !ok {
-			continue
+		if a, ok := p.ends[inode]; ok {
+			addresses = append(addresses, a.String())
 		}
-		ts, err := openThreads(pid)
-		if err != nil {
-			return
-		}
-		ts.plain = true
-		if run, err := processCPU(pid); err == nil {
-			name, _ := os.ReadFile(procDir(pid) + "/comm")
-			x := &peer{pid: pid, threads: ts, run: run, as: &Peer{PID: pid, Name: strings.TrimSpace(string(name)), Address: at.String()}}
-			for _, g := range findGroups(pid).list {
-				if g.QuotaUS > 0 && g.stat != "" {
-					x.limits = append(x.limits, g.stat)
-				}
-			}
-			x.stopped = x.throttled()
-			p.live, p.found = append(p.live, x), append(p.found, x.as)
-		} else {
-			ts.close()
-		}
+	}
+	switch {
+	case len(addresses) == 0:
+	case at >= 0:
+		p.live[at].as.reachedAt(addresses)
+	default:
+		p.follow(pid, addresses)
+	}
+}
+
+// follow begins to read a process that was reached at addresses.
+func (p *peers) follow(pid int, addresses []string) {
+	ts, err := openThreads(pid)
+	if err != nil {
 		return
 	}
+	ts.plain = true
+	run, err := processCPU(pid)
+	if err != nil {
+		ts.close()
+		return
+	}
+	name, _ := os.ReadFile(procDir(pid) + "/comm")
+	x := &peer{pid: pid, threads: ts, run: run, as: &Peer{PID: pid, Name: strings.TrimSpace(string(name))}}
+	x.as.reachedAt(addresses)
+	for _, g := range findGroups(pid).list {
+		if g.QuotaUS > 0 && g.stat != "" {
+			x.limits = append(x.limits, g.stat)
+		}
+	}
+	x.stopped = x.throttled()
+	p.live, p.found = append(p.live, x), append(p.found, x.as)
+}
+
+// reachedAt adds addresses, as far as there is room; the first one in order is Address.
+func (p *Peer) reachedAt(addresses []string) {
+	all := append(slices.Clone(addresses), p.Also...)
+	if p.Address != "" {
+		all = append(all, p.Address)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	all = all[:min(len(all), MaxAddresses)]
+	p.Address, p.Also = all[0], all[1:]
 }
 
 // read adds what the peers' threads ran and waited since it was called last.

@@ -26,6 +26,8 @@ const (
 	MaxSockets = 10_000
 	// MaxPeers is how many processes of the machine After lists at most.
 	MaxPeers = 8
+	// MaxAddresses is how many addresses of each it lists at most.
+	MaxAddresses = 16
 )
 
 // Read reads a host.jsonl. It trusts nothing in it: sizes and numbers are
@@ -179,6 +181,9 @@ func (a *After) check() error {
 		}
 	}
 	for _, x := range a.Peers {
+		if len(x.Also) >= MaxAddresses {
+			return fmt.Errorf("after: a peer at more than %d addresses: %w", MaxAddresses, evidence.ErrTooLarge)
+		}
 		least = min(least, x.ThrottledNS)
 	}
 	if least < 0 {

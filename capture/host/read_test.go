@@ -127,6 +127,7 @@ func TestReadRefusesWhatNoRecorderWrites(t *testing.T) {
 		{"more sockets than are recorded", with(t, `"cpu_ns":5`, `"sockets":[`+many(MaxSockets+1, "{}")+`],"cpu_ns":5`), evidence.ErrTooLarge, "sockets"},
 		{"a negative counter of peers", with(t, `"mono_ns":1000000000`, `"peers":{"delay_ns":-1},"mono_ns":1000000000`), evidence.ErrMalformed, "negative"},
 		{"a negative counter of a peer", with(t, `"cpu_ns":5`, `"peers":[{"throttled_ns":-1}],"cpu_ns":5`), evidence.ErrMalformed, "negative"},
+		{"a peer at more addresses than are recorded", with(t, `"cpu_ns":5`, `"peers":[{"also":[`+many(MaxAddresses, `""`)+`]}],"cpu_ns":5`), evidence.ErrTooLarge, "addresses"},
 		{"more peers than are recorded", with(t, `"cpu_ns":5`, `"peers":[`+many(MaxPeers+1, "{}")+`],"cpu_ns":5`), evidence.ErrTooLarge, "peers"},
 		{"a line without end", static + strings.Repeat(" ", maxLine+1), evidence.ErrTooLarge, "longer than"},
 	} {

@@ -68,6 +68,9 @@ func (r *redactor) host(w io.Writer, from io.Reader) error {
 			for i := range a.Peers {
 				x := &a.Peers[i]
 				x.Name, x.Address = r.text(x.Name), r.address(x.Address)
+				for k := range x.Also {
+					x.Also[k] = r.address(x.Also[k])
+				}
 			}
 			r.missing(a.Missing)
 			a.Ended = r.text(a.Ended)
