@@ -55,7 +55,7 @@ type Case struct {
 
 	taken     []bool
 	usual     []float64         // of NS, what a baseline spends too; already subtracted
-	ownCPUs   map[int][]float64 // of attributed requests, by endpoint, in order
+	ownCPUs   map[int]*computed // of attributed requests, by endpoint
 	procs     *Processors
 	strange   map[blame.ClassID]*Strange  // cache of strangeTo
 	met       map[blame.ClassID]int       // cache of meets

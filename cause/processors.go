@@ -294,37 +294,57 @@ func (c *Case) bursts(class blame.ClassID, ns float64) float64 {
 
 // HeavyBurst is how much more CPU than the typical request of its endpoint those
 // requests must burn to which most of the endpoint's CPU time went, for these to
-// count as expensive ones.
-const HeavyBurst = 4
+// count as expensive ones; heavyMeanwhile is the same where it is only most of that while requests were slow: what computes
+// beside others, a collector or a hypervisor takes longer (2.4 times), and what slow ones wait for is not by chance.
+const HeavyBurst, heavyMeanwhile = 4, 10
 
-// heavy reports whether the P time of an endpoint's requests went to few that are
-// much more expensive than its typical one.
+// heavy reports whether the P time of an endpoint's requests, or that of those that were open while others were slow, went to
+// few that are much more expensive than its typical one.
 func (c *Case) heavy(cl *blame.Class) bool {
 	if c.ownCPUs == nil {
-		c.ownCPUs = map[int][]float64{}
+		c.ownCPUs = map[int]*computed{}
 		for i := range c.A.Requests {
-			e := c.A.Found().Requests[c.A.Requests[i].Request].Endpoint
-			c.ownCPUs[e] = append(c.ownCPUs[e], c.ownCPU([]int{i}))
+			r := &c.A.Found().Requests[c.A.Requests[i].Request]
+			of := c.ownCPUs[r.Endpoint]
+			if of == nil {
+				of = &computed{}
+				c.ownCPUs[r.Endpoint] = of
+			}
+			x := c.ownCPU([]int{i})
+			if of.all = append(of.all, x); c.InTail(r.Start(), r.End()) > 0 {
+				of.meanwhile = append(of.meanwhile, x)
+			}
 		}
-		for _, xs := range c.ownCPUs {
-			sort.Float64s(xs)
+		for _, of := range c.ownCPUs {
+			slices.Sort(of.all)
+			slices.Sort(of.meanwhile)
 		}
 	}
-	xs := c.ownCPUs[cl.Endpoint]
-	if len(xs) == 0 {
+	of := c.ownCPUs[cl.Endpoint]
+	if of == nil {
 		return false
 	}
+	typical := of.all[len(of.all)/2]
+	return halfOver(of.all) > HeavyBurst*typical || halfOver(of.meanwhile) > heavyMeanwhile*typical
+}
+
+// halfOver returns what those have at least, of some in order, that have half of their sum; 0 of none.
+func halfOver(xs []float64) float64 {
 	var total, sum float64
 	for _, x := range xs {
 		total += x
 	}
 	for _, x := range xs {
 		if sum += x; 2*sum >= total {
-			return x > HeavyBurst*xs[len(xs)/2]
+			return x
 		}
 	}
-	return false
+	return 0
 }
+
+// computed is what an endpoint's requests computed, in nanoseconds and in order: all of them, and those that
+// were open while others were slow.
+type computed struct{ all, meanwhile []float64 }
 
 // MostlyIdle is the use of the Ps over the recording below which requests do not wait for
 // want of Ps: twice the load would find room, if it came evenly.

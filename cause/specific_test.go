@@ -897,6 +897,42 @@ func crowdWorks(p *play, back func()) {
 	})
 }
 
+// Requests that compute much more than others and come together wait behind each other: they are expensive, however much cheap ones
+// compute at other times; those that compute a few times as much, and less in all, are too many.
+func TestWhoComputesMoreThanOthersIsExpensiveAlsoTogether(t *testing.T) {
+	for takes, want := range map[int64]string{30 * ms: "expensive-request", 12 * ms: "overload"} {
+		v := cause.Judge(attributed(t, scene{procs: 1, cast: crowdServes, in: func(p *play, i int) {
+			if p.computes(serving, 0, ms, "main.draw", "main.serve"); i != 99 {
+				return
+			}
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			for g := crowd0; g < crowd0+crowd; g++ {
+				p.wakes(0, g)
+				p.runs(g, 0)
+				p.do(p.b.Task(g, "request"))
+				p.do(p.b.Yields(g, "preempted", p.stack("main.serve")))
+			}
+			for g := crowd0; g < crowd0+crowd; g++ {
+				p.runs(g, 0)
+				p.computes(g, 0, takes, "main.load", "main.serve")
+				p.do(p.b.Done(g))
+				p.waits(g, "network", home...)
+			}
+			p.runs(serving, 0)
+		}}), cause.Settings{})
+		got := ""
+		for _, x := range v.Consistent {
+			got = x.Causes[0]
+		}
+		if len(v.Findings) > 0 {
+			got = v.Findings[0].Cause
+		}
+		if got != want {
+			t.Errorf("%d ns each: %s %+v", takes, v.Sentence, v.Findings)
+		}
+	}
+}
+
 // crowdCalls runs a request on each of the crowd that computes for 0.7 ms and makes
 // n calls of ns each, at a stack.
 func crowdCalls(n int, ns int64, functions ...string) func(p *play) {
