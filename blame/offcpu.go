@@ -30,7 +30,7 @@ const backlog = 4
 const maxHandOvers = 16
 
 // queues are the states in which a thread wants a CPU and has none.
-var queues = [...]events.State{events.Queued, events.Crowded, events.Stopped, events.Robbed}
+var queues = [...]events.State{events.Queued, events.Crowded, events.Stopped, events.Robbed, events.Observed}
 
 // Watched reports whether it is known, from the kernel's events, when the threads were
 // on a CPU.
@@ -190,7 +190,7 @@ type keptStint struct {
 }
 
 // keptStates are the states in which who has a P does nothing with it.
-var keptStates = [...]events.State{events.Queued, events.Crowded, events.Stopped, events.Robbed, events.Faulted}
+var keptStates = [...]events.State{events.Queued, events.Crowded, events.Stopped, events.Robbed, events.Observed, events.Faulted}
 
 // findKept sums up, for each P, for how long its holders were kept from a CPU.
 func (a *Attribution) findKept() {

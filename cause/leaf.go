@@ -264,7 +264,8 @@ type leafKey struct {
 }
 
 // offNames say who had the CPU that a thread wanted.
-var offNames = map[events.State]string{events.Queued: "others had it", events.Crowded: "the process's own threads had it", events.Stopped: "the quota was used up", events.Robbed: "the hypervisor had it"}
+var offNames = map[events.State]string{events.Queued: "others had it", events.Crowded: "the process's own threads had it", events.Stopped: "the quota was used up", events.Robbed: "the hypervisor had it",
+	events.Observed: "who recorded had it"}
 
 // leafOnCPU describes a leaf whatever the thread did: of a baseline that may not be known.
 func (c *Case) leafOnCPU(k blame.Key) string {

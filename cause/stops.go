@@ -322,6 +322,7 @@ var keepers = [...]struct {
 }{
 	{events.Queued, "host-contention"},
 	{events.Robbed, "host-contention"},
+	{events.Observed, "observer"},
 	{events.Crowded, "gomaxprocs-over-quota"},
 	{events.Stopped, "quota-too-low"},
 	{events.Faulted, "page-faults"},

@@ -20,7 +20,7 @@ import (
 // compute in C, they are in each other's way: then it is C's.
 func wants(k blame.Key) bool {
 	switch k.Off {
-	case events.Queued, events.Stopped, events.Robbed:
+	case events.Queued, events.Stopped, events.Robbed, events.Observed:
 		return true
 	case events.Crowded:
 		return k.Kind != blame.Cgo

@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -64,12 +65,40 @@ func watchThread(a *blame.Attribution, tid int, why events.State, part float64, 
 		}
 	}
 	add(int64(t.End))
-	h := events.Header{PID: 1, CPUs: 2, Arch: "amd64"}
+	h := events.Header{PID: 1, Recorder: recorder, CPUs: 2, Arch: "amd64"}
 	if len(behind) > 0 {
 		h.Fields = events.Fields
 	}
 	after := &events.After{Processes: []events.Process{{PID: 7, Name: "bur\nner"}}}
 	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(h, after, out)})
+}
+
+// recorder is the process that recorded.
+const recorder = 9
+
+// Who records has CPUs of the machine, too: what threads wait for behind him would not be without the recording.
+func TestWhoRecordsIsNoNeighbour(t *testing.T) {
+	a := attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) { p.computes(serving, 0, 20*ms, "main.scale", "main.serve") })})
+	for _, c := range []struct {
+		behind []int
+		want   []string
+	}{
+		{[]int{recorder}, []string{"observer 0.8"}},
+		{[]int{recorder, 7}, []string{"observer 0.4", "host-contention 0.4"}},
+		{[]int{7}, []string{"host-contention 0.8"}},
+	} {
+		v := cause.Judge(watchThread(a, 0, events.Queued, 0.8, 0, c.behind...), cause.Settings{})
+		var got []string
+		for _, f := range v.Findings {
+			got = append(got, fmt.Sprintf("%s %.1f", f.Cause, f.Share))
+			if strings.Contains(strings.Join(f.Evidence, "\n"), "process 9") {
+				t.Errorf("%v: %s says %q", c.behind, f.Cause, f.Evidence)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v: %s", c.behind, got, c.want, v.Sentence)
+		}
+	}
 }
 
 // Who has the CPUs is named, as far as that is known: the process itself is not, nor who has them seldom.

@@ -49,7 +49,7 @@ func checkProcess(pid int) error {
 
 // header describes the recording of a process that begins now, with sets of probes.
 func header(pid int, sets []string) events.Header {
-	h := events.Header{PID: pid, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), StartNS: monotonic(), Probes: sets}
+	h := events.Header{PID: pid, Recorder: os.Getpid(), Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), StartNS: monotonic(), Probes: sets}
 	var cpus unix.CPUSet
 	if err := unix.SchedGetaffinity(pid, &cpus); err == nil { // of more than 1024 CPUs it knows nothing
 		h.CPUs = cpus.Count()

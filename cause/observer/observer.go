@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
@@ -15,8 +16,8 @@ import (
 // Entry is the catalogue entry.
 var Entry = &cause.Entry{
 	ID: "observer", Title: "observer", Rank: 100, Layer: cause.Host, Ours: true,
-	What:       "The recording itself made these requests late: beginning a trace stops the world, and once a second the tracer lists every goroutine, which takes a P and, where there are very many, makes the garbage collector run.",
-	MustHold:   "the slow requests lie in the trace's own stops, behind its own goroutines, in GC cycles that the tracer's allocations began, or behind requests that piled up meanwhile; for a profile, at the instants at which whylate asked for it",
+	What:       "The recording itself made these requests late: beginning a trace stops the world, and once a second the tracer lists every goroutine, which takes a P and, where there are very many, makes the garbage collector run. On the same machine whylate has a CPU now and then.",
+	MustHold:   "the slow requests lie in the trace's own stops, behind its own goroutines, in GC cycles that the tracer's allocations began, or behind requests that piled up meanwhile, or their threads wait for a CPU behind whylate; for a profile, at the instants at which whylate asked for it",
 	MustNot:    "profiles and stops that somebody else asked for: they are what the service lives with; a CPU quota that stopped the process, and that others used up",
 	LookAlikes: []string{"stop-the-world", "gc-workers", "gc-assist", "cpu-hog"},
 	Fix: []string{
@@ -43,7 +44,8 @@ func judge(c *cause.Case) *cause.Judgement {
 		return (k.Kind == blame.Behind || k.Kind == blame.CPU) && records(c.A.Classes[k.Class].Root)
 	})
 	collected := c.Free(func(k blame.Key) bool { return k.Starter == timeline.Tracer })
-	keys := slices.Concat(stopped, behind, collected)
+	beside := c.WantedFrom(events.Observed)
+	keys := cause.Union(slices.Concat(stopped, behind, collected), beside)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -54,8 +56,8 @@ func judge(c *cause.Case) *cause.Judgement {
 		Keys:    keys,
 		Subject: "the recording itself held them up",
 		Evidence: []cause.Evidence{{
-			Text: fmt.Sprintf("stops that the recording asked for take %s, its goroutines on the Ps %s, GC cycles that the tracer began %s, requests that queue behind each other because of that %s of the excess",
-				share(stopped), share(behind), share(collected), share(queued)),
+			Text: fmt.Sprintf("stops that the recording asked for take %s, its goroutines on the Ps %s, GC cycles that the tracer began %s, who records on CPUs that threads want %s, requests that queue behind each other because of that %s of the excess",
+				share(stopped), share(behind), share(collected), share(beside), share(queued)),
 			Holds: cause.Of(c.Sum(keys) > 0), Decides: true, Number: c.Share(keys),
 		}},
 	}

@@ -3,7 +3,7 @@ package events
 import "sort"
 
 // Behind returns for how long others had the CPUs that threads of the process wanted in spans, which are in order of time and apart, by
-// the process that had a CPU until the thread got it, in ns. Those of a wait after which nobody had had it, or of which that is
+// the process that had a CPU until the thread got it, but for who recorded, in ns. Those of a wait after which nobody had had it, or of which that is
 // not known, are of process 0. It returns nil if the recording is of a version that did not ask.
 func (r *Recording) Behind(spans []Pause) map[int]int64 {
 	if !r.asksBehind() {
@@ -17,7 +17,7 @@ func (r *Recording) Behind(spans []Pause) map[int]int64 {
 	for _, t := range r.threads {
 		for i := range t.stretches {
 			s := &t.stretches[i]
-			if s.QueueNS == 0 || s.Flags&Throttled != 0 {
+			if s.QueueNS == 0 || s.Flags&Throttled != 0 || s.Behind != 0 && s.Behind == r.Header.Recorder {
 				continue
 			}
 			from, to := s.In()-s.QueueNS, s.In()

@@ -355,6 +355,18 @@ func TestBehindWhomThreadsWait(t *testing.T) {
 	if p, q := r.Process(7), r.Process(8); p.Name != "store" || q.Name != "" || q.PID != 8 {
 		t.Errorf("%+v, %+v", p, q)
 	}
+	if parts := r.Split(2, 22*ms, 28*ms); parts[Queued] != 4*ms || parts[Crowded] != 2*ms || parts[Observed] != 0 {
+		t.Errorf("behind somebody: %v", parts)
+	}
+	h.Recorder = 8
+	r = New(h, nil, slices.Clone(list))
+	delete(want, 8)
+	if got := r.Behind(spans); !maps.Equal(got, want) {
+		t.Errorf("but for who recorded: got %v, want %v", got, want)
+	}
+	if parts := r.Split(2, 22*ms, 28*ms); parts[Observed] != 4*ms || parts[Crowded] != 2*ms || parts[Queued] != 0 {
+		t.Errorf("behind who recorded: %v", parts)
+	}
 	h.Fields = Known
 	if got := New(h, nil, list).Behind(spans); got != nil {
 		t.Errorf("a recording that does not know says %v", got)

@@ -41,6 +41,8 @@ type Header struct {
 	Schema string `json:"schema"`
 	// PID is the process as whoever recorded saw it.
 	PID int `json:"pid"`
+	// Recorder is the process that recorded, as the initial pid namespace sees it, 0 if that is not known.
+	Recorder int `json:"recorder,omitempty"`
 	// Kernel and Arch are the machine's.
 	Kernel string `json:"kernel,omitempty"`
 	Arch   string `json:"arch,omitempty"`

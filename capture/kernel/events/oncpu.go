@@ -22,6 +22,8 @@ const (
 	Stopped
 	// Robbed: a hypervisor had the CPU that it seemed to have, see [Recording.Robbed].
 	Robbed
+	// Observed: it wanted a CPU, and who recorded had it.
+	Observed
 	// Faulted: it waited for a page that it touched.
 	Faulted
 	// Blocked: it waited in a system call, in the way in which threads wait for devices.
@@ -32,7 +34,7 @@ const (
 	States
 )
 
-var stateNames = [...]string{"unknown", "on a CPU", "queued", "crowded", "stopped", "robbed", "faulted", "blocked", "slept"}
+var stateNames = [...]string{"unknown", "on a CPU", "queued", "crowded", "stopped", "robbed", "observed", "faulted", "blocked", "slept"}
 
 func (s State) String() string { return stateNames[s] }
 
@@ -175,7 +177,11 @@ func (r *Recording) off(parts *[States]int64, s *Stretch, from, to int64) {
 	default:
 		others := r.others(from, to)
 		parts[Crowded] += d - others
-		parts[Queued] += others
+		if s.Behind != 0 && s.Behind == r.Header.Recorder {
+			parts[Observed] += others
+		} else {
+			parts[Queued] += others
+		}
 	}
 }
 
