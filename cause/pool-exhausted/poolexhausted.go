@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client, Unwanted: true,
 	What:       "All connections, workers or permits of a pool are in use; requests wait until another one gives one back.",
-	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool; several holders at a time. Their holds are not longer than usual; or, if they are, no peer became slow: whoever holds it carries no request and sleeps, computes or calls what the waiters do not, or makes calls that always take it so long, or many in a row that take hardly longer than at other times",
+	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool, or for goroutines that one starts for each, some at a time; several holders at a time. Their holds are not longer than usual; or, if they are, no peer became slow: whoever holds it carries no request and sleeps, computes or calls what the waiters do not, or makes calls that always take it so long, or many in a row that take hardly longer than at other times",
 	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do)",
 	LookAlikes: []string{"lock-held-across-wait", "pool-leak", "slow-dependency"},
 	Fix: []string{
@@ -31,6 +31,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	l := c.Pools()
 	switch {
 	case len(l.Keys) == 0:
+		if d := c.Dispatch(); d != nil && d.AtWork >= cause.ManyHolders {
+			return dispatched(c, d)
+		}
 		return vain(c)
 	case c.TooLittle(l.Keys):
 		return &cause.Judgement{Keys: l.Keys}
@@ -63,6 +66,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.Evidence = append(j.Evidence, e)
 	}
 	return j
+}
+
+// dispatched judges a dispatcher that lets some work at a time.
+func dispatched(c *cause.Case, d *cause.Dispatch) *cause.Judgement {
+	return &cause.Judgement{
+		Keys: d.Keys, Where: c.PlaceOf(d.Site),
+		Subject:  fmt.Sprintf("they wait in %s until one of as many as may work at a time is done", c.SiteName(d.Site)),
+		Evidence: d.Evidence(c), Alike: []string{"slow-dependency"}, Record: record,
+		Fix: []string{"let more work at a time: the limit of the semaphore, the number of workers"},
+	}
 }
 
 // inVain is the part of the time from which on waits that are not served are all that matters.

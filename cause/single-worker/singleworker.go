@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes; also one after the other, under a lock.",
-	MustHold:   "waits of many requests ended by one goroutine, or by the one that has their queue while others have nothing to do, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait, or a client that does not take what it is sent",
+	MustHold:   "waits of many requests ended by one goroutine, or by such as one starts for each, one at a time, that take no longer than usual; or by the one that has their queue while others have nothing to do, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait, or a client that does not take what it is sent",
 	MustNot:    "several goroutines that serve from one queue end the waits; the worker waits for a peer on behalf of most who wait, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",
 	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency", "slow-client"},
 	Fix: []string{
@@ -28,6 +28,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	w := c.Workers()
 	switch {
 	case len(w.Keys) == 0:
+		if d := c.Dispatch(); d != nil && d.AtWork < cause.ManyHolders {
+			return dispatched(c, d)
+		}
 		return nil
 	case c.TooLittle(w.Keys):
 		return &cause.Judgement{Keys: w.Keys}
@@ -114,6 +117,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		Keys: w.Keys, Where: where,
 		Subject:  fmt.Sprintf("they wait in %s for %s (%s)", c.SiteName(w.Site), who, does),
 		Evidence: []cause.Evidence{one, cpu}, Fix: fix,
+	}
+}
+
+// dispatched judges a dispatcher that lets one at a time work.
+func dispatched(c *cause.Case, d *cause.Dispatch) *cause.Judgement {
+	return &cause.Judgement{
+		Keys: d.Keys, Where: c.PlaceOf(d.Site),
+		Subject:  fmt.Sprintf("they wait in %s until what came before is done, one after the other", c.SiteName(d.Site)),
+		Evidence: d.Evidence(c), Alike: []string{"slow-dependency"}, Record: "runtime/trace regions around what is done for each of them",
+		Fix: []string{"let several work at a time: the limit of the semaphore, the number of workers"},
 	}
 }
 
