@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -350,6 +351,28 @@ func TestWhoHandsOnAllAnswersIsNoWorker(t *testing.T) {
 		}
 		check(t, v, finding, alike)
 	}
+}
+
+// Every request calls a peer by a function by which another goroutine does under a lock, too: who does so before he waits for the lock
+// does it without that, and then the lock is the cause.
+func TestWhatRequestsDoBeforeTheyWaitForALockIsDoneWithoutIt(t *testing.T) {
+	call := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call"}
+	waits := func(g gotrace.GoID, on gotrace.ProcID, ns int64, by ...string) func(p *play) {
+		return func(p *play) {
+			p.leaves(g, on, "network", slices.Concat(call, by)...)
+			p.pass(ns)
+			p.wakes(0, g)
+			p.runs(g, on)
+		}
+	}
+	calls := everyTime(waits(serving, 0, 2*ms, "main.unlock", "main.serve"))
+	lock := every(10, behindHelper("sync", []string{"sync.(*Mutex).Lock", "main.unlock", "main.serve"}, []string{"sync.(*Mutex).Unlock", "main.settle", "main.loop"},
+		waits(helper, 1, 20*ms, "main.settle", "main.loop")))
+	tell(t, []told{
+		{name: "before", scene: scene{procs: 2, cast: waitingHelper, in: then(calls, lock)}, finding: "lock-held-across-wait"},
+		{name: "behind that", scene: scene{procs: 2, cast: waitingHelper, in: then(lock, calls)}, finding: "slow-dependency", where: "main.call"},
+		{name: "before and behind that", scene: scene{procs: 2, cast: waitingHelper, in: then(calls, lock, calls)}, finding: "slow-dependency", where: "main.call"},
+	})
 }
 
 // Where a worker computes in what others use, too, it is named beside that.

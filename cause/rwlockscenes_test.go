@@ -143,8 +143,8 @@ var writerScenes = []told{
 	},
 	{
 		name: "the writer does what everybody needs",
-		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(napsIn(serving, 0, ms/100, "main.refresh", "main.loop")),
-			every(10, behindHelper("sync", rlock, wunlock, napsIn(helper, 1, 2*ms, "main.refresh", "main.loop"))))},
+		scene: scene{procs: 2, cast: waitingHelper, in: then(every(10, behindHelper("sync", rlock, wunlock, napsIn(helper, 1, 2*ms, "main.refresh", "main.loop"))),
+			everyTime(napsIn(serving, 0, ms/100, "main.refresh", "main.loop")))},
 		finding: "timer-wait",
 	},
 	{

@@ -367,10 +367,48 @@ func (c *Case) ownWork(keys []blame.KeyID) (part, mean float64) {
 		mostly[errands[0]] = true
 		left -= time[errands[0]]
 	}
-	return c.doThemselves(keys, func(k blame.Key) bool {
+	site, own := c.lockOf(keys), map[blame.SiteID]bool{}
+	part, mean = c.doThemselves(keys, func(k blame.Key) bool {
 		e := c.errand(k)
-		return mostly[e] && (2*within[e] < time[e] || !in.outside(c.callers(c.CallSite(k))))
+		if !mostly[e] || 2*within[e] >= time[e] && in.outside(c.callers(c.CallSite(k))) {
+			return false
+		}
+		own[cmp.Or(k.First.Site, k.Site)] = true
+		return true
 	})
+	if site != 0 && part > 0 && c.firstThings(keys, site, own) {
+		part = 0
+	}
+	return part, mean
+}
+
+// lockOf returns where requests wait for a lock under keys, 0 if that is none.
+func (c *Case) lockOf(keys []blame.KeyID) blame.SiteID {
+	site, _ := TopBy(c, keys, func(k blame.Key) blame.SiteID {
+		if kind, h := c.Serial(k); kind == Lock {
+			return h.Site
+		}
+		return 0
+	})
+	return site
+}
+
+// firstThings reports whether most requests that wait for a lock at a site under keys wait at none of some other places behind that,
+// but before: what they do there they do without the lock.
+func (c *Case) firstThings(keys []blame.KeyID, site blame.SiteID, places map[blame.SiteID]bool) bool {
+	before, behind := 0.0, 0.0
+	for _, r := range c.P.All() {
+		if !slices.ContainsFunc(c.A.Requests[r].Pieces, func(p blame.Piece) bool { return slices.Contains(keys, p.Key) }) {
+			continue
+		}
+		switch first, then := c.A.Around(r, site, places); {
+		case then:
+			behind += c.A.Weight[r]
+		case first:
+			before += c.A.Weight[r]
+		}
+	}
+	return before > 0 && before >= OneWorker*(before+behind)
 }
 
 // errand is what a leaf is done for: its site, or those at one line of the program, which may be reached on

@@ -287,8 +287,8 @@ var specific = []struct {
 	},
 	{
 		name: "everybody waits in many places under one lock",
-		scene: scene{procs: 2, cast: waitingHelper, in: then(everyTime(napsIn(serving, 0, ms/100, "main.refresh", "main.loop")),
-			every(10, behindHelper("sync", mutex, unlock, napsIn(helper, 1, 2*ms, "main.refresh", "main.loop"))))},
+		scene: scene{procs: 2, cast: waitingHelper, in: then(every(10, behindHelper("sync", mutex, unlock, napsIn(helper, 1, 2*ms, "main.refresh", "main.loop"))),
+			everyTime(napsIn(serving, 0, ms/100, "main.refresh", "main.loop")))},
 		finding: "timer-wait", via: "lock-held-across-wait", not: []string{"lock-held-across-wait"},
 	},
 	{
