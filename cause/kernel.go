@@ -28,6 +28,20 @@ const recordOther = "the other side's own times, or "
 // longest of all.
 const wakesMin = 0.5
 
+// manyLooks is how many looks at the process must lie in a wait for it to be known for which part of it the hypervisor had the CPUs:
+// where the kernel tells what the threads did it is enough then that this cannot explain half of it. A shorter one may have lost all
+// that was taken between two looks.
+const manyLooks = 4
+
+// lookEvery is how long it is from one look at the process to the next, on average, in nanoseconds.
+func (c *Case) lookEvery() float64 {
+	n := len(c.Host.Samples)
+	if n < 2 {
+		return math.Inf(1)
+	}
+	return float64(c.Host.Samples[n-1].MonoNS-c.Host.Samples[0].MonoNS) / float64(n-1)
+}
+
 // Punctual says whether threads got a CPU when they wanted one, while requests waited
 // under keys for something outside of the program, what: its end is seen late, too,
 // where they did not. A thread that is woken because a peer has answered waits no longer
@@ -67,6 +81,8 @@ func (c *Case) punctual(what string, keys []blame.KeyID, woken bool) Evidence {
 		if woken && uneven <= evenMost {
 			ratio = EvenRatio
 			e.Text += fmt.Sprintf(", each time the same (middle half within %s), as late threads do not", Pct(uneven))
+		} else if c.watchedWhole() && ns >= manyLooks*c.lookEvery() {
+			ratio = EvenRatio
 		}
 		if more := c.stolenMore(requests); more > quiet {
 			d += sides * more * ns

@@ -530,3 +530,36 @@ func TestTheHypervisorIsTakenOutOfWhatRan(t *testing.T) {
 		}
 	}
 }
+
+// What a hypervisor has of a wait in which there are many looks is known: less than half of it does not explain it. Of a short one it
+// may have had all that it had between two looks.
+func TestALongWaitIsNoHypervisors(t *testing.T) {
+	for _, c := range []struct {
+		takes  int64
+		stolen float64
+		want   []string
+	}{
+		{60 * ms, 0.2, []string{"slow-dependency"}},
+		{60 * ms, 0.3, []string{"slow-dependency", "host-contention"}},
+		{12 * ms, 0.2, []string{"slow-dependency", "host-contention"}},
+		{12 * ms, 0.02, []string{"slow-dependency"}},
+	} {
+		a := attributed(t, scene{procs: 2, in: every(10, func(p *play) {
+			p.leaves(serving, 0, "network", reply...)
+			p.pass(p.vary(c.takes))
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		})})
+		v := cause.Judge(watch(a, events.OnCPU, 0, 0), cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.1, idle: 0.6, stolen: c.stolen})})
+		var got []string
+		for _, f := range v.Findings {
+			got = append(got, f.Cause)
+		}
+		for _, x := range v.Consistent {
+			got = append(got, x.Causes...)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v, %.2f stolen: %v, want %v: %s", c.takes, c.stolen, got, c.want, v.Sentence)
+		}
+	}
+}
