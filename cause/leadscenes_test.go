@@ -269,27 +269,35 @@ func TestAWorkerThatAsksAPeerForOneAfterTheOtherIsTheCause(t *testing.T) {
 	})
 }
 
-// answersEach is a goroutine that reads the answers to all calls of a peer from one connection, in whatever order
-// they come. Three others call together with every tenth request, whose answer comes last.
-func answersEach(p *play, i int) {
-	var callers []gotrace.GoID
-	if i%10 == 9 {
-		callers = []gotrace.GoID{other, other + 1, other + 2}
-	}
-	comeBefore(p, callers, desk...)
-	p.leaves(serving, 0, "chan receive", desk...)
-	for _, g := range append(callers, serving) {
-		p.pass(2 * ms)
-		p.wakes(0, helper)
-		p.runs(helper, 1)
-		p.wakes(helper, g, "runtime.chansend1", "main.(*desk).read")
-		p.leaves(helper, 1, "network", answersRead...)
-		p.runs(g, 0)
-		if g != serving {
-			p.do(p.b.Done(g))
-			p.leaves(g, 0, "network", home...)
+// calledTogether has each request wait at a place, with three others at every tenth, for what answers gives to one after the other, to the
+// request last.
+func calledTogether(reason string, at []string, answers func(p *play, g gotrace.GoID)) func(p *play, i int) {
+	return func(p *play, i int) {
+		var callers []gotrace.GoID
+		if i%10 == 9 {
+			callers = []gotrace.GoID{other, other + 1, other + 2}
+		}
+		comeBefore(p, callers, at...)
+		p.leaves(serving, 0, reason, at...)
+		for _, g := range append(callers, serving) {
+			p.pass(2 * ms)
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+			answers(p, g)
+			p.runs(g, 0)
+			if g != serving {
+				p.do(p.b.Done(g))
+				p.leaves(g, 0, "network", home...)
+			}
 		}
 	}
+}
+
+// answersEach is a goroutine that reads the answers to all calls of a peer from one connection, in whatever order
+// they come.
+func answersEach(p *play, g gotrace.GoID) {
+	p.wakes(helper, g, "runtime.chansend1", "main.(*desk).read")
+	p.leaves(helper, 1, "network", answersRead...)
 }
 
 var answersRead = []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.(*desk).read"}
@@ -302,7 +310,7 @@ func TestWhoReadsAllAnswersIsNoWorker(t *testing.T) {
 		p.wakes(0, helper)
 		p.runs(helper, 1)
 		p.waits(helper, "network", answersRead...)
-	}, in: answersEach}), cause.Settings{})
+	}, in: calledTogether("chan receive", desk, answersEach)}), cause.Settings{})
 	if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" {
 		t.Errorf("%s %+v", v.Sentence, v.Findings)
 	}
@@ -318,29 +326,13 @@ func TestWhoHandsOnAllAnswersIsNoWorker(t *testing.T) {
 		waitingOthers(p)
 		p.waits(helper, "network", read...)
 		p.waits(hands, "sync.(*Cond).Wait", idle...)
-	}, in: func(p *play, i int) {
-		var callers []gotrace.GoID
-		if i%10 == 9 {
-			callers = []gotrace.GoID{other, other + 1, other + 2}
-		}
-		comeBefore(p, callers, asks...)
-		p.leaves(serving, 0, "select", asks...)
-		for _, g := range append(callers, serving) {
-			p.pass(2 * ms)
-			p.wakes(0, helper)
-			p.runs(helper, 1)
-			p.wakes(helper, hands, "sync.(*Cond).Signal", conn+"processMsg", conn+"readLoop")
-			p.leaves(helper, 1, "network", read...)
-			p.runs(hands, 1)
-			p.wakes(hands, g, "runtime.chansend1", conn+"respHandler", conn+"waitForMsgs")
-			p.leaves(hands, 1, "sync.(*Cond).Wait", idle...)
-			p.runs(g, 0)
-			if g != serving {
-				p.do(p.b.Done(g))
-				p.leaves(g, 0, "network", home...)
-			}
-		}
-	}})
+	}, in: calledTogether("select", asks, func(p *play, g gotrace.GoID) {
+		p.wakes(helper, hands, "sync.(*Cond).Signal", conn+"processMsg", conn+"readLoop")
+		p.leaves(helper, 1, "network", read...)
+		p.runs(hands, 1)
+		p.wakes(hands, g, "runtime.chansend1", conn+"respHandler", conn+"waitForMsgs")
+		p.leaves(hands, 1, "sync.(*Cond).Wait", idle...)
+	})})
 	for _, inside := range []bool{false, true} {
 		set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.3, idle: 0.6})}
 		set.Host.After = &host.After{Sockets: []host.Socket{{Remote: "127.0.0.1:4222", State: "ESTABLISHED", Inside: inside}}}
