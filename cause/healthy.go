@@ -63,6 +63,25 @@ const (
 	mostlyVaries, otherThings = 0.6, 0.2
 )
 
+// AlikeTimes is how many times as long as typical requests slow ones must take, at least, for what takes the whole of their time to be
+// named: those of healthy services whose peers always take 10 to 18 ms took 1.4 and 1.5 times as long beside a noisy neighbour.
+const AlikeTimes = 1.6
+
+// alike reports whether slow requests hardly differ from others, all of which wait for what takes more or less time by itself, but no
+// longer than is usual for a peer: then there is a level, of which nobody knows whether it is too high, and no tail.
+func (v *Verdict) alike(p *blame.Population, s Settings, hanging int) bool {
+	if !v.Whole || s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) == 0 || float64(p.Quantile(0.5)) >= SpreadLevel {
+		return false
+	}
+	for _, f := range v.Findings {
+		if e := Lookup(f.Cause); f.Contrast != TailContrast || !e.Varies || e.Computes {
+			return false
+		}
+	}
+	tail, typical := means(p, v.ownAtLeast)
+	return tail < AlikeTimes*typical && tail-typical < SpreadExcess
+}
+
 // spread reports whether slow requests are but the end of what varies by itself: no step tells them from others, they
 // come at all times, and take not many times as long.
 func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {

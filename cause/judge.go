@@ -496,6 +496,7 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	if !healthy && v.spread(p, s, hanging) {
 		healthy, v.spreads = true, &v.Findings[0]
 	}
+	healthy = healthy || v.alike(p, s, hanging)
 	mixed := v.Mix >= MixShare && hanging == 0 && (s.SLO == 0 || p99 <= s.SLO)
 	if healthy || mixed {
 		v.drop()

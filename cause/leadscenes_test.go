@@ -384,6 +384,23 @@ func TestAWorkerThatAsksAPeerForFewOfThoseWhoWaitIsTheCause(t *testing.T) {
 	})
 }
 
+// All requests wait for a peer for longer than a level needs, and some hardly longer than others: nobody knows whether that is too long.
+func TestThatSomeWaitHardlyLongerIsALevel(t *testing.T) {
+	for _, c := range []struct{ usual, slow int64 }{{15, 22}, {15, 26}, {19, 31}, {40, 56}} {
+		v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
+			takes := c.usual
+			if i%10 == 9 {
+				takes = c.slow
+			}
+			netwaits(p.vary(takes*ms), reply...)(p)
+		}}), cause.Settings{})
+		level := c.slow == 22
+		if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" || (v.Reason == "level") != level || (v.Verdict == "cause") == level {
+			t.Errorf("%d and %d ms: %s %q %+v", c.usual, c.slow, v.Verdict, v.Reason, v.Findings)
+		}
+	}
+}
+
 // Every request asks a peer, which always takes as long. What takes some of them longer is the answer, unless it takes little of their time
 // or it is that peer; and where those that take longer are of another endpoint, which always does, there is nothing to answer.
 func TestWhatGrowsIsNamedWhereEveryRequestIsSlow(t *testing.T) {
