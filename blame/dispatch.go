@@ -95,3 +95,11 @@ func (d *Dispatched) AtWork(spans []timeline.Span) float64 {
 	}
 	return float64(sum) / float64(max(1, n))
 }
+
+// Starts reports whether a goroutine starts others with a root function.
+func (a *Attribution) Starts(by timeline.GID, root string) bool {
+	if by < 0 {
+		return false
+	}
+	return slices.ContainsFunc(a.t.Gs[by].Wakes(), func(w timeline.Wake) bool { return w.Birth() && a.Root(w.Whom()) == root })
+}

@@ -92,3 +92,30 @@ func TestADispatcherWithALimitIsAQueue(t *testing.T) {
 		{name: "he looks for the next one now and then", scene: scene{procs: 2, cast: atDesk, in: dispatcher(1, 5, always, true)}, finding: "timer-wait", where: "main.poll"},
 	})
 }
+
+// One who does most of what he is asked for himself, and starts somebody for what takes long, keeps nobody.
+func TestWhoStartsOthersForWhatTakesLongIsNoWorker(t *testing.T) {
+	answer := []string{"runtime.chanrecv1", "main.order", "main.serve"}
+	take := []string{"runtime.chanrecv2", "main.engine"}
+	tell(t, []told{{name: "he starts one that computes", scene: scene{procs: 2, cast: atDesk, in: func(p *play, i int) {
+		p.wakes(serving, helper, "runtime.chansend1", "main.order", "main.serve")
+		p.leaves(serving, 0, "chan receive", answer...)
+		p.pass(ms / 100)
+		p.runs(helper, 1)
+		if i%20 != 19 {
+			p.wakes(helper, serving, "runtime.chansend1", "main.engine")
+			p.leaves(helper, 1, "chan receive", take...)
+			p.runs(serving, 0)
+			return
+		}
+		big := gotrace.GoID(20_000 + i)
+		p.do(p.b.Starts(helper, 1, big, p.stack("main.engine"), p.stack("main.engine.func1")))
+		p.leaves(helper, 1, "chan receive", take...)
+		p.runs(big, 1)
+		p.computes(big, 1, 20*ms, "main.price", "main.engine.func1")
+		p.wakes(big, serving, "runtime.chansend1", "main.engine.func1")
+		p.do(p.b.Ends(big))
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.runs(serving, 0)
+	}}, finding: "expensive-request", where: "main.price"}})
+}

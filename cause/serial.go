@@ -107,6 +107,9 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	case sends:
 		return Send
 	case q.Busiest > OneWorker && !c.A.ReturnsToNetwork(q.Worker):
+		if h.Waker != 0 && c.A.Classes[h.Waker].Root != c.A.Root(q.Worker) && c.A.Starts(q.Worker, c.A.Classes[h.Waker].Root) {
+			return Child // he ends most waits, and starts somebody for the others
+		}
 		return Worker
 	case c.readsReplies(h.Waker), q.Busiest > OneWorker:
 		return Reader
