@@ -84,6 +84,7 @@ type Attribution struct {
 	queueJobs   map[SiteID]*jobs
 	longest     timeline.Time // request, 0 before anybody asks
 	toNetwork   map[timeline.GID]bool
+	starts      map[starter]bool
 	timedOut    map[SiteID]bool
 	holdsAt     map[SiteID]Holds
 	turnsAt     map[SiteID]Turns

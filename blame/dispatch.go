@@ -101,5 +101,20 @@ func (a *Attribution) Starts(by timeline.GID, root string) bool {
 	if by < 0 {
 		return false
 	}
-	return slices.ContainsFunc(a.t.Gs[by].Wakes(), func(w timeline.Wake) bool { return w.Birth() && a.Root(w.Whom()) == root })
+	k := starter{by, root}
+	starts, known := a.starts[k]
+	if !known {
+		starts = slices.ContainsFunc(a.t.Gs[by].Wakes(), func(w timeline.Wake) bool { return w.Birth() && a.Root(w.Whom()) == root })
+		if a.starts == nil {
+			a.starts = map[starter]bool{}
+		}
+		a.starts[k] = starts
+	}
+	return starts
+}
+
+// starter is a goroutine, and a root function of others.
+type starter struct {
+	by   timeline.GID
+	root string
 }
