@@ -72,14 +72,14 @@ func (c *Case) AcceptQueue() *AcceptQueue {
 		if q.Stuck = c.stuck(); q.Stuck == 0 {
 			return nil
 		}
-		for range q.Stuck {
+		for range min(q.Stuck, c.P.Len()) { // whoever else waits changes nothing
 			waits = append(waits, float64(t.Duration()))
 			q.Mean += float64(t.Duration())
 		}
 		q.times = []events.Suspension{{FromNS: int64(t.Start), ToNS: int64(t.End)}}
 		at[c.A.AcceptsNone()] = 1
 	}
-	q.Mean /= float64(len(waits))
+	q.Mean /= float64(max(1, len(waits)))
 	q.Runs, q.Dropped = len(runs), c.overflowed()
 	n := max(1, len(c.Tail))
 	for range min(int(q.Dropped), n) {

@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/whylate/whylate/capture/host"
@@ -122,6 +123,7 @@ func TestConnectionsThatNobodyAcceptsComeFirst(t *testing.T) {
 	}{
 		{"they wait all along", func(p *play) { p.waits(acceptor, "chan send", lets...) }, func(i int) int64 { return 3 + int64(i%2) }, "accept-queue", "main.(*gates).ask"},
 		{"and who should accept them is not there", func(*play) {}, func(int) int64 { return 3 }, "accept-queue", ""},
+		{"more wait than a machine can have", func(*play) {}, func(int) int64 { return math.MaxInt64 }, "accept-queue", ""},
 		{"there are times in which nobody waits", func(p *play) { p.waits(acceptor, "chan send", lets...) }, func(i int) int64 { return min(3, int64(i%50)) }, "slow-dependency", "main.ask"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
