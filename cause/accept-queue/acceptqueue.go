@@ -11,7 +11,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "accept-queue", Title: "accept queue", Rank: 595, Layer: cause.Network,
 	What: "Connections wait in the kernel until the process accepts them, because the goroutine that does is busy with something else, or waits; when their queue is full, clients try again after a second. " +
-		"No request's own time contains that: it is looked for where all else is well, and where slow requests want a CPU right behind it.",
+		"No request's own time contains that: it is looked for where all else is well, where slow requests want a CPU right behind it, and where none is accepted.",
 	MustHold:   "connections that are there already when the goroutine that accepts comes back, in bursts after it was away; connections that the kernel sees waiting, or attempts that found no room; or connections in each look of which none is accepted in all of the recording",
 	MustNot:    "a goroutine that waits for connections; requests that are late once the process sees them, but for those that all want a CPU then, and where none is accepted; a goroutine that accepts late because it has no CPU itself",
 	LookAlikes: []string{"slow-client", "host-contention", "overload", "dial-per-request", "tcp-loss"},
