@@ -26,14 +26,16 @@ type activation struct {
 // network wakes g at home; or, when the next request was there already, with a
 // read at home that follows an answer. It ends where the next one begins, at
 // the next wait at home, or with g. Times at home without an answer before them
-// are reads of further pieces of one request: the activation begins anew.
+// are reads of further pieces of one request: the activation begins anew. What
+// follows the last of an answer without any read was read with the request before.
 func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, emit func(a activation)) {
 	gr := &d.t.Gs[g]
 	var a activation
 	open, seen := false, false
 	before, byNet := timeline.Time(0), false // the end of the segment before, and whether the network ended it
+	finished := timeline.Time(-1)            // when the last of the answer was written
 	begin := func(at timeline.Time, seg int, byNet bool) {
-		a, open, seen = activation{start: at, end: at, seg: seg, byNet: byNet}, true, true
+		a, open, seen, finished = activation{start: at, end: at, seg: seg, byNet: byNet}, true, true, -1
 	}
 	finish := func(at timeline.Time) {
 		if open {
@@ -52,6 +54,10 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 			}
 		}
 		before, byNet = s.End, byNetwork(s)
+		if open && finished >= 0 && (in.flags&inHandler != 0 || s.Kind == timeline.Syscall && in.flags&atOnce != 0 && !d.isFull(gr, i)) {
+			finish(finished)
+			begin(finished, i, false)
+		}
 		switch {
 		case home == keyFast && in.flags&serving == 0 && !d.cut(gr, s):
 			finish(s.Start) // the connection is closed, the worker waits for another one
@@ -79,6 +85,9 @@ func (d *finder) walk(g timeline.GID, home int32, answer func(*stackInfo) bool, 
 			a.wrote = true
 			if s.Kind == timeline.Syscall {
 				a.end = s.End
+			}
+			if finished = -1; in.flags&finishing != 0 && s.Kind == timeline.Syscall {
+				finished = s.End
 			}
 		}
 	}
@@ -141,15 +150,29 @@ func (d *finder) waitedBefore(gr *timeline.Goroutine, home int32) bool {
 // wouldBlock reports whether the read of segment i found nothing, so that the
 // goroutine went on to wait for it.
 func (d *finder) wouldBlock(gr *timeline.Goroutine, i int, home int32) bool {
+	in := d.waitsAfter(gr, i)
+	return in != nil && in.key == home
+}
+
+// isFull reports whether the write of segment i found no room, so that the
+// goroutine went on to wait for it.
+func (d *finder) isFull(gr *timeline.Goroutine, i int) bool {
+	in := d.waitsAfter(gr, i)
+	return in != nil && in.op == opWrite
+}
+
+// waitsAfter returns what is known of the wait that follows segment i before the
+// next system call, or nil.
+func (d *finder) waitsAfter(gr *timeline.Goroutine, i int) *stackInfo {
 	for k := i + 1; k < gr.Len(); k++ {
 		switch s := gr.Seg(k); s.Kind {
 		case timeline.Waiting:
-			return d.c.of(s.Stack).key == home
+			return d.c.of(s.Stack)
 		case timeline.Syscall:
-			return false
+			return nil
 		}
 	}
-	return false
+	return nil
 }
 
 // answersPeer: a write to a socket that belongs to no client library.

@@ -37,6 +37,10 @@ const (
 	nextFast
 	// answers: writes to the connection through net/http's server.
 	answers
+	// finishing: net/http's server writes the last of an answer, and goes on to the next request.
+	finishing
+	// atOnce: to a connection that does so with one system call, unless the socket is full.
+	atOnce
 	// inHandler: below a dispatch frame.
 	inHandler
 	// httpBody: reads through net/http's server connection.
@@ -211,6 +215,10 @@ func (c *classifier) server(frames []gotrace.Frame, s *stackInfo) {
 		case in == fastServe && s.op == opRead && i+1 < len(frames) && strings.HasPrefix(frames[i+1].Func, fastServe) &&
 			(f.name == "bufio.(*Reader).Peek" || strings.HasPrefix(f.name, "github.com/valyala/fasthttp.")) && !f.dispatcher:
 			s.flags |= nextFast
+		case in == rootHTTP && f.name == finishRequest && i > 2 && frames[i-1].Func == "bufio.(*Writer).Flush" && c.function(frames[i-2].Func).flags&answers != 0:
+			if s.flags |= finishing; PackageOf(frames[i-3].Func) == "net" { // TLS may make several records of it
+				s.flags |= atOnce
+			}
 		}
 		if in == rootHTTP && strings.HasPrefix(f.name, "net/http.serverHandler.ServeHTTP") {
 			dispatched = true
@@ -427,8 +435,10 @@ const (
 )
 
 const (
-	rootHTTP  = "net/http.(*conn).serve"
-	fastServe = "github.com/valyala/fasthttp.(*Server).serveConn"
+	rootHTTP = "net/http.(*conn).serve"
+	// finishRequest writes what is left of an answer when its handler has returned.
+	finishRequest = "net/http.(*response).finishRequest"
+	fastServe     = "github.com/valyala/fasthttp.(*Server).serveConn"
 )
 
 // dispatches reports whether a library function calls handlers.
