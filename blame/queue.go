@@ -1217,8 +1217,8 @@ func (a *Attribution) queueOf(site SiteID) SiteID {
 
 // passed returns since when g may have held what it released at a site at the
 // instant at, but not before after: the end of its own last wait for it, of its last
-// home wait, or its birth if it carries requests, whichever is last; else after, or
-// at itself if that is 0 and nothing is known.
+// home wait, or its birth if it carries requests or was started to hold it, whichever is last; else
+// after, or at itself if that is 0 and nothing is known.
 func (a *Attribution) passed(g timeline.GID, site SiteID, at, after timeline.Time) timeline.Time {
 	me := &a.t.Gs[g]
 	for i := me.SegmentAt(at) - 1; i >= 0; i-- {
@@ -1230,11 +1230,27 @@ func (a *Attribution) passed(g timeline.GID, site SiteID, at, after timeline.Tim
 			return s.End
 		}
 	}
-	if me.Born && a.f.Entry(g) {
+	if me.Born && (a.f.Entry(g) || a.startedFor(g, site)) {
 		return max(after, me.Start())
 	}
 	if after > 0 {
 		return after
 	}
 	return at
+}
+
+// startedFor reports whether a goroutine was started by a function that waits at a site: who has got what is waited for there
+// hands it on to it, as an errgroup with a limit does.
+func (a *Attribution) startedFor(g timeline.GID, site SiteID) bool {
+	me := &a.t.Gs[g]
+	if me.Creator < 0 {
+		return false
+	}
+	ws := a.t.Gs[me.Creator].Wakes()
+	for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= me.Start() }); i < len(ws) && ws[i].Time == me.Start(); i++ {
+		if ws[i].Birth() && ws[i].Whom() == g {
+			return a.Sites[a.siteOf(ws[i].Stack)].Func == a.Sites[site].Func
+		}
+	}
+	return false
 }

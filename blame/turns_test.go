@@ -163,6 +163,50 @@ request /b g2 0.5ms-24ms
 	}
 }
 
+// Who is started where others wait has what they wait for from then on, whoever starts it; of who is started elsewhere it is not known.
+func TestWhoIsStartedWhereOthersWaitHoldsWhatTheyWaitFor(t *testing.T) {
+	for at, want := range map[string]Holds{"go": {Holders: 1, Usual: 4e6, Mean: 4e6}, "else": {}} {
+		_, a := attribute(t, fmt.Sprintf(`procs 2
+stack full = runtime.chansend1 < golang.org/x/sync/errgroup.(*Group).Go < main.inspect
+stack go   = golang.org/x/sync/errgroup.(*Group).Go < main.inspect
+stack else = golang.org/x/sync/errgroup.(*Group).Go < main.prefetch
+stack done = runtime.chanrecv1 < golang.org/x/sync/errgroup.(*Group).done < golang.org/x/sync/errgroup.(*Group).Go.func1
+stack part = golang.org/x/sync/errgroup.(*Group).Go.func1
+stack get  = runtime.chanrecv1 < main.inspect
+stack lock = sync.(*Mutex).Lock < main.inspect.func1 < golang.org/x/sync/errgroup.(*Group).Go.func1
+stack home = runtime.netpollblock < net.(*conn).Read < main.serve
+home g1 at home
+home g2 at home
+request /a g1 1ms-22ms
+request /b g2 1ms-20ms
+1ms g2 runs on p0
+1ms g2 starts g3 as part at %s
+1ms g2 waits chan receive at get
+1ms g1 runs on p0
+2ms g1 waits chan send at full
+2ms g3 runs on p0
+3ms g3 waits sync at lock
+4ms poller wakes g3
+4ms g3 runs on p0
+5ms g3 wakes g1 at done
+5ms g3 wakes g2
+5ms g3 ends
+5ms g1 runs on p0
+22ms g1 waits network at home
+25ms end
+`, at), "")
+		var got Holds
+		for site := range a.releases {
+			if a.Sites[site].Kind == SiteOther && a.Sites[site].Func == "main.inspect" && a.channelOp(a.Sites[site].Stack) == timeline.ReasonChanSend {
+				got = a.Holds(site)
+			}
+		}
+		if got != want {
+			t.Errorf("started at %s: %+v, want %+v", at, got, want)
+		}
+	}
+}
+
 // Who had an item of a pool is known by those who got it from them, wherever in the program they waited for it.
 func TestWhoHeldIsKnownWhereverOthersWaited(t *testing.T) {
 	_, a := attribute(t, `procs 2

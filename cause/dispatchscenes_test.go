@@ -119,3 +119,86 @@ func TestWhoStartsOthersForWhatTakesLongIsNoWorker(t *testing.T) {
 		p.runs(serving, 0)
 	}}, finding: "expensive-request", where: "main.price"}})
 }
+
+// lentTo plays requests that each start somebody who does something, but no more than limit of all of them at a time: who
+// comes then waits until another one's is done. The n-th is, so long after the one before. Several others come just before every tenth request.
+func lentTo(limit, others int, why string, does []string, after func(i, n int) int64) func(p *play, i int) {
+	request := []string{"golang.org/x/sync/errgroup.(*Group).Go", "main.inspect", "main.serve"}
+	full := append([]string{"runtime.chansend1"}, request...)
+	result := []string{"runtime.chanrecv1", "main.inspect", "main.serve"}
+	root := "golang.org/x/sync/errgroup.(*Group).Go.func1"
+	does = append(does, "main.inspect.func1", root)
+	job := gotrace.GoID(10_000)
+	return func(p *play, i int) {
+		var asking, waiting []gotrace.GoID
+		jobs := map[gotrace.GoID]gotrace.GoID{} // of whom
+		comes := func(g gotrace.GoID) {
+			if len(asking) == limit {
+				p.leaves(g, 0, "chan send", full...)
+				waiting = append(waiting, g)
+				return
+			}
+			p.do(p.b.Starts(g, 0, job, p.stack(request...), p.stack(root)))
+			p.leaves(g, 0, "chan receive", result...)
+			p.runs(job, 0)
+			p.leaves(job, 0, why, does...)
+			asking, jobs[g] = append(asking, g), job
+			job++
+		}
+		if i%10 == 9 {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			for g := range gotrace.GoID(others) {
+				p.wakes(0, other+g)
+				p.runs(other+g, 0)
+				p.do(p.b.Task(other+g, "request"))
+				comes(other + g)
+			}
+			p.runs(serving, 0)
+		}
+		comes(serving)
+		for n := 0; len(asking) > 0; n++ {
+			p.pass(after(i, n))
+			g := asking[0]
+			mine := jobs[g]
+			p.wakes(0, mine)
+			p.runs(mine, 0)
+			p.wakes(mine, g, "runtime.chansend1", "main.inspect.func1", root)
+			asking = asking[1:]
+			if len(waiting) > 0 {
+				p.wakes(mine, waiting[0], "runtime.chanrecv1", "golang.org/x/sync/errgroup.(*Group).done", root)
+			}
+			p.do(p.b.Ends(mine))
+			p.runs(g, 0)
+			if g != serving {
+				p.do(p.b.Done(g))
+				p.leaves(g, 0, "network", home...)
+			}
+			if len(waiting) > 0 {
+				next := waiting[0]
+				waiting = waiting[1:]
+				if g == serving {
+					p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+				}
+				p.runs(next, 0)
+				comes(next)
+				if g == serving {
+					p.runs(serving, 0)
+				}
+			}
+		}
+	}
+}
+
+// Somebody who is started for each use of a pool holds what the one who starts him has got.
+func TestWhoIsStartedForAUseOfAPoolHoldsIt(t *testing.T) {
+	asks := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", "main.ask"}
+	tell(t, []told{
+		{name: "all are in use", scene: scene{procs: 2, cast: atDesk, in: lentTo(2, 6, "sleep", []string{"time.Sleep", "main.print"}, func(int, int) int64 { return 3 * ms })}, finding: "pool-exhausted", where: "main.inspect"},
+		{name: "the peer is slow", scene: scene{procs: 2, cast: atDesk, in: lentTo(2, 6, "network", asks, func(i, n int) int64 {
+			if i%10 == 9 && n == 0 {
+				return 60 * ms
+			}
+			return 3 * ms
+		})}, finding: "slow-dependency", where: "main.ask", second: "slow-dependency"}, // of every request, too
+	})
+}
