@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/timeline"
 )
 
 // From v1.85 on grpc-go processes unary calls and streams in one function.
@@ -22,6 +23,7 @@ func TestCallsAndStreamsOfOneFunctionOfGRPC(t *testing.T) {
 	}
 	next := stack(message, []string{"main.server.Chat"}, process)
 	unary := []string{"main.server.Get", "google.golang.org/grpc.(*Server).register.(*Server).wrapUnaryHandler.func1"}
+	reply := []string{"internal/poll.(*FD).Read", "net.(*conn).Read", "main.(*session).ask", "main.server.Get"} // no client that is known
 	frames := stack([]string{"internal/poll.(*FD).Read", "net.(*conn).Read", "google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams", "google.golang.org/grpc.(*Server).handleRawConn.func1"})
 	do(b.Busy(0))
 	do(b.Runs(reader, 0, frames))
@@ -45,6 +47,10 @@ func TestCallsAndStreamsOfOneFunctionOfGRPC(t *testing.T) {
 		do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, call0+i, 0))
 		do(b.Runs(call0+i, 0, 0))
 		pass(ms)
+		do(b.Waits(call0+i, "network", stack(reply, unary, process)))
+		pass(ms)
+		do(b.Wakes(gotrace.NoGoroutine, gotrace.NoProc, call0+i, 0))
+		do(b.Runs(call0+i, 0, 0))
 		do(b.Ends(call0 + i))
 	}
 	b.Sample(gotrace.NoGoroutine, 0)
@@ -53,6 +59,13 @@ func TestCallsAndStreamsOfOneFunctionOfGRPC(t *testing.T) {
 	got := map[string]int{}
 	for _, r := range f.Roles {
 		got[r.Name] = r.Count
+	}
+	for g := range tl.Gs {
+		for _, s := range tl.Gs[g].Waits() {
+			if s.Reason == timeline.ReasonNetwork && tl.Gs[g].Root() == process[2] && f.Home(timeline.GID(g), s) {
+				t.Fatal("a call rests where it waits for a peer's answer")
+			}
+		}
 	}
 	if got["grpc-go unary"] != calls || got["grpc-go streaming"] != calls {
 		t.Errorf("found %v", got)

@@ -493,7 +493,10 @@ func (h *homes) establish(r *root) {
 	jobs := 2*r.finished > r.goroutines // born for one job each
 	for _, p := range r.places {
 		switch {
-		case p.key < keyFirst, p.read && p.net > 0:
+		case p.key < keyFirst:
+			p.established = true
+		case forOneRequest(r.name): // what it reads then is the answer of a peer, by a client that nobody knows
+		case p.read && p.net > 0:
 			p.established = true
 		case p.answered():
 		default:

@@ -55,6 +55,11 @@ func handlesHTTP2(root string) bool {
 	return strings.HasSuffix(root, "erverConn).runHandler") && http2(PackageOf(root))
 }
 
+// forOneRequest reports whether a known server starts a goroutine with this root for each request, which ends with it.
+func forOneRequest(root string) bool {
+	return handlesHTTP2(root) || strings.HasPrefix(root, handlesHTTP3) || strings.HasPrefix(root, grpcStreams)
+}
+
 // serves reports whether goroutines of this root belong to a known server or
 // client library, which the generic rules must leave alone.
 func serves(root string) bool {
