@@ -43,7 +43,7 @@ const (
 // blocking call and the program's own code. Of several on one stack the row with
 // the lowest rank decides.
 // Source: the named packages' own sources (Go 1.22 to 1.26 for the standard library).
-var sites = slices.Concat(rowsOf(SitePool, request.Pools), rowsOf(SitePermit, request.Permits), []siteRow{
+var sites = slices.Concat(rowsOf(0, SitePool, request.Pools), rowsOf(1, SitePermit, request.Permits), []siteRow{ // a pool may count with a semaphore
 	{0, SiteInbound, "net/http.(*connReader).Read"},
 	{0, SiteInbound, "net/http.(*connReader).backgroundRead"},
 	{0, SiteInbound, "net/http.checkConnErrorWriter.Write"},
@@ -156,9 +156,9 @@ type siteRow struct {
 	prefix string // of the full name of a function
 }
 
-func rowsOf(kind SiteKind, prefixes []string) (rows []siteRow) {
+func rowsOf(rank int, kind SiteKind, prefixes []string) (rows []siteRow) {
 	for _, p := range prefixes {
-		rows = append(rows, siteRow{0, kind, p})
+		rows = append(rows, siteRow{rank, kind, p})
 	}
 	return rows
 }
