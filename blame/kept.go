@@ -63,14 +63,21 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 			k.Kept++
 		}
 	}
+	k.Users = a.users(site, last+(a.t.End-last)/2)
+	return k
+}
+
+// users counts the requests that are under way at the end of the recording, since before an instant, and wait at a site neither
+// themselves nor in goroutines that they wait for.
+func (a *Attribution) users(site SiteID, before timeline.Time) (n int) {
 	for i := range a.f.Requests {
 		r := &a.f.Requests[i]
 		g := r.Parts[len(r.Parts)-1].G
-		if r.InFlight && r.Start() < last+(a.t.End-last)/2 && a.t.Gs[g].Len() > 0 && !a.standsAt(g, site, r.Start(), maxHands) {
-			k.Users++
+		if r.InFlight && r.Start() < before && a.t.Gs[g].Len() > 0 && !a.standsAt(g, site, r.Start(), maxHands) {
+			n++
 		}
 	}
-	return k
+	return n
 }
 
 // mostBirths bounds how many of the goroutines that one has started last are asked where they stand.

@@ -959,22 +959,11 @@ func (a *Attribution) kept(site SiteID) (out []job) {
 // Crowded is the mean number of holds that were going on at a time while more waited at a site than there are who
 // end waits there, 0 if that never was so.
 func (a *Attribution) Crowded(site SiteID) float64 {
-	type change struct {
-		at           timeline.Time
-		holds, waits int8
-	}
-	var all []change
-	for _, p := range a.jobs(site).all {
-		if p.from < p.done {
-			all = append(all, change{p.from, 1, 0}, change{p.done, -1, 0})
-		}
-	}
+	all := a.holding(site)
 	for _, r := range a.releases[site] {
 		all = append(all, change{a.t.Gs[r.g].Seg(int(r.seg)).Start, 0, 1}, change{r.at, 0, -1})
 	}
-	slices.SortFunc(all, func(x, y change) int {
-		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.holds, y.holds), cmp.Compare(x.waits, y.waits))
-	})
+	inTurn(all)
 	held, waited, most := 0, 0, a.Queue(site).Wakers
 	var sum, any timeline.Time
 	for i, x := range all {

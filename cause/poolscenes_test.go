@@ -59,6 +59,55 @@ func (s pool) scene() scene {
 	}}
 }
 
+// shrinking is a pool that has three items at first, then two, then one, each of which a request uses for a millisecond; as many wait
+// for one as use one, the serving goroutine last.
+// Each tenth of the uses of the last item takes ten times as long.
+func shrinking() scene {
+	const third = 130
+	holder := func(k int) gotrace.GoID { return other + gotrace.GoID(k) }
+	waiter := func(k int) gotrace.GoID { return other + 3 + gotrace.GoID(k) }
+	begins := func(p *play, g gotrace.GoID, reason string, at []string) {
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.do(p.b.Task(g, "request"))
+		p.leaves(g, 1, reason, at...)
+	}
+	return scene{procs: 2, cast: func(p *play) {
+		for k := range 6 {
+			p.waits(holder(k), "", home...)
+		}
+	}, in: func(p *play, i int) {
+		items := max(1, 3-i/third)
+		for k := range items {
+			begins(p, holder(k), "sleep", uses)
+		}
+		for k := range items - 1 {
+			begins(p, waiter(k), "chan send", takes)
+		}
+		p.leaves(serving, 0, "chan send", takes...)
+		if p.pass(ms); items == 1 && i%10 == 9 {
+			p.pass(9 * ms)
+		}
+		for k := range items {
+			g, next := holder(k), serving
+			if k < items-1 {
+				next = waiter(k)
+			}
+			p.wakes(0, g)
+			p.runs(g, 1)
+			p.wakes(g, next, gives...)
+			p.do(p.b.Done(g))
+			p.leaves(g, 1, "network", home...)
+			if next != serving {
+				p.runs(next, 1)
+				p.do(p.b.Done(next))
+				p.leaves(next, 1, "network", home...)
+			}
+		}
+		p.runs(serving, 0)
+	}}
+}
+
 // ends ends the other goroutine's request.
 func ends(p *play) {
 	p.do(p.b.Done(other))
@@ -180,6 +229,7 @@ var poolScenes = []told{
 	{name: "the same, for so long that it does not matter", scene: longer(pool{last: keptUnseen}.scene(), 575), finding: "pool-leak", where: "main.take"},
 	{name: "the same, for many thousand times as long as it was ever used for", scene: pool{last: keptUnseen, patience: 150 * ms}.scene(), finding: "pool-leak", where: "main.take"},
 	{name: "everything is given back", scene: pool{}.scene()},
+	{name: "one item after the other is missing", scene: shrinking(), finding: "pool-leak", where: "main.take"},
 	{name: "nobody gets it any more, and alarms have them look whether their time is out", scene: longer(alarmed(true), 575), finding: "pool-leak", where: "main.take"},
 	{name: "the same, and nobody ever got it", scene: alarmed(false), alike: []string{"pool-exhausted", "pool-leak", "timer-wait"}},
 }

@@ -3,6 +3,7 @@ package poolleak
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
@@ -51,6 +52,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	if j := left(c, l); j != nil {
 		return j
 	}
+	if j := shrinks(c, l); j != nil {
+		return j
+	}
 	vain, dry := c.A.Vain(l.Site)
 	if vain < minVain {
 		return nil // still given back, or never: pool-exhausted says what that means
@@ -84,6 +88,37 @@ func judge(c *cause.Case) *cause.Judgement {
 			{
 				Text:  gave,
 				Holds: kept(k.Kept), Decides: !surely, Number: float64(k.Kept),
+			},
+		},
+		Alike: []string{"pool-exhausted"}, Record: "the pool's own statistics (in use): if as many stay in use when nobody calls, they leak",
+	}
+}
+
+// leastStages is how many times a pool must be seen to have fewer items than before, and no more again: one time a job may have taken
+// them, that is not yet done.
+const leastStages = 3
+
+// shrinks judges a pool whose items become fewer and fewer.
+func shrinks(c *cause.Case, l *cause.Locks) *cause.Judgement {
+	stages, users := c.A.Shrinks(l.Site)
+	if len(stages) < leastStages {
+		return nil
+	}
+	var each []string
+	for _, s := range stages {
+		each = append(each, fmt.Sprintf("%d until %s", s.Items, cause.Ms(float64(s.Until-c.A.Timeline().Start))))
+	}
+	return &cause.Judgement{
+		Keys: l.Keys, Where: c.PlaceOf(l.Site),
+		Subject: fmt.Sprintf("they wait in %s for a pool to which ever less comes back", c.SiteName(l.Site)),
+		Evidence: []cause.Evidence{
+			{
+				Text:  fmt.Sprintf("while requests waited in %s as many items were in use, and never again so many: %s of the recording", c.SiteName(l.Site), strings.Join(each, ", ")),
+				Holds: cause.Yes, Decides: true, Number: float64(len(stages)),
+			},
+			{
+				Text:  fmt.Sprintf("%d requests are under way since before the last of that, and do something else than wait there", users),
+				Holds: cause.Of(users == 0), Decides: true, Number: float64(users),
 			},
 		},
 		Alike: []string{"pool-exhausted"}, Record: "the pool's own statistics (in use): if as many stay in use when nobody calls, they leak",

@@ -1,0 +1,109 @@
+package blame
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// lends is the script of a pool that two more wait for than it has items at first. An item is used for a millisecond. Each of the steps
+// says how many items there are for how many milliseconds: what is missing is not given back by whom has it, who is then at rest, or waits for
+// a peer, and somebody brings what there is more of.
+func lends(steps [][2]int, rests bool) string {
+	var s strings.Builder
+	s.WriteString(`procs 1
+stack take = runtime.selectgo < database/sql.(*DB).conn < main.take
+stack back = database/sql.(*DB).putConnDBLocked < database/sql.(*DB).releaseConn < main.take
+stack ask  = internal/poll.runtime_pollWait < net.(*conn).Read < main.ask
+stack home = runtime.netpollblock < net.(*conn).Read < main.serve
+`)
+	items, all, length := steps[0][0], steps[0][0]+2, 0
+	for _, x := range steps {
+		length += x[1]
+	}
+	for g := range all + 1 {
+		fmt.Fprintf(&s, "home g%d at home\n", g+1)
+		fmt.Fprintf(&s, "request /a g%d 0ms-%dms%s\n", g+1, length, map[bool]string{false: " open"}[rests])
+	}
+	var using, waiting []int
+	for g := range all {
+		if fmt.Fprintf(&s, "0ms g%d runs on p0\n", g+1); g < items {
+			using = append(using, g+1)
+			fmt.Fprintf(&s, "0ms g%d waits network at ask\n", g+1)
+		} else {
+			waiting = append(waiting, g+1)
+			fmt.Fprintf(&s, "0ms g%d waits select at take\n", g+1)
+		}
+	}
+	fmt.Fprintf(&s, "0ms g%d waits at home\n", all+1) // who brings what there is more of
+	at := 0
+	for _, x := range steps {
+		for range x[1] {
+			at++
+			now := using
+			using = nil
+			for _, g := range now {
+				fmt.Fprintf(&s, "%dms poller wakes g%d\n%[1]dms g%[2]d runs on p0\n", at, g)
+				if len(using) >= x[0] {
+					fmt.Fprintf(&s, "%dms g%d waits network at %s\n", at, g, map[bool]string{true: "home", false: "ask"}[rests])
+					continue
+				}
+				next := waiting[0]
+				waiting = append(waiting[1:], g)
+				fmt.Fprintf(&s, "%dms g%d wakes g%d at back\n%[1]dms g%[2]d waits select at take\n%[1]dms g%[3]d runs on p0\n%[1]dms g%[3]d waits network at ask\n", at, g, next)
+				using = append(using, next)
+			}
+			for len(using) < x[0] {
+				next := waiting[0]
+				waiting = waiting[1:]
+				fmt.Fprintf(&s, "%dms poller wakes g%d\n%[1]dms g%[2]d runs on p0\n%[1]dms g%[2]d wakes g%[3]d at back\n%[1]dms g%[2]d waits network at home\n%[1]dms g%[3]d runs on p0\n%[1]dms g%[3]d waits network at ask\n", at, all+1, next)
+				using = append(using, next)
+			}
+		}
+	}
+	fmt.Fprintf(&s, "%dms end\n", at+1)
+	return s.String()
+}
+
+// An item that is not given back is missing from then on, as long as anybody waits; what is missing for a while is not.
+func TestAPoolShrinksWhereItemsAreMissingForGood(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		steps [][2]int
+		want  string
+	}{
+		{"nothing is missing", [][2]int{{3, 200}}, "3@200"},
+		{"one after the other", [][2]int{{3, 50}, {2, 50}, {1, 50}}, "3@50 2@100 1@150"},
+		{"two at a time", [][2]int{{4, 50}, {2, 50}, {1, 50}}, "4@50 2@100 1@150"},
+		{"one", [][2]int{{3, 50}, {2, 100}}, "3@50 2@150"},
+		{"one for a while", [][2]int{{3, 50}, {2, 50}, {3, 50}}, "3@150"},
+		{"too short to tell", [][2]int{{3, 100}, {2, 5}, {1, 5}}, "3@100"},
+	} {
+		_, a := attribute(t, lends(c.steps, true), "")
+		for site := range a.releases {
+			if a.Sites[site].Func != "main.take" {
+				continue
+			}
+			var got []string
+			stages, _ := a.Shrinks(site)
+			for _, s := range stages {
+				got = append(got, fmt.Sprintf("%d@%d", s.Items, (s.Until-a.t.Start)/1e6))
+			}
+			if x := strings.Join(got, " "); x != c.want {
+				t.Errorf("%s: %s, want %s", c.name, x, c.want)
+			}
+		}
+	}
+}
+
+// Who still does something else than to wait for an item may have what is missing.
+func TestWhoIsAtWorkMayHaveWhatIsMissing(t *testing.T) {
+	for rests, want := range map[bool]int{true: 0, false: 4} { // one has the last item, and one is to bring what there is more of
+		_, a := attribute(t, lends([][2]int{{3, 50}, {2, 50}, {1, 50}}, rests), "")
+		for site := range a.releases {
+			if stages, users := a.Shrinks(site); a.Sites[site].Func == "main.take" && (len(stages) != 3 || users != want) {
+				t.Errorf("at rest: %v: %d stages, %d users, want %d", rests, len(stages), users, want)
+			}
+		}
+	}
+}
