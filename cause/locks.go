@@ -35,6 +35,8 @@ type Locks struct {
 	// one after the other, see callsInTurn.
 	InTurn bool
 	Usual  float64
+	// Writers are those of Keys in which requests wait for readers, as writers.
+	Writers []blame.KeyID
 }
 
 // Locks sums up the waits behind locks. Time in which holders themselves waited
@@ -44,9 +46,31 @@ func (c *Case) Locks() *Locks {
 }
 
 // Readers sums up the waits of a lock's readers, which only a writer ends: for it,
-// and for the readers that it waits for itself.
+// and for the readers that it waits for itself. Its Keys have the waits of such writers, too,
+// where they are requests, and the readers' own are worth a name.
 func (c *Case) Readers() *Locks {
-	return c.queue(Lock, func(s blame.SiteID) bool { return c.A.Sites[s].Kind == blame.SiteRLock })
+	l := c.queue(Lock, func(s blame.SiteID) bool { return c.A.Sites[s].Kind == blame.SiteRLock })
+	l.Writers = c.writers(l)
+	l.Keys = append(l.Keys, l.Writers...)
+	return l
+}
+
+// writers returns the keys of writers who wait for the readers for whom, behind them, those wait that l is about: it is one lock
+// that one reader has for long.
+func (c *Case) writers(l *Locks) []blame.KeyID {
+	reading := keep(l.Keys, func(id blame.KeyID) bool { return c.Key(id).Flags&blame.Reading != 0 })
+	if l.Holder == nil || c.Share(l.Keys) < NamedShare || 2*c.Sum(reading) <= c.Sum(l.Keys) {
+		return nil
+	}
+	return c.queue(Lock, func(s blame.SiteID) bool {
+		return c.A.Sites[s].Kind == blame.SiteRWLock && c.A.Sites[s].Func == l.Holder.Function
+	}).Keys
+}
+
+// ForReaders reports whether a key is of a wait for the readers of a lock: by a writer, or by a reader behind him.
+func (c *Case) ForReaders(k blame.Key) bool {
+	_, h := c.Serial(k)
+	return k.Flags&blame.Reading != 0 || c.A.Sites[h.Site].Kind == blame.SiteRWLock
 }
 
 func anywhere(blame.SiteID) bool { return true }

@@ -43,6 +43,31 @@ func behindReader(meanwhile func(p *play)) func(p *play) {
 	}
 }
 
+// writesBehindReader is behindReader in which the request is the writer.
+func writesBehindReader(meanwhile func(p *play)) func(p *play) {
+	return func(p *play) {
+		p.wakes(serving, reader, "main.start", "main.serve")
+		p.runs(reader, 1)
+		p.leaves(serving, 0, "sync", with(wlock[:2], "main.refresh", "main.serve")...)
+		meanwhile(p)
+		p.wakes(reader, serving, runlock...)
+		p.leaves(reader, 1, "select", "runtime.selectgo", "main.report")
+		p.runs(serving, 0)
+	}
+}
+
+// alternately does the one thing and the other in turn.
+func alternately(one, other func(p *play)) func(p *play) {
+	first := false
+	return func(p *play) {
+		if first = !first; first {
+			one(p)
+		} else {
+			other(p)
+		}
+	}
+}
+
 // exports makes g, which runs on a P, wait in the function that reads for long.
 func exports(g gotrace.GoID, on gotrace.ProcID, ns int64) func(p *play) {
 	return func(p *play) {
@@ -168,6 +193,11 @@ var writerScenes = []told{
 		scene: scene{procs: 2, cast: waitingHelper,
 			in: every(10, behindHelper("sync", with(wlock[:2], "main.change", "main.serve"), runlock, naps(20*ms, "main.export", "main.loop")))},
 		finding: "lock-held-across-wait", where: "main.export",
+	},
+	{
+		name:    "a reader sleeps for whom writers wait, some of them requests, and readers behind them",
+		scene:   scene{procs: 2, cast: waitingReader, in: every(10, alternately(behindReader(exports(reader, 1, 20*ms)), writesBehindReader(exports(reader, 1, 20*ms))))},
+		finding: "rwmutex-writer", where: "main.export", share: 1,
 	},
 	{
 		name:  "a writer that never comes",

@@ -38,9 +38,13 @@ func judge(c *cause.Case) *cause.Judgement {
 		}
 	}
 	h := hold(c, l)
+	or := ""
+	if h.writing > 0 {
+		or = ", or are one"
+	}
 	return &cause.Judgement{
 		Keys: l.Keys, Where: h.where,
-		Subject:  fmt.Sprintf("they wait in RLock in %s for a writer: %s", c.SiteName(l.Site), h.did()),
+		Subject:  fmt.Sprintf("they wait in RLock in %s for a writer%s: %s", c.SiteName(l.Site), or, h.did()),
 		Evidence: h.evidence(c, l),
 		Alike:    cause.OffCPUCauses, Record: cause.RecordHost,
 	}
@@ -51,6 +55,8 @@ type holding struct {
 	// reading is the part of the time in which it was the readers before the writer
 	// that held it. The rest is about the larger part, theirs or the writer's own.
 	reading float64
+	// writing is the part in which slow requests were the writer themselves.
+	writing float64
 	// waits is the part of it in which the holder waited, what its largest leaf,
 	// ownWork Case.OwnWork of the waits.
 	waits, ownWork float64
@@ -70,13 +76,14 @@ type leaf struct {
 func hold(c *cause.Case, l *cause.Locks) *holding {
 	var reading, writing []blame.KeyID
 	for _, id := range l.Keys {
-		if c.Key(id).Flags&blame.Reading != 0 {
+		if c.ForReaders(c.Key(id)) {
 			reading = append(reading, id)
 		} else {
 			writing = append(writing, id)
 		}
 	}
 	h := &holding{reading: c.Sum(reading) / max(c.Sum(l.Keys), 1), writer: l.Holder}
+	h.writing = c.Sum(l.Writers) / max(c.Sum(l.Keys), 1)
 	keys := writing
 	if h.reading > 0.5 {
 		keys = reading
@@ -125,10 +132,11 @@ func (h *holding) did() string {
 }
 
 func (h *holding) evidence(c *cause.Case, l *cause.Locks) []cause.Evidence {
-	ev := []cause.Evidence{{
-		Text:  fmt.Sprintf("they stand in RLock, so behind a writer: for %s of that time it waited for readers that came before it, for the rest it had the lock", cause.Pct(h.reading)),
-		Holds: cause.Yes, Decides: true, Number: h.reading,
-	}, l.HoldEvidence(true)}
+	behind := fmt.Sprintf("they stand in RLock, so behind a writer: for %s of that time it waited for readers that came before it, for the rest it had the lock", cause.Pct(h.reading))
+	if h.writing > 0 {
+		behind = fmt.Sprintf("for %s of that time they stand in RLock, so behind a writer who waits for readers that came before; for the rest they are such writers", cause.Pct(1-h.writing))
+	}
+	ev := []cause.Evidence{{Text: behind, Holds: cause.Yes, Decides: true, Number: h.reading}, l.HoldEvidence(true)}
 	if h.waits < 0.5 {
 		return append(ev, c.RunnerCPU(h.what.class))
 	}
