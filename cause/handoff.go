@@ -156,6 +156,12 @@ func (c *Case) heldInCalls(of func(s timeline.Stint) bool) (part float64, where 
 	return float64(held) / float64(max(all, 1)), where
 }
 
+// keptInCalls reports whether goroutines of a class keep the Ps by calls, and do not compute.
+func (c *Case) keptInCalls(class blame.ClassID) bool {
+	held, _ := c.heldInCalls(func(s timeline.Stint) bool { return c.A.ClassAt(s.G, s.Start) == class })
+	return held >= mostlyHeld
+}
+
 // holds reports whether in a stint a call keeps its P from others, unless it is one
 // on a socket. Shorter calls than those that can cost the P are work like any other,
 // and so are calls on sockets: they do not wait, they take the kernel's CPU time.

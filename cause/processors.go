@@ -301,6 +301,26 @@ const HeavyBurst, heavyMeanwhile = 4, 10
 // heavy reports whether the P time of an endpoint's requests, or that of those that were open while others were slow, went to
 // few that are much more expensive than its typical one.
 func (c *Case) heavy(cl *blame.Class) bool {
+	of := c.computedBy(cl.Endpoint)
+	if of == nil {
+		return false
+	}
+	return halfOver(of.all) > HeavyBurst*of.typical() || halfOver(of.meanwhile) > heavyMeanwhile*of.typical()
+}
+
+// Heavy returns what the expensive requests compute each, those with half of what all of the endpoint behind which slow ones queue
+// compute, and what its median request does, in nanoseconds.
+func (c *Case) Heavy() (each, typical float64, endpoint string) {
+	e := c.A.Classes[c.Processors().Class].Endpoint
+	of := c.computedBy(e)
+	if of == nil {
+		return 0, 0, ""
+	}
+	return max(halfOver(of.all), halfOver(of.meanwhile)), of.typical(), c.A.Found().Endpoints[e]
+}
+
+// computedBy returns what the requests of an endpoint compute, nil if there are none.
+func (c *Case) computedBy(endpoint int) *computed {
 	if c.ownCPUs == nil {
 		c.ownCPUs = map[int]*computed{}
 		for i := range c.A.Requests {
@@ -320,12 +340,7 @@ func (c *Case) heavy(cl *blame.Class) bool {
 			slices.Sort(of.meanwhile)
 		}
 	}
-	of := c.ownCPUs[cl.Endpoint]
-	if of == nil {
-		return false
-	}
-	typical := of.all[len(of.all)/2]
-	return halfOver(of.all) > HeavyBurst*typical || halfOver(of.meanwhile) > heavyMeanwhile*typical
+	return c.ownCPUs[endpoint]
 }
 
 // halfOver returns what those have at least, of some in order, that have half of their sum; 0 of none.
@@ -345,6 +360,8 @@ func halfOver(xs []float64) float64 {
 // computed is what an endpoint's requests computed, in nanoseconds and in order: all of them, and those that
 // were open while others were slow.
 type computed struct{ all, meanwhile []float64 }
+
+func (c *computed) typical() float64 { return c.all[len(c.all)/2] }
 
 // MostlyIdle is the use of the Ps over the recording below which requests do not wait for
 // want of Ps: twice the load would find room, if it came evenly.
@@ -465,7 +482,7 @@ func (c *Case) holder(class blame.ClassID, ns float64) Holder {
 	}
 	cl := &c.A.Classes[class]
 	switch {
-	case cl.Endpoint >= 0 && c.heavy(cl):
+	case cl.Endpoint >= 0 && c.heavy(cl) && !c.keptInCalls(class):
 		return Heavy
 	case cl.Endpoint < 0 && (cl.System || cl.Observer):
 		return NoHolder

@@ -802,6 +802,20 @@ var specific = []struct {
 		finding: "syscall-handoff", where: "main.encode", not: []string{"overload", "slow-cgo"},
 	},
 	{
+		name: "others are ready at once behind calls that keep the P of such as compute more than most",
+		scene: scene{procs: 1, cast: crowdServes, in: every(30, func(p *play) {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			crowdDoes(p, func() {}, func(g gotrace.GoID) {
+				p.pass(5 * ms)
+				p.do(p.b.Calls(g, p.stack("main._Cfunc_pack", "main.encode", "main.serve")))
+				p.pass(20 * ms)
+				p.do(p.b.Returns(g))
+			})
+			p.runs(serving, 0)
+		})},
+		finding: "syscall-handoff", where: "main.encode", not: []string{"expensive-request"},
+	},
+	{
 		name:    "many requests are ready at once, and each writes often to its socket",
 		scene:   scene{procs: 1, cast: crowdServes, in: every(10, crowdCalls(100, 10*ms/1000, "internal/poll.(*FD).WriteTo", "net.(*UDPConn).WriteTo", "main.answer", "main.serve"))},
 		finding: "overload", not: []string{"syscall-handoff"},

@@ -54,9 +54,16 @@ func judge(c *cause.Case) *cause.Judgement {
 		tail, typical = c.Spent(c.Free(func(k blame.Key) bool { return c.OwnCode(k) || c.OwnKernel(k) }))
 		run = "%s are computed for a slow request in the same process, %s for a typical one"
 	}
+	more := fmt.Sprintf(run, cause.Ms(tail), cause.Ms(typical))
+	if c.Winner() == cause.Heavy && tail <= growth*typical { // it is others that do, before them
+		var endpoint string
+		if tail, typical, endpoint = c.Heavy(); endpoint != "" {
+			more = fmt.Sprintf("those requests of %s that burn half of what all of these do take %s of a CPU each, or more, the median one %s", endpoint, cause.Ms(tail), cause.Ms(typical))
+		}
+	}
 	ev := []cause.Evidence{
 		{
-			Text:    fmt.Sprintf(run, cause.Ms(tail), cause.Ms(typical)),
+			Text:    more,
 			Holds:   cause.Of(tail > growth*typical || c.P.Whole || c.Winner() == cause.Heavy),
 			Decides: true, Number: tail / max(typical, 1),
 		},
