@@ -802,6 +802,20 @@ var specific = []struct {
 		finding: "syscall-handoff", where: "main.encode", not: []string{"overload", "slow-cgo"},
 	},
 	{
+		name: "others are ready at once behind such as initialise something once",
+		scene: scene{procs: 1, cast: crowdServes, in: every(100, func(p *play) {
+			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))
+			crowdDoes(p, func() {}, func(g gotrace.GoID) {
+				for range 8 {
+					p.pass(5 * ms / 2)
+					p.b.Sample(g, p.stack(with([]string{"main.compile", "main.rules.func1"}, once...)...))
+				}
+			})
+			p.runs(serving, 0)
+		})},
+		finding: "cold-start", where: "main.rules.func1", not: []string{"expensive-request"},
+	},
+	{
 		name: "others are ready at once behind calls that keep the P of such as compute more than most",
 		scene: scene{procs: 1, cast: crowdServes, in: every(30, func(p *play) {
 			p.do(p.b.Yields(serving, "preempted", p.stack("main.serve")))

@@ -57,7 +57,10 @@ func once(c *cause.Case) *cause.Judgement {
 		computes = c.Free(func(k blame.Key) bool { // what runs has no stack of its own
 			return k.Kind == blame.CPU && k.Flags&blame.Self != 0 && !is(k)
 		})
-		keys = append(keys, computes...)
+		if c.Winner() == cause.Heavy { // others wait for a P behind those who initialise
+			computes = cause.Union(computes, c.Processors().Claim)
+		}
+		keys = cause.Union(keys, computes)
 	}
 	if len(keys) == 0 || c.Renews(keys) {
 		return nil
@@ -68,7 +71,7 @@ func once(c *cause.Case) *cause.Judgement {
 		j.Where = cmp.Or(c.HottestBelow(initialises), j.Where)
 	}
 	j.Subject = fmt.Sprintf("they run or await a one-time initialisation in %s", cause.PlaceName(j.Where))
-	if reached > 0 {
+	if reached > 0 && 2*c.Sum(computes) <= c.Sum(keys) { // what computes is not seen there
 		j.With(cause.Evidence{
 			Text:  fmt.Sprintf("%.0f requests were seen in or waiting for an initialisation by sync.Once, %s of all", reached, cause.Pct(share)),
 			Holds: cause.Of(share <= few), Decides: true, Number: share,
