@@ -26,16 +26,16 @@ const (
 	HoldingBack
 )
 
-// delays says how long they are, in nanoseconds, and how many times that is looked at:
-// further multiples are less exact than they are apart.
-// Source: Linux, include/net/tcp.h.
+// delays says how long they are, in nanoseconds, how many times that is looked at:
+// further multiples are less exact than they are apart, and what they may be longer. To be sent again waits for the smoothed round
+// trip, too, in which a peer takes its time to acknowledge what it has no answer to yet.
+// Source: Linux, include/net/tcp.h, and __tcp_set_rto there.
 var delays = [...]struct {
-	step  float64
-	times float64
+	step, times, more float64
 }{
-	Resending:   {200e6, 3}, // TCP_RTO_MIN, where round trips take less
-	Connecting:  {1e9, 3},   // TCP_TIMEOUT_INIT
-	HoldingBack: {40e6, 1},  // TCP_DELACK_MIN
+	Resending:   {200e6, 3, 40e6}, // TCP_RTO_MIN, where round trips take less, and TCP_DELACK_MIN
+	Connecting:  {1e9, 3, 0},      // TCP_TIMEOUT_INIT
+	HoldingBack: {40e6, 1, 0},     // TCP_DELACK_MIN
 }
 
 const (
@@ -48,8 +48,8 @@ const (
 
 const (
 	// inSteps is the part of the time by which slow requests wait longer for a peer
-	// that must lie in such steps. Of waits that take anything up to four steps a
-	// fifth does by chance.
+	// that must lie in such steps. Of waits that take anything up to four steps two
+	// fifths do by chance.
 	inSteps = 0.8
 	// resent is how many segments must have been sent again for each wait of a step.
 	// Of those whose answer was lost, and not the question, only the peer knows: half
@@ -158,7 +158,8 @@ func (c *Case) Delayed(by Delay) *Delayed {
 // step reports whether a wait took one of the steps longer than usual ones.
 func (d *Delayed) step(longer float64) bool {
 	n := float64(int(longer / d.Step))
-	return n >= 1 && n <= delays[d.By].times && longer-n*d.Step <= max(n*d.Step*timerSlack, jiffy)+min(d.Usual, roundTrips)
+	by := delays[d.By]
+	return n >= 1 && n <= by.times && longer-n*d.Step <= max(n*d.Step*timerSlack, jiffy)+min(d.Usual, roundTrips)+by.more
 }
 
 // recordTCP is where TCP's own evidence is to be had.

@@ -127,6 +127,7 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 	var (
 		steps   = []int64{203 * ms, 207 * ms, 200 * ms, 405 * ms, 201 * ms, 211 * ms}
 		any     = []int64{110 * ms, 160 * ms, 250 * ms, 204 * ms, 310 * ms, 350 * ms, 480 * ms, 290 * ms}
+		late    = []int64{226 * ms, 238 * ms, 216 * ms, 453 * ms, 230 * ms, 221 * ms} // with acknowledgements that the peer sends late
 		seconds = []int64{1003 * ms, 1040 * ms, 1010 * ms, 2030 * ms}
 		alike   = []string{"tcp-loss", "slow-dependency"}
 	)
@@ -160,6 +161,8 @@ func TestWhatTCPSendsAgainIsToldFromSlowPeers(t *testing.T) {
 		{name: "as much without them, none of it the process's", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000"}, finding: "slow-dependency"},
 		{name: "as much without them, whose is not known", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000", others: 200}, alike: alike},
 		{name: "as much without them, on its connections at any time", in: partly, host: &evidence{0, 4, -1}, kernel: &sent{port: "40000", every: 10 * ms}, alike: alike},
+		{name: "steps and late acknowledgements, and its own connections sent again", in: waits(0, 400, reply, late...), host: &evidence{1, 0, 40}, finding: "tcp-loss"},
+		{name: "steps and late acknowledgements, and nothing was sent again", in: waits(0, 400, reply, late...), host: &evidence{0, 0, 0}, finding: "slow-dependency"},
 		{name: "any length, and something was sent again", in: waits(0, 400, reply, any...), host: &evidence{1, 0, 40}, finding: "slow-dependency"},
 		{name: "a few steps, and as much was sent again", in: waits(100, 140, reply, steps...), host: &evidence{1, 0, 40}, alike: alike},
 		{name: "a few steps, and nothing was sent again", in: waits(100, 140, reply, steps...), host: &evidence{0, 0, 0}, finding: "slow-dependency"},
