@@ -62,7 +62,7 @@ const (
 
 // PeersStarved says whether the peers that requests wait for, under keys, did not get the CPUs of this machine:
 // whether their threads waited for one more than in typical requests. It is Yes if others had them, Unknown if nobody
-// had most of them, No if the peers had, or had a quota; ok is false if nothing is known. idle is the part of the CPUs' time that was.
+// had most of them, or if one of several may have waited for hardly any of that, No if the peers had, or had a quota; ok is false if nothing is known. idle is the part of the CPUs' time that was.
 func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bool) {
 	h := c.Host
 	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(h.After.Peers) == 0 || len(keys) == 0 {
@@ -92,7 +92,7 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bo
 	switch {
 	case !late || theirs >= othersMost || c.callsElsewhere():
 		e.Holds = No
-	case slow.PeersDelayNS >= ran/othersMost && others > own+theirs || others >= othersMost:
+	case (slow.PeersDelayNS >= ran/othersMost && others > own+theirs || others >= othersMost) && more >= peersLate*ns*float64(c.peers()):
 		e.Holds = Yes
 	case idle >= roomy:
 		e.Holds = No
@@ -207,6 +207,15 @@ func (c *Case) peersFree() bool {
 		stopped += float64(p.ThrottledNS)
 	}
 	return stopped < peersLate*c.Host.Whole.PeersDelayNS
+}
+
+// peers is how many processes the peers on this machine are: slow requests may wait for one of them only.
+func (c *Case) peers() int {
+	pids := map[int]bool{}
+	for _, p := range c.Host.After.Peers {
+		pids[p.PID] = true
+	}
+	return len(pids)
 }
 
 // peerNames names the processes of the machine that the process calls.
