@@ -171,13 +171,15 @@ func (d *finder) readsAt(g int, home int32) bool {
 
 // observe adds what g does to its group's sums.
 func (d *finder) observe(gr *group, g timeline.GID) {
+	answered := false
 	d.walk(g, gr.home, answersPeer, func(a activation) {
-		if a.open {
+		if a.open || answered && a.died && !a.wrote { // the end of the connection
 			return
 		}
 		gr.activations++
 		if a.wrote {
 			gr.wrote++
+			answered = true
 		}
 	})
 	last := timeline.Time(-1) // the activation that gave birth last began then

@@ -210,6 +210,33 @@ func TestServersWhoseConnectionsTakeOneRequestEach(t *testing.T) {
 	agrees(t, f, &s.inner, sent, pkg+"TestServersWhoseConnectionsTakeOneRequestEach.func1")
 }
 
+// The client closes each connection after its answer: the read that finds this is no request. Nor are connections that bring none.
+func TestConnectionsThatEndAfterOneRequest(t *testing.T) {
+	l, s := listen(t), &lineServer{}
+	go accept(l, func(c net.Conn) {
+		defer c.Close()
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			start := time.Now()
+			i, _ := strconv.Atoi(lines.Text())
+			work(i)
+			fmt.Fprintf(c, "%d\n", i)
+			s.since(start)
+		}
+	})
+	var sent []int64
+	f := record(t, Options{}, func() {
+		for range 5 {
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+		}
+		sent = askFromOutside(t, "calls", l.Addr().String())
+	})
+	agrees(t, f, &s.inner, sent, pkg+"TestConnectionsThatEndAfterOneRequest.func1")
+}
+
 func TestConnectionsThatWaitedBeforeTheTraceBegan(t *testing.T) {
 	w, addr := serveHTTP(t)
 	var conns []net.Conn
