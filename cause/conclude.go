@@ -115,7 +115,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		if len(levelFindings) > 0 {
 			v.Findings = slices.Concat(levelFindings, tailFindings)
 			v.Sentence = levelFindings[0].Summary
-			if levelShare >= ExplainedShare && (s.Baseline != nil || s.SLO > 0 || levelFindings[0].anew()) {
+			if levelShare >= ExplainedShare && (s.Baseline != nil || s.SLO > 0 || levelFindings[0].anew() || Lookup(levelFindings[0].Cause).Broken) {
 				v.Verdict, v.Reason = "cause", ""
 			}
 		} else {

@@ -146,6 +146,8 @@ type Entry struct {
 	// Unwanted marks what no endpoint takes its time for by design: it is named also where the slow
 	// requests are just another endpoint, without an objective.
 	Unwanted bool
+	// Broken marks what works for nobody: it is named also where every request takes as long, without an objective.
+	Broken bool
 	// Needless marks what no request has to do, whatever it is for: where the slow requests are just another endpoint it is named
 	// from NeedlessShare of their time on, also if it is not Unwanted, or that endpoint is only a part of why they are slow.
 	Needless bool

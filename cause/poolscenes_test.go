@@ -1295,3 +1295,12 @@ func TestHardlyAnybodyIsServed(t *testing.T) {
 		{name: "half of them", scene: pools(func(int) bool { return true }), finding: "pool-exhausted", where: "main.list"},
 	})
 }
+
+// Where a pool is empty for most of the recording every request waits as long: that is no level that may be as it should be.
+func TestALeakIsTheVerdictWhereEveryRequestWaits(t *testing.T) {
+	s := pool{last: keptUnseen}
+	v := cause.Judge(attributed(t, longer(s.scene(), 3000)), cause.Settings{})
+	if v.Verdict != "cause" || len(v.Findings) == 0 || v.Findings[0].Cause != "pool-leak" || v.Findings[0].Contrast != cause.LevelContrast {
+		t.Errorf("%s: %+v %+v", v.Verdict, v.Findings, v.Consistent)
+	}
+}
