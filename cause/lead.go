@@ -45,7 +45,7 @@ func (c *Case) lead(fs []Finding) {
 
 // accompanies names contention for the host's CPUs that is less than ContendsShare of the tail's excess, but for the mix, behind
 // what else was found or is suspected, if that takes a part of it that counts, and else as a look-alike. Its share includes that
-// of look-alikes that may be more of it. It returns what a slow request loses to it, in nanoseconds, if nothing else is found or
+// of look-alikes that may be more of it, where that is little beside it: else it may as well be something else. It returns what a slow request loses to it, in nanoseconds, if nothing else is found or
 // suspected, and 0 otherwise.
 func (v *Verdict) accompanies(c *Case) (alone float64) {
 	i := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.Contrast == TailContrast && Lookup(f.Cause).Contends })
@@ -53,7 +53,7 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 		return 0
 	}
 	f := v.Findings[i]
-	share, found, suspected, crowds := f.Share, 0.0, 0.0, false
+	like, found, suspected, crowds := 0.0, 0.0, 0.0, false
 	for j := range v.Findings {
 		if x := &v.Findings[j]; i != j && x.Contrast == TailContrast && x.order > found {
 			found, crowds = x.order, Lookup(x.Cause).Crowds
@@ -62,13 +62,16 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 	for _, x := range v.Consistent {
 		if x.Contrast == TailContrast {
 			if slices.Contains(x.Causes, f.Cause) {
-				share += x.Share
+				like += x.Share
 			} else {
 				suspected = max(suspected, x.Share)
 			}
 		}
 	}
-	if share >= ContendsShare*unmixed(v.Mix) {
+	if like >= besideShare*f.Share {
+		like = 0
+	}
+	if f.Share+like >= ContendsShare*unmixed(v.Mix) {
 		return 0
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("it is %s of what slow requests take longer: whatever gives the process, its peers or its clients more to do has them wait for CPUs, too", Pct(f.Share)))

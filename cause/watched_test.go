@@ -492,7 +492,7 @@ func TestTheHypervisorIsTakenOutOfWhatRan(t *testing.T) {
 	}{
 		{"nothing", 1, []string{"expensive-request"}, nil},
 		{"a quarter of it", 0.75, []string{"expensive-request", "host-contention"}, nil},
-		{"half of it, and what is left may be its, too", 0.5, []string{"host-contention"}, []string{"expensive-request", "host-contention"}},
+		{"half of it, and what is left may be its, too", 0.5, nil, []string{"host-contention", "expensive-request", "host-contention"}},
 		{"most of it", 0.1, []string{"host-contention"}, nil},
 	} {
 		a := attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })})
@@ -525,7 +525,11 @@ func TestTheHypervisorIsTakenOutOfWhatRan(t *testing.T) {
 		for _, x := range v.Consistent {
 			like = append(like, x.Causes...)
 		}
-		if v.Verdict != "cause" || !slices.Equal(got, c.want) || !slices.Equal(like, c.like) {
+		verdict := "cause"
+		if len(c.want) == 0 {
+			verdict = "inconclusive"
+		}
+		if v.Verdict != verdict || !slices.Equal(got, c.want) || !slices.Equal(like, c.like) {
 			t.Errorf("%s: %v and perhaps %v, want %v and %v: %s %+v", c.name, got, like, c.want, c.like, v.Sentence, v.Unnamed)
 		}
 	}
