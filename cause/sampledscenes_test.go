@@ -67,3 +67,14 @@ func TestWhereRequestsComputeIsToldWithItsCallers(t *testing.T) {
 		t.Error(all)
 	}
 }
+
+// Where no CPU sample is in the program's code it may be anything that computes.
+func TestWhatTheKernelComputesIsNoExpensiveRequest(t *testing.T) {
+	in := func(functions ...string) scene {
+		return scene{procs: 2, in: every(10, func(p *play) { p.computes(serving, 0, 40*ms, functions...) })}
+	}
+	tell(t, []told{
+		{name: "the program", scene: in("main.price", "main.serve"), finding: "expensive-request", where: "main.price"},
+		{name: "the kernel, or the runtime", scene: in("runtime.futex", "runtime.startm", "runtime.wakep"), alike: []string{"expensive-request", "host-contention"}},
+	})
+}

@@ -83,6 +83,12 @@ func judge(c *cause.Case) *cause.Judgement {
 		name = cause.PlaceName(where)
 	} else if library := c.LibraryOfTail(); library != "" {
 		name = library
+	} else if _, n := c.SampledOn(c.Tail, func(string) bool { return false }); n >= cause.Pattern {
+		ev = append(ev, cause.Evidence{
+			Text:  fmt.Sprintf("none of their %d CPU samples is in the program or what it imports: it is the kernel, or the runtime, that computes for them, or for others meanwhile", n),
+			Holds: cause.Unknown, Decides: true, Number: float64(n),
+			Alike: []string{"host-contention"}, Record: "again, on a machine with CPUs to spare",
+		})
 	}
 	return &cause.Judgement{
 		Keys: keys, Where: where, Evidence: ev,
