@@ -260,11 +260,11 @@ func harmless() scene {
 	}}
 }
 
-// renewals is a service in which many goroutines sleep until the same time, when the scheduler wakes each of them in front of
-// a request.
-func renewals() scene {
+// renewals is a service in which many goroutines wait until the same time, for a reason and in a function, when the scheduler wakes
+// each of them in front of a request.
+func renewals(reason, in string) scene {
 	const n = 200
-	asleep := []string{"time.Sleep", "main.renew"}
+	asleep := []string{in, "main.renew"}
 	return scene{procs: 1, cast: func(p *play) {
 		for g := range gotrace.GoID(n) {
 			p.waits(crowd0+g, "", asleep...)
@@ -281,7 +281,7 @@ func renewals() scene {
 		for g := range gotrace.GoID(n) {
 			p.runs(crowd0+g, 0)
 			p.pass(ms / 100)
-			p.waits(crowd0+g, "sleep", asleep...)
+			p.waits(crowd0+g, reason, asleep...)
 		}
 		p.runs(serving, 0)
 	}}
@@ -289,15 +289,17 @@ func renewals() scene {
 
 // The scheduler is nobody's code: whose timers it runs is.
 func TestAFloodOfTimersIsWhereTheyAre(t *testing.T) {
-	v := cause.Judge(attributed(t, renewals()), cause.Settings{})
-	said := v.Sentence
-	if len(v.Findings) > 0 {
-		check(t, v, "goroutine-flood", nil)
-	} else if len(v.Consistent) == 0 || v.Consistent[0].Causes[0] != "goroutine-flood" {
-		t.Fatalf("%s: %+v", said, v.Consistent)
-	}
-	if !strings.Contains(said, "very many goroutines of main.renew") {
-		t.Error(said)
+	for reason, in := range map[string]string{"sleep": "time.Sleep", "chan receive": "runtime.chanrecv2"} { // of a ticker
+		v := cause.Judge(attributed(t, renewals(reason, in)), cause.Settings{})
+		said := v.Sentence
+		if len(v.Findings) > 0 {
+			check(t, v, "goroutine-flood", nil)
+		} else if len(v.Consistent) == 0 || v.Consistent[0].Causes[0] != "goroutine-flood" {
+			t.Fatalf("%s: %s: %+v", reason, said, v.Consistent)
+		}
+		if !strings.Contains(said, "very many goroutines of main.renew") {
+			t.Errorf("%s: %s", reason, said)
+		}
 	}
 }
 

@@ -590,9 +590,15 @@ func (c *Case) HolderEvidence(p *Processors, want Holder) []Evidence {
 	}
 	cl := &c.A.Classes[p.Class]
 	lead := p.NS[p.Winner] / max(p.Total, 1)
+	did := fmt.Sprintf("%s of that time; %d goroutines, bursts of %s, %.0f in front of a request", Pct(lead), cl.Members, Ms(float64(cl.Burst)), p.Bursts)
+	if p.Class == timeline.ClassScheduler {
+		did = fmt.Sprintf("%s of that time", Pct(lead))
+		if fired := c.culprit(); fired != p.Class {
+			did += fmt.Sprintf(", in which it ran timers, of %d goroutines of %s", c.A.Classes[fired].Members, c.ClassName(fired))
+		}
+	}
 	ev = append(ev, Evidence{
-		Text: fmt.Sprintf("since the backlog began the Ps executed mostly %s: %s of that time; %d goroutines, bursts of %s, %.0f in front of a request",
-			c.ClassName(p.Class), Pct(lead), cl.Members, Ms(float64(cl.Burst)), p.Bursts),
+		Text:  fmt.Sprintf("since the backlog began the Ps executed mostly %s: %s", c.ClassName(p.Class), did),
 		Holds: Of(p.Winner == want), Decides: true, Number: lead,
 	})
 	if p.Marked > 0 && want == Flood {

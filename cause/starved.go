@@ -59,7 +59,7 @@ func (c *Case) Starved(want Holder, missed Missed) *Judgement {
 }
 
 // culprit is the class that held the Ps, or, where that was the scheduler, the one of which it started most goroutines or woke
-// most from sleep meanwhile: whose timers it ran. A goroutine started by a timer has no creator.
+// most meanwhile, from sleep or out of a receive: whose timers it ran. A goroutine started by a timer has no creator.
 func (c *Case) culprit() blame.ClassID {
 	id := c.Processors().Class
 	if id != timeline.ClassScheduler {
@@ -83,7 +83,7 @@ func (c *Case) mostFired() blame.ClassID {
 			ran[c.A.ClassAt(timeline.GID(g), at)]++
 		}
 		for _, s := range me.Waits() {
-			if s.Reason == timeline.ReasonSleep && s.Waker == timeline.NoG && s.End < t.End && c.InTail(s.End-1, s.End) > 0 {
+			if s.Reason != timeline.ReasonNetwork && s.Waker == timeline.NoG && s.End < t.End && c.InTail(s.End-1, s.End) > 0 {
 				ran[c.A.ClassAt(timeline.GID(g), s.End)]++
 			}
 		}
