@@ -29,8 +29,8 @@ func wants(k blame.Key) bool {
 }
 
 // robbedDoubt is the part of what requests seem to have computed that the hypervisor must have taken of slow ones beside, for it to be
-// doubtful (0.8 and 0.9 in two healthy recordings, at most 0.35 in eight with such requests).
-const robbedDoubt = 0.5
+// doubtful (0.45, 0.8 and 0.9 in three healthy recordings, at most 0.35 in eight with such requests).
+const robbedDoubt = 0.4
 
 // RobbedEvidence is the doubt about what requests computed, under keys, if the hypervisor took nearly as much of the requests: what it took
 // between two looks is presumed of what ran the longest then, and is less than it took of all; ok is false if there is none.
