@@ -371,7 +371,7 @@ func TestContentionIsTheCauseIfItIsMostOfATail(t *testing.T) {
 		{"most of what is not mix", []part{contention(0.4), {"slow-disk", 0.2}}, nil, 0.4, false, "host-contention slow-disk", "", false},
 		{"with little that may be more of it", []part{contention(0.5), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.15}}, 0, false, "host-contention slow-disk", "timer-wait host-contention", false},
 		{"with much that may be more of it, beside another", []part{contention(0.4), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.2}}, 0, false, "slow-disk host-contention", "timer-wait host-contention", false},
-		{"with much that may be more of it", []part{contention(0.43)}, []part{{"timer-wait host-contention", 0.48}}, 0, false, "", "timer-wait host-contention, host-contention", true},
+		{"with much that may be more of it", []part{contention(0.43)}, []part{{"timer-wait host-contention", 0.48}}, 0, false, "", "timer-wait host-contention, host-contention", false},
 		{"of the whole time, in which requests compute, too", []part{contention(0.5), {"expensive-request", 0.45}}, nil, 0, true, "host-contention expensive-request", "", false},
 		{"more than another, but not most", []part{contention(0.45), {"slow-disk", 0.2}, {"timer-wait", 0.1}}, nil, 0, false, "slow-disk host-contention timer-wait", "", false},
 		{"less than another", []part{{"slow-disk", 0.5}, {"timer-wait", 0.3}, contention(0.2)}, nil, 0, false, "slow-disk timer-wait host-contention", "", false},

@@ -45,8 +45,8 @@ func (c *Case) lead(fs []Finding) {
 
 // accompanies names contention for the host's CPUs that is less than ContendsShare of the tail's excess, but for the mix, behind
 // what else was found or is suspected, if that takes a part of it that counts, and else as a look-alike. Its share includes that
-// of look-alikes that may be more of it, where that is little beside it: else it may as well be something else. It returns what a slow request loses to it, in nanoseconds, if nothing else is found or
-// suspected, and 0 otherwise.
+// of look-alikes that may be more of it, where that is little beside it: else it may as well be something else. It returns what
+// a slow request loses to it, in nanoseconds, if nothing else is found or suspected, and 0 otherwise.
 func (v *Verdict) accompanies(c *Case) (alone float64) {
 	i := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.Contrast == TailContrast && Lookup(f.Cause).Contends })
 	if c.Contrast != TailContrast || c.P.Whole || i < 0 {
@@ -68,10 +68,11 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 			}
 		}
 	}
-	if like >= besideShare*f.Share {
-		like = 0
+	sure := f.Share
+	if like < besideShare*f.Share {
+		sure += like
 	}
-	if f.Share+like >= ContendsShare*unmixed(v.Mix) {
+	if sure >= ContendsShare*unmixed(v.Mix) {
 		return 0
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("it is %s of what slow requests take longer: whatever gives the process, its peers or its clients more to do has them wait for CPUs, too", Pct(f.Share)))
@@ -89,7 +90,7 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 		Summary: f.Summary, Evidence: f.Evidence, keys: f.keys, accompanies: true, last: suspected >= besideShare*f.Share,
 	})
 	v.Findings = slices.Delete(v.Findings, i, i+1)
-	if found > 0 || suspected > 0 {
+	if found > 0 || suspected > 0 || like >= f.Share {
 		return 0
 	}
 	return float64(f.ExcessNS)
