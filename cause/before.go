@@ -374,11 +374,12 @@ func (v *Verdict) unpolled(c *Case, s Settings) {
 }
 
 // lateBefore is by how much the slowest requests are late that arrive in stops and wait until their
-// end, in nanoseconds; 0 if nobody feels it.
+// end, in nanoseconds; 0 if nobody feels it, also beside what the slowest requests take then.
 func (v *Verdict) lateBefore(c *Case, s Settings, stops []events.Suspension) float64 {
 	part := float64(max(1, len(c.Tail))) / max(1, c.P.N)
 	late := lateness(stops, part*float64(c.A.Timeline().Duration()))
-	if late < StarvedDelay || !felt(c.P.Tail().Mean+late, c.P.Typical().Mean) ||
+	own := c.P.Tail().Mean
+	if late < StarvedDelay || late < (HealthyRatio-1)*own || !felt(own+late, c.P.Typical().Mean) ||
 		s.SLO > 0 && float64(v.Role.Quantile(0.99))+late <= float64(s.SLO) {
 		return 0
 	}

@@ -11,20 +11,27 @@ import (
 // Who is told of the network and gets no CPU lets whatever comes wait. The requests' own times do
 // not contain it.
 func TestClientsOfAFastServiceAreLateWhileWhoPollsHasNoCPU(t *testing.T) {
-	a := attributed(t, scene{procs: 2, in: func(*play, int) {}})
-	tl := a.Timeline()
+	fast := attributed(t, scene{procs: 2, in: func(*play, int) {}})
+	searching := attributed(t, scene{procs: 2, requests: 1000, in: func(p *play, i int) {
+		if i%20 == 3 {
+			p.computes(serving, 0, 100*ms, "main.search", "main.serve")
+		}
+	}, task: func(i int) string { return map[bool]string{true: "search", false: "item"}[i%20 == 3] }})
 	for name, c := range map[string]struct {
 		every, wait int64
 		nr, own     int
+		of          *blame.Attribution
 		told        bool
 	}{
-		"often, and long":               {400 * ms, 18 * ms, 281, 0, true},
-		"twice":                         {4000 * ms, 18 * ms, 281, 0, false},
-		"for less than anybody minds":   {400 * ms, 2 * ms, 281, 0, false},
-		"the process has the CPUs":      {400 * ms, 18 * ms, 281, 2, false},
-		"who wants a CPU polls nothing": {400 * ms, 18 * ms, 202, 0, false},
+		"often, and long":               {400 * ms, 18 * ms, 281, 0, fast, true},
+		"twice":                         {4000 * ms, 18 * ms, 281, 0, fast, false},
+		"for less than anybody minds":   {400 * ms, 2 * ms, 281, 0, fast, false},
+		"the process has the CPUs":      {400 * ms, 18 * ms, 281, 2, fast, false},
+		"beside what an endpoint takes": {400 * ms, 18 * ms, 281, 0, searching, false},
+		"who wants a CPU polls nothing": {400 * ms, 18 * ms, 202, 0, fast, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			a, tl := c.of, c.of.Timeline()
 			var out []events.Stretch
 			for tid := range c.own {
 				out = append(out, events.Stretch{TID: 100 + tid, Out: int64(tl.End), OnNS: int64(tl.Duration())})
