@@ -1228,6 +1228,9 @@ func (a *Attribution) passed(g timeline.GID, site SiteID, at, after timeline.Tim
 	return at
 }
 
+// maxAtOnce bounds how many wake-ups at one instant are looked at.
+const maxAtOnce = 64
+
 // startedFor reports whether a goroutine was started by a function that waits at a site: who has got what is waited for there
 // hands it on to it, as an errgroup with a limit does.
 func (a *Attribution) startedFor(g timeline.GID, site SiteID) bool {
@@ -1236,7 +1239,8 @@ func (a *Attribution) startedFor(g timeline.GID, site SiteID) bool {
 		return false
 	}
 	ws := a.t.Gs[me.Creator].Wakes()
-	for i := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= me.Start() }); i < len(ws) && ws[i].Time == me.Start(); i++ {
+	first := sort.Search(len(ws), func(i int) bool { return ws[i].Time >= me.Start() })
+	for i := first; i < min(len(ws), first+maxAtOnce) && ws[i].Time == me.Start(); i++ {
 		if ws[i].Birth() && ws[i].Whom() == g {
 			return a.Sites[a.siteOf(ws[i].Stack)].Func == a.Sites[site].Func
 		}
