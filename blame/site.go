@@ -236,6 +236,22 @@ const (
 // Source: github.com/nats-io/nats.go, nats.go and context.go (1.37 and 1.51); the linker escapes the dot of its name.
 const asks = "github.com/nats-io/nats%2ego.(*Conn).request"
 
+// retriers are prefixes of functions that call what they are given until it succeeds, and sleep before they call it again.
+// Source: the named packages' own sources.
+var retriers = []string{
+	"github.com/hashicorp/go-retryablehttp.(*Client).Do",
+	"github.com/cenkalti/backoff/",
+	"github.com/cenkalti/backoff.Retry",
+	"github.com/avast/retry-go",
+	"github.com/sethvargo/go-retry.Do",
+	"github.com/go-resty/resty/v2.Backoff",
+	"github.com/eapache/go-resiliency/retrier.(*Retrier).",
+	"github.com/failsafe-go/failsafe-go/retrypolicy.",
+	"github.com/googleapis/gax-go/v2.",
+	"github.com/aws/aws-sdk-go-v2/aws/retry.",
+	"k8s.io/client-go/util/retry.",
+}
+
 // releasesToAll are prefixes of functions that wake everybody who waits for one
 // thing, where others wake one of them.
 // Source: as of sites.
@@ -300,6 +316,8 @@ type Site struct {
 	// Asks is set on stacks of a broker's client that wait for the answer to a request. The broker, and who answers, may be in the
 	// same process: such waits are followed to whoever ended them.
 	Asks bool
+	// Retries is set on stacks of libraries that call again what failed, and sleep before.
+	Retries bool
 	// Client is set on stacks of libraries that call others.
 	Client bool
 	// Stack is one of the stacks of this site.
@@ -384,6 +402,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		}
 		site.Window = site.Window || inside && f.Func == window
 		site.Asks = site.Asks || inside && strings.HasPrefix(f.Func, asks)
+		site.Retries = site.Retries || inside && hasAny(f.Func, retriers)
 		site.Once = site.Once || f.Func == "sync.(*Once).doSlow"
 		for _, row := range sites {
 			if !inside || !strings.HasPrefix(f.Func, row.prefix) {

@@ -47,6 +47,7 @@ func TestSitesAreKnownByTheirStacks(t *testing.T) {
 		{"a new session of an unknown driver", []string{"internal/poll.(*FD).Read", "net.(*conn).Read", "example.org/driver.(*conn).hello", "example.org/driver.(*connector).Connect", "database/sql.(*DB).openNewConnection", "database/sql.(*DB).connectionOpener"}, Site{Kind: SiteDial, Dial: true, Func: "example.org/driver.(*conn).hello"}},
 		{"a connection of gRPC", []string{"runtime.selectgo", "google.golang.org/grpc.(*pickerWrapper).pick", "google.golang.org/grpc.(*ClientConn).getTransport", "google.golang.org/grpc.(*ClientConn).Invoke", "main.call"}, Site{Kind: SiteDial, Dial: true, Func: "main.call"}},
 		{"a pool that counts with a semaphore", []string{"runtime.selectgo", "golang.org/x/sync/semaphore.(*Weighted).Acquire", "github.com/jackc/puddle/v2.(*Pool[...]).acquire", "github.com/jackc/puddle/v2.(*Pool[...]).Acquire", "main.take"}, Site{Kind: SitePool, Func: "main.take"}},
+		{"a pause before a call is made again", []string{"runtime.selectgo", "github.com/hashicorp/go-retryablehttp.(*Client).Do", "main.ask"}, Site{Func: "main.ask", Retries: true}},
 		{"a semaphore", []string{"runtime.selectgo", "golang.org/x/sync/semaphore.(*Weighted).Acquire", "main.take"}, Site{Kind: SitePermit, Func: "main.take"}},
 		{"a stream of gRPC", []string{"runtime.selectgo", "google.golang.org/grpc/internal/transport.(*http2Client).NewStream", "google.golang.org/grpc.(*ClientConn).Invoke", "main.call"}, Site{Kind: SitePermit, Func: "main.call"}},
 		{"a stream of HTTP/2", []string{"sync.runtime_notifyListWait", "sync.(*Cond).Wait", "golang.org/x/net/http2.(*ClientConn).awaitOpenSlotForStreamLocked", "golang.org/x/net/http2.(*clientStream).writeRequest", "golang.org/x/net/http2.(*clientStream).doRequest"}, Site{Kind: SitePermit, Func: "sync.(*Cond).Wait"}},
@@ -60,7 +61,7 @@ func TestSitesAreKnownByTheirStacks(t *testing.T) {
 	} {
 		b := timelinetest.NewBuilder()
 		got := newSite(1, b.Stacks.Frames(b.Stack(c.stack...)))
-		got = Site{Kind: got.Kind, Func: got.Func, C: got.C, Dial: got.Dial, Log: got.Log, Once: got.Once, Window: got.Window}
+		got = Site{Kind: got.Kind, Func: got.Func, C: got.C, Dial: got.Dial, Log: got.Log, Once: got.Once, Window: got.Window, Retries: got.Retries}
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}

@@ -32,8 +32,11 @@ func unanswered(p *play, ns int64) {
 }
 
 // pauses lets the request sleep.
-func pauses(p *play, ns int64) {
-	p.leaves(serving, 0, "sleep", backOff...)
+func pauses(p *play, ns int64) { pausesAt(p, ns, "sleep", backOff...) }
+
+// pausesAt lets the request wait for time to pass in a function.
+func pausesAt(p *play, ns int64, reason string, at ...string) {
+	p.leaves(serving, 0, reason, at...)
 	p.pass(ns)
 	p.wakes(0, serving)
 	p.runs(serving, 0)
@@ -166,6 +169,14 @@ var retryScenes = []told{
 			}
 			answered(p, ms)
 		}), alike: []string{"retry-storm", "timer-wait"}},
+	{name: "slow requests pause in a library that calls again what failed",
+		scene: callers(1, func(p *play) {
+			for range 3 {
+				answered(p, ms)
+				pausesAt(p, 15*ms, "select", "runtime.selectgo", "github.com/hashicorp/go-retryablehttp.(*Client).Do", "main.call", "main.serve")
+			}
+			answered(p, ms)
+		}), finding: "retry-storm", where: "main.call"},
 
 	{name: "six calls at a time run into their deadline", scene: atOnce(6), finding: "slow-dependency", where: "main.supply"},
 	{name: "one call times out",

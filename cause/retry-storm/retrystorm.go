@@ -112,6 +112,11 @@ func undecided(c *cause.Case, r *cause.Retries, j *cause.Judgement) *cause.Judge
 		Text:  fmt.Sprintf("%d other requests make %.1f calls there; slow ones sleep and call again, but their calls were answered, and whether with errors is unknown", r.Others, r.Usual),
 		Holds: cause.Unknown, Decides: true, Number: r.Made / r.Usual,
 	}}
+	if c.A.Sites[r.Pause].Retries {
+		j.Evidence[0].Text = fmt.Sprintf("%d other requests make %.1f calls there; slow ones sleep in a library that calls again what failed, and call again", r.Others, r.Usual)
+		j.Evidence[0].Holds = cause.Yes
+		return j.With(c.OtherEndpoint()...)
+	}
 	for id, keys := range map[string][]blame.KeyID{"timer-wait": r.Pauses, "slow-dependency": r.Calls} {
 		if c.Share(keys) >= cause.SuspectShare {
 			j.Alike = append(j.Alike, id)
