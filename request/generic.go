@@ -16,6 +16,8 @@ type group struct {
 	members []timeline.GID
 	// datagrams: they need nobody to accept a connection.
 	datagrams bool
+	// accepts: what comes is connections.
+	accepts bool
 	// activations, and in how many of them the goroutine wrote to the socket
 	// itself or gave birth to others.
 	activations, wrote, bore int
@@ -50,8 +52,11 @@ func (d *finder) generic() {
 		if takenOver {
 			name = roleTakenOver
 		}
+		handsOn := gr.handed > gr.returned
 		switch {
-		case 2*gr.wrote >= gr.activations:
+		case gr.accepts && 2*gr.bore >= gr.activations:
+			continue // each connection has a goroutine of its own
+		case 2*gr.wrote >= gr.activations && !(gr.accepts && handsOn && 2*gr.handed >= gr.activations): // else it asks somebody about each connection
 			role := d.roleOf(name, Connection, gr.root.name, gr.home)
 			for _, g := range gr.members {
 				d.connection(g, role, gr.home, answersPeer)
@@ -64,7 +69,7 @@ func (d *finder) generic() {
 			for _, g := range gr.members {
 				d.births(g, role, gr.home)
 			}
-		case gr.handed > gr.returned:
+		case handsOn:
 			role := d.roleOf(name, ReaderWriter, gr.root.name, gr.home)
 			for _, g := range d.queues(gr.members, d.handsOfAll(gr), role) {
 				d.pair(g, role, gr.home)
@@ -85,7 +90,7 @@ func (d *finder) generic() {
 func (d *finder) bornForOne(groups []*group) map[*group]bool {
 	children := map[timeline.GID]bool{}
 	for _, gr := range groups {
-		if 2*gr.wrote >= gr.activations || 2*gr.bore < gr.activations {
+		if gr.accepts || 2*gr.wrote >= gr.activations || 2*gr.bore < gr.activations {
 			continue
 		}
 		for _, g := range gr.members {
@@ -145,12 +150,16 @@ func (d *finder) groups(takenOver bool) (out []*group) {
 	by := map[key]*group{}
 	for i := range d.h.of { // messages are behind these
 		r, home := d.h.of[i], d.h.home[i]
-		if r == nil || home < keyFirst || serves(r.name) && !(takenOver && d.hijackers[timeline.GID(i)]) || d.quic && strings.HasPrefix(r.name, quicGo) || !d.readsAt(i, home) {
+		if r == nil || home < keyFirst || serves(r.name) && !(takenOver && d.hijackers[timeline.GID(i)]) || d.quic && strings.HasPrefix(r.name, quicGo) {
+			continue
+		}
+		reads, accepts := d.readsAt(i, home)
+		if !reads && !accepts {
 			continue
 		}
 		g := by[key{r, home}]
 		if g == nil {
-			g = &group{root: r, home: home, datagrams: d.h.datagrams[home]}
+			g = &group{root: r, home: home, datagrams: d.h.datagrams[home], accepts: accepts}
 			by[key{r, home}] = g
 			out = append(out, g)
 		}
@@ -160,13 +169,14 @@ func (d *finder) groups(takenOver bool) (out []*group) {
 	return out
 }
 
-func (d *finder) readsAt(g int, home int32) bool {
+// readsAt reports whether a goroutine reads at home, or accepts connections there.
+func (d *finder) readsAt(g int, home int32) (reads, accepts bool) {
 	for _, u := range d.h.usedBy(timeline.GID(g)) {
 		if u.key == home {
-			return u.read && u.net
+			return u.read && u.net, u.accepts && u.net
 		}
 	}
-	return false
+	return false, false
 }
 
 // observe adds what g does to its group's sums.
@@ -192,6 +202,7 @@ func (d *finder) observe(gr *group, g timeline.GID) {
 			}
 			last = from
 		case w.Birth():
+		case gr.accepts && d.h.of[w.Whom()] == gr.root: // who accepts next on the same listener
 		case d.atHome(w):
 			gr.handed++
 		default:

@@ -14,12 +14,15 @@ type use struct {
 	net    int32 // visits that the network ended, or reads that did not block
 	read   bool  // reads a socket, and not for a client library
 	client bool
+	// accepts: it accepts connections, and not for a known server.
+	accepts bool
 }
 
 // place is a key in the hands of all goroutines of one root function.
 type place struct {
 	key          int32
 	read, client bool
+	accepts      bool
 	goroutines   int32
 	repeats      int32 // goroutines that came more than once
 	residents    int32 // goroutines that spent half of the trace there
@@ -45,6 +48,7 @@ type root struct {
 	accepted   int32 // born by an acceptor
 	dialled    int32 // connected before they first read a socket
 	writes     bool  // to sockets, and not for a client library
+	accepts    bool  // connections, and not for a known server
 	places     []*place
 	members    []timeline.GID // at most maxMembers of them
 	// feeders are who brings its sampled goroutines work, and how often these wake one of
@@ -90,8 +94,8 @@ type homes struct {
 // used is a place that a goroutine used. net says that it reads there, and not for a client
 // library, and that the network ended a visit.
 type used struct {
-	key       int32
-	read, net bool
+	key                int32
+	read, accepts, net bool
 }
 
 // stretch is a time in which somebody waited.
@@ -186,7 +190,8 @@ func (h *homes) collect() (accepts []bool) {
 		}
 		h.merge(r, h.mine)
 		for _, u := range h.mine {
-			h.used = append(h.used, used{u.key, u.read, u.net > 0})
+			h.used = append(h.used, used{u.key, u.read, u.accepts, u.net > 0})
+			r.accepts = r.accepts || u.accepts
 		}
 	}
 	h.first[len(h.t.Gs)] = int32(len(h.used))
@@ -236,7 +241,8 @@ func (h *homes) visits(g *timeline.Goroutine) (accepts, dialled, writes bool) {
 			if len(h.mine) >= maxUses {
 				continue
 			}
-			h.mine = append(h.mine, use{key: in.key, read: in.op == opRead && in.client == 0, client: in.client != 0})
+			h.mine = append(h.mine, use{key: in.key, read: in.op == opRead && in.client == 0, client: in.client != 0,
+				accepts: in.op == opAccept && in.flags&accepting == 0})
 			u = &h.mine[len(h.mine)-1]
 		}
 		if s.Kind == timeline.Syscall {
@@ -260,7 +266,7 @@ const maxUses = 32
 // for room to send or write, not for the GC.
 func mayBeHome(s timeline.Segment, in *stackInfo) bool {
 	if s.Kind == timeline.Syscall {
-		return in.op == opRead
+		return in.op == opRead || in.op == opAccept
 	}
 	switch s.Reason {
 	case timeline.ReasonNetwork:
@@ -280,7 +286,7 @@ func (h *homes) merge(r *root, uses []use) {
 			if len(r.places) >= maxPlaces {
 				continue
 			}
-			p = &place{key: u.key, read: u.read, client: u.client}
+			p = &place{key: u.key, read: u.read, client: u.client, accepts: u.accepts}
 			r.places = append(r.places, p)
 		}
 		p.goroutines++
@@ -496,7 +502,7 @@ func (h *homes) establish(r *root) {
 		case p.key < keyFirst:
 			p.established = true
 		case forOneRequest(r.name): // what it reads then is the answer of a peer, by a client that nobody knows
-		case p.read && p.net > 0:
+		case (p.read || p.accepts) && p.net > 0:
 			p.established = true
 		case p.answered():
 		default:
@@ -509,8 +515,39 @@ func (h *homes) establish(r *root) {
 // answered reports whether goroutines wait there for answers to what they asked.
 func (p *place) answered() bool { return 2*p.woken > p.seen && 2*p.fed < p.woken }
 
-// rank orders the places of a root: those of known servers first, then the
-// socket reads of connection goroutines, then where others bring work, and no client library
+// perConnection is how many reads that find data, and waits for it, there may be for each connection that is accepted, if that brings one
+// request: one of the connection and one of a peer come with three each.
+const perConnection = 4
+
+// servesInTurn reports whether goroutines of a root accept each connection themselves, and serve it before the next one.
+func (r *root) servesInTurn(p *place) bool {
+	if !p.accepts {
+		return false
+	}
+	for _, x := range r.places {
+		if x.read && x.net > perConnection*p.net {
+			return false
+		}
+	}
+	return true
+}
+
+// takesConnections reports whether whoever accepts connections brings goroutines of a root most of their work there.
+func (r *root) takesConnections(p *place) bool {
+	if p.woken == 0 || 2*p.fed <= p.woken || p.client {
+		return false
+	}
+	brought, all := 0, 0
+	for who, f := range r.feeders {
+		if all += f.brought; who != nil && who.accepts {
+			brought += f.brought
+		}
+	}
+	return 2*brought > all
+}
+
+// rank orders the places of a root: those of known servers first, then where connections come from, one
+// for each request, then the socket reads of connection goroutines, then where others bring work, and no client library
 // answers, then by time, and last where it waits for answers. Under load a goroutine may spend little
 // time at home, so that time alone would choose a wait inside its work. (A lone
 // goroutine that reads a socket may as well poll somebody.)
@@ -518,19 +555,21 @@ func (h *homes) rank(r *root) {
 	class := func(p *place) int {
 		switch {
 		case !p.established || p.rejected:
-			return 5
+			return 6
 		case p.key < keyFirst:
 			return 0
 		case r.calls(p):
-			return 4
-		case p.read && p.net > 0 && (r.goroutines > 1 || r.accepted > 0):
+			return 5
+		case r.servesInTurn(p), r.takesConnections(p):
 			return 1
-		case p.woken > 0 && 2*p.fed > p.woken && !p.client:
+		case p.read && p.net > 0 && (r.goroutines > 1 || r.accepted > 0):
 			return 2
+		case p.woken > 0 && 2*p.fed > p.woken && !p.client:
+			return 3
 		case p.answered():
-			return 4
+			return 5
 		}
-		return 3
+		return 4
 	}
 	sort.SliceStable(r.places, func(i, j int) bool {
 		a, b := r.places[i], r.places[j]

@@ -3,6 +3,7 @@ package request
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -208,6 +209,99 @@ func TestServersWhoseConnectionsTakeOneRequestEach(t *testing.T) {
 	var sent []int64
 	f := record(t, Options{}, func() { sent = askFromOutside(t, "calls", l.Addr().String()) })
 	agrees(t, f, &s.inner, sent, pkg+"TestServersWhoseConnectionsTakeOneRequestEach.func1")
+}
+
+// A few goroutines each serve one connection after the other, which they accept themselves, or get from who accepts it; for each they
+// ask somebody else, too, on a connection of their own.
+func TestConnectionsThatAreServedInTurn(t *testing.T) {
+	const workers = 12
+	for _, handed := range []bool{false, true} {
+		l, s, peer := listen(t), &lineServer{}, listen(t)
+		go accept(peer, func(c net.Conn) {
+			defer c.Close()
+			for b := make([]byte, 1); ; {
+				if _, err := io.ReadFull(c, b); err != nil {
+					return
+				}
+				time.Sleep(2 * time.Millisecond)
+				c.Write(b)
+			}
+		})
+		conns := make(chan net.Conn, 100)
+		for range workers {
+			p, err := net.Dial("tcp", peer.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			if handed {
+				go s.serveFrom(conns, p)
+			} else {
+				go s.serveAll(l, p)
+			}
+		}
+		if handed {
+			go acceptFor(l, conns)
+		}
+		var sent []int64
+		f := record(t, Options{}, func() { sent = askFromOutside(t, "calls", l.Addr().String()) })
+		close(conns)
+		want := map[bool]string{false: "(*lineServer).serveAll", true: "acceptFor"}[handed]
+		n, took := 0, timeline.Time(0)
+		for _, r := range f.Requests {
+			if f.Roles[r.Role].Name == pkg+want {
+				n, took = n+1, took+r.Duration()
+			}
+		}
+		server := timeline.Time(s.ns.Load())
+		least := len(sent) - len(sent)/50
+		if handed {
+			least -= workers // of the wait in which the trace begins it has no stack
+		}
+		if n < least || n > len(sent)+len(sent)/50 || took < server-server/20 || took > server+server/4 {
+			t.Errorf("handed over: %v: %d of %d found, of %v ms, the server measured %v: %+v", handed, n, len(sent), took/1e6, server/1e6, f.Roles)
+		}
+	}
+}
+
+func (s *lineServer) serveAll(l net.Listener, peer net.Conn) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		s.answer(c, peer)
+	}
+}
+
+func acceptFor(l net.Listener, to chan<- net.Conn) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		to <- c
+	}
+}
+
+func (s *lineServer) serveFrom(conns <-chan net.Conn, peer net.Conn) {
+	for c := range conns {
+		s.answer(c, peer)
+	}
+}
+
+func (s *lineServer) answer(c, peer net.Conn) {
+	defer c.Close()
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		return
+	}
+	start := time.Now()
+	b := []byte{1}
+	peer.Write(b)
+	io.ReadFull(peer, b)
+	fmt.Fprint(c, line)
+	s.since(start)
 }
 
 // The client closes each connection after its answer: the read that finds this is no request. Nor are connections that bring none.
