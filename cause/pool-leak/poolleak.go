@@ -98,6 +98,9 @@ func judge(c *cause.Case) *cause.Judgement {
 // them, that is not yet done.
 const leastStages = 3
 
+// saidStages is how many of them are told, the last ones: a pool may be large.
+const saidStages = 6
+
 // shrinks judges a pool whose items become fewer and fewer.
 func shrinks(c *cause.Case, l *cause.Locks) *cause.Judgement {
 	stages, users := c.A.Shrinks(l.Site)
@@ -105,7 +108,7 @@ func shrinks(c *cause.Case, l *cause.Locks) *cause.Judgement {
 		return nil
 	}
 	var each []string
-	for _, s := range stages {
+	for _, s := range stages[max(0, len(stages)-saidStages):] {
 		each = append(each, fmt.Sprintf("%d until %s", s.Items, cause.Ms(float64(s.Until-c.A.Timeline().Start))))
 	}
 	return &cause.Judgement{
