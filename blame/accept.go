@@ -58,12 +58,15 @@ func (a *Attribution) AcceptsNone() SiteID {
 		if s.Kind != timeline.Waiting || s.Reason == timeline.ReasonNetwork || s.Start > a.t.Start || s.End < a.t.End {
 			continue
 		}
-		if slices.ContainsFunc(a.t.Stacks.Frames(s.Stack), func(f gotrace.Frame) bool { return strings.HasSuffix(f.Func, ").Accept") }) {
+		if slices.ContainsFunc(a.t.Stacks.Frames(s.Stack), inAccept) {
 			return a.siteOf(s.Stack)
 		}
 	}
 	return 0
 }
+
+// inAccept reports whether a frame is a listener's Accept.
+func inAccept(f gotrace.Frame) bool { return strings.HasSuffix(f.Func, ").Accept") }
 
 type accepts struct {
 	a     *Attribution

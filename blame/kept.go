@@ -21,7 +21,15 @@ type Kept struct {
 	// the time since the last hand-over or longer, and wait at the site neither themselves nor
 	// in goroutines that they wait for: they may hold what others wait for.
 	Users int
+	// Others is how many other goroutines of the program may hold it: they are there at the end of the recording
+	// since before the last hand-over, do something since then or wait where none of theirs returns to, and not at the site.
+	Others int
+	// Never is set if nothing was handed over in all of the recording.
+	Never bool
 }
+
+// Nobody reports whether nobody is known who may still hold something.
+func (k Kept) Nobody() bool { return k.Users == 0 && k.Others == 0 }
 
 // lastGiven returns when something was handed over at a site for the last time, the start of the recording
 // if it was not within that.
@@ -64,7 +72,65 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 		}
 	}
 	k.Users = a.users(site, last+(a.t.End-last)/2)
+	k.Others = a.others(site, last)
+	k.Never = len(rs) == 0
 	return k
+}
+
+// others counts the goroutines that carry no request and may hold something of a pool that was last given back at an instant: all of
+// the program that were there before it, but for those who wait there, too, or, idle, where they get their work one by one.
+func (a *Attribution) others(site SiteID, last timeline.Time) (n int) {
+	given := a.releases[site]
+	gives, fetches, returns := map[string]bool{}, map[string]bool{}, map[string]bool{} // by root
+	for _, r := range given {
+		gives[a.t.Gs[r.waker].Root()] = true
+	}
+	for g := range a.t.Gs {
+		me, home := &a.t.Gs[g], false
+		for _, s := range me.Waits() {
+			back := a.f.Returns(timeline.GID(g), s)
+			if home && back {
+				returns[me.Root()] = true
+			}
+			if home = home || back; s.Stack != 0 && a.samePool(a.siteOf(s.Stack), site) {
+				fetches[me.Root()] = fetches[me.Root()] || home
+			}
+		}
+	}
+	idle := func(g timeline.GID, s timeline.Segment) bool {
+		root := a.t.Gs[g].Root()
+		if !a.f.Returns(g, s) || !returns[root] {
+			return false
+		}
+		if s.Reason == timeline.ReasonNetwork && !a.f.Entry(g) { // who reads what somebody asked for may give back what that one took
+			return len(given) > 0 && !gives[root]
+		}
+		job, asks := fetches[root] // for each piece of work, or once for all of them
+		return job || !asks
+	}
+	for g := range a.t.Gs {
+		g, me := timeline.GID(g), &a.t.Gs[g]
+		if me.Died || me.Len() == 0 || me.System || me.Observer || me.Born && me.Start() > last || a.f.RequestAt(g, a.t.End) >= 0 {
+			continue
+		}
+		i := me.Len() - 1
+		s := me.Seg(i)
+		waits := s.Kind == timeline.Waiting
+		if waits && s.Start <= a.t.Start && last > a.t.Start { // since when there was something
+			continue
+		}
+		for ; i > 0 && s.Stack == 0; s = me.Seg(i) {
+			i--
+		}
+		frames := a.t.Stacks.Frames(s.Stack)
+		if _, app := request.AppFrame(frames); len(frames) > 0 && !app || slices.ContainsFunc(frames, request.Observes) || waits && slices.ContainsFunc(frames, inAccept) {
+			continue
+		}
+		if !waits || !idle(g, s) && !a.standsAt(g, site, a.t.Start, maxHands) {
+			n++
+		}
+	}
+	return n
 }
 
 // users counts the requests that are under way at the end of the recording, since before an instant, and wait at a site neither

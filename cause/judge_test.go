@@ -291,6 +291,11 @@ var scenes = []struct {
 		verdict: "inconclusive", reason: "look-alikes", alike: []string{"pool-exhausted", "pool-leak"},
 	},
 	{
+		name:    "the same, and there is nobody who may have it",
+		scene:   scene{procs: 2, in: every(10, givesUp)},
+		verdict: "cause", finding: "pool-leak", where: "main.list",
+	},
+	{
 		name: "the one goroutine that serves everybody sleeps, and requests give up",
 		scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
 			answer := []string{"runtime.chansend1", "main.answer", "main.loop"}

@@ -28,7 +28,7 @@ func TestAnEndpointOfWhichAllHangIsNoMixture(t *testing.T) {
 		{"sync", mutex, []string{"lock-held-across-wait", "lock-held-across-work"}},
 	} {
 		for _, name := range []string{"request", "export"} {
-			v := cause.Judge(attributed(t, hangsAs(name, c.reason, c.at)), cause.Settings{})
+			v := cause.Judge(attributed(t, withJob(hangsAs(name, c.reason, c.at))), cause.Settings{})
 			if len(v.Consistent) == 0 || !slices.Equal(v.Consistent[0].Causes, c.alike) {
 				t.Errorf("%s hangs in %s: %s: %+v", name, c.at[len(c.at)-2], v.Sentence, v.Consistent)
 			}

@@ -219,15 +219,38 @@ func hangsThere(name string, do func(p *play, g gotrace.GoID)) scene {
 	return s
 }
 
+// withJob is a scene in which a goroutine begins something that it is not done with when the recording ends: it may have what others
+// wait for.
+func withJob(s scene) scene {
+	const job = gotrace.GoID(90)
+	cast, in := s.cast, s.in
+	s.cast = func(p *play) {
+		cast(p)
+		p.waits(job, "", ticks...)
+	}
+	s.in = func(p *play, i int) {
+		if i == 5 {
+			p.wakes(0, job)
+			p.runs(job, 1)
+			p.leaves(job, 1, "select", "runtime.selectgo", "main.export", "main.tick")
+		}
+		in(p, i)
+	}
+	return s
+}
+
 var poolScenes = []told{
-	{name: "nobody gets it any more, and they wait for it without a deadline", scene: hangs(takes...), alike: []string{"pool-leak", "pool-exhausted"}},
-	{name: "nobody gets it any more, and goroutines that they start wait for it", scene: hangsWithin(takes...), alike: []string{"pool-leak", "pool-exhausted"}},
+	{name: "nobody gets it any more, and they wait for it without a deadline", scene: hangs(takes...), finding: "pool-leak", where: "main.take"},
+	{name: "the same, and a job may have it", scene: withJob(hangs(takes...)), alike: []string{"pool-leak", "pool-exhausted"}},
+	{name: "nobody gets it any more, and goroutines that they start wait for it", scene: hangsWithin(takes...), finding: "pool-leak", where: "main.take"},
+	{name: "the same, and a job may have it", scene: withJob(hangsWithin(takes...)), alike: []string{"pool-leak", "pool-exhausted"}},
 	{name: "they hang where nobody waits for what others give back", scene: hangs(choose...)},
 	{name: "they hang for the answer to a call", scene: hangs("runtime.selectgo", "net/http.(*persistConn).roundTrip", "net/http.(*Client).Get", "main.ask", "main.serve"), finding: "slow-dependency", where: "main.ask"},
 	{name: "one keeps what others wait for, and nobody gets it any more", scene: pool{last: keeps}.scene(), finding: "pool-leak", where: "main.take"},
-	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), alike: []string{"pool-leak", "pool-exhausted"}},
-	{name: "the same, for so long that it does not matter", scene: longer(pool{last: keptUnseen}.scene(), 575), finding: "pool-leak", where: "main.take"},
-	{name: "the same, for many thousand times as long as it was ever used for", scene: pool{last: keptUnseen, patience: 150 * ms}.scene(), finding: "pool-leak", where: "main.take"},
+	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), finding: "pool-leak", where: "main.take"},
+	{name: "the same, and a job may have it", scene: withJob(pool{last: keptUnseen}.scene()), alike: []string{"pool-leak", "pool-exhausted"}},
+	{name: "the same, for so long that it does not matter", scene: withJob(longer(pool{last: keptUnseen}.scene(), 575)), finding: "pool-leak", where: "main.take"},
+	{name: "the same, for many thousand times as long as it was ever used for", scene: withJob(pool{last: keptUnseen, patience: 150 * ms}.scene()), finding: "pool-leak", where: "main.take"},
 	{name: "everything is given back", scene: pool{}.scene()},
 	{name: "one item after the other is missing", scene: shrinking(), finding: "pool-leak", where: "main.take"},
 	{name: "nobody gets it any more, and alarms have them look whether their time is out", scene: longer(alarmed(true), 575), finding: "pool-leak", where: "main.take"},

@@ -33,6 +33,9 @@ func AppFrame(frames []gotrace.Frame) (frame gotrace.Frame, ok bool) {
 	return frame, frame.Func != ""
 }
 
+// Observes reports whether a frame is of the handlers that serve profiles and traces.
+func Observes(f gotrace.Frame) bool { return strings.HasPrefix(f.Func, "net/http/pprof.") }
+
 // own reports whether a frame is of the module that the program was built of, as far as its name and
 // file tell.
 func own(f gotrace.Frame) bool {

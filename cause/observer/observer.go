@@ -9,7 +9,7 @@ import (
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/cause"
-	"github.com/whylate/whylate/gotrace"
+	"github.com/whylate/whylate/request"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -136,7 +136,5 @@ func stops(c *cause.Case) map[string]bool {
 
 // asked reports whether a stop answers a request for a profile by whylate.
 func asked(c *cause.Case, s *timeline.Span) bool {
-	return timeline.Overlap(c.Own, s.Start, s.End) > 0 && slices.ContainsFunc(c.A.Timeline().Stacks.Frames(s.Stack), func(f gotrace.Frame) bool {
-		return strings.HasPrefix(f.Func, "net/http/pprof.")
-	})
+	return timeline.Overlap(c.Own, s.Start, s.End) > 0 && slices.ContainsFunc(c.A.Timeline().Stacks.Frames(s.Stack), request.Observes)
 }

@@ -63,14 +63,26 @@ func judge(c *cause.Case) *cause.Judgement {
 	if usual <= 0 {
 		usual, used = c.UsuallyTook(), "requests usually take %s in all"
 	}
-	if usual <= 0 || float64(dry) < longDry*usual {
+	k := c.A.Kept(l.Site)
+	// That it is a pool to which nothing ever comes back is known of a library's. How long it is used is not, then: what
+	// requests take is the wait for it.
+	kind := c.A.Sites[l.Site].Kind
+	missing := k.Nobody() && (!k.Never || kind == blame.SitePool || kind == blame.SitePermit)
+	if (usual <= 0 || float64(dry) < longDry*usual) && !(k.Never && missing) {
 		return nil // likewise
 	}
 	surely := c.A.Queue(l.Site).Waits > 0 && (vain >= surelyVain && float64(dry) >= surelyDry*usual || vain >= fewVain && dry >= longDryNS && float64(dry) >= veryDry*usual)
-	k := c.A.Kept(l.Site)
 	gave := fmt.Sprintf("of %d that got something there and were done while others waited, %d gave nothing back", k.Given, k.Kept)
 	if k.Given == 0 {
 		gave = "who kept something was not seen to: who gets it without a wait leaves no trace"
+	}
+	keeps := kept(k.Kept)
+	switch {
+	case k.Kept > 0 || k.Users > 0:
+	case missing:
+		gave, keeps = "no other goroutine of the program does anything meanwhile for which it could need something of the pool: what is missing, nobody has any more", cause.Yes
+	default:
+		gave += fmt.Sprintf("; %d goroutines of the program that are no requests may have it", k.Others)
 	}
 	return &cause.Judgement{
 		Keys: l.Keys, Where: c.PlaceOf(l.Site),
@@ -87,7 +99,7 @@ func judge(c *cause.Case) *cause.Judgement {
 			},
 			{
 				Text:  gave,
-				Holds: kept(k.Kept), Decides: !surely, Number: float64(k.Kept),
+				Holds: keeps, Decides: !surely, Number: float64(k.Kept),
 			},
 		},
 		Alike: []string{"pool-exhausted"}, Record: "the pool's own statistics (in use): if as many stay in use when nobody calls, they leak",
