@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/host"
 )
 
 // Claim is what one entry took of a case.
@@ -51,8 +52,20 @@ func Accompany(findings []Finding, suspects []Consistent, mix float64, whole boo
 		suspects[i].Contrast = TailContrast
 	}
 	v := &Verdict{Findings: findings, Consistent: suspects, Mix: mix}
-	alone := v.accompanies(&Case{Contrast: TailContrast, P: &blame.Population{Whole: whole}})
+	alone := v.accompanies(&Case{Contrast: TailContrast, P: &blame.Population{Whole: whole}}, Settings{})
 	slices.SortStableFunc(v.Findings, func(a, b Finding) int { return cmp.Compare(b.order, a.order) })
 	slices.SortStableFunc(v.Consistent, inOrder)
 	return v.Findings, v.Consistent, alone > 0
+}
+
+// ShortContention is what a slow request loses to contention for the host's CPUs, and nothing else, in nanoseconds, where that is a share
+// of an excess, and a part of the machine is idle; 0 where it is the answer.
+func ShortContention(share, excess, idle float64, set Settings) float64 {
+	v := &Verdict{Findings: []Finding{{
+		Cause: "host-contention", Contrast: TailContrast, Share: share, order: share, ExcessNS: int64(share * excess),
+	}}}
+	v.Tail.Excess = excess
+	return v.accompanies(&Case{
+		Contrast: TailContrast, P: &blame.Population{}, Host: &HostView{Machine: true, Whole: host.Usage{BusyNS: 1 - idle, IdleNS: idle}},
+	}, set)
 }

@@ -2,6 +2,7 @@ package cause_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -404,6 +405,26 @@ func TestContentionIsTheCauseIfItIsMostOfATail(t *testing.T) {
 		}
 		if got := strings.Join(found, " "); got != c.found || strings.Join(alike, ", ") != c.alike || nothingElse != c.nothingElse {
 			t.Errorf("%s: found %q, want %q; may be %q, want %q; nothing else %v", c.name, got, c.found, alike, c.alike, nothingElse)
+		}
+	}
+}
+
+// Any wake-up may wait for a slice of what runs on its CPU.
+func TestShortContentionBesideIdleCPUsIsNoCause(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		share, excess, idle float64 // excess in nanoseconds
+		slo                 int64
+		alone               float64
+	}{
+		{"short", 0.7, 3e6, 0.5, 0, 2.1e6},
+		{"not short", 0.7, 6e6, 0.5, 0, 0},
+		{"nearly all of it", 0.8, 3e6, 0.5, 0, 0},
+		{"others compute all the time", 0.7, 3e6, 0.1, 0, 0},
+		{"too long", 0.7, 3e6, 0.5, ms, 0},
+	} {
+		if got := cause.ShortContention(c.share, c.excess, c.idle, cause.Settings{SLO: c.slo}); math.Abs(got-c.alone) > 1 {
+			t.Errorf("%s: %v alone, want %v", c.name, got, c.alone)
 		}
 	}
 }

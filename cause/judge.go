@@ -35,6 +35,9 @@ const (
 	// recordings, or nothing: who has more to do than at other times, the process, its peers or its clients, has others wait
 	// for CPUs.
 	ContendsShare = 0.6
+	// ShortContends is the same where the excess is less than HealthyMany, and a good part of the machine was idle: any wake-up may wait
+	// for a slice of what runs on its CPU. Controls have 0.6 to 0.74 of it, and neighbours that had been planted 0.77 to 0.96.
+	ShortContends = 0.75
 	// SuspectShare is the smallest share for which look-alikes are reported.
 	SuspectShare = 0.10
 	// TestedShare is the smallest share for which an entry is tested at all.
@@ -874,7 +877,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			v.Consistent = append(v.Consistent, consistent(c, o, share))
 		}
 	}
-	alone := v.accompanies(c)
+	alone := v.accompanies(c, s)
 	c.lead(v.Findings)
 	if c.Contrast == TailContrast {
 		v.alone = alone

@@ -47,7 +47,7 @@ func (c *Case) lead(fs []Finding) {
 // what else was found or is suspected, if that takes a part of it that counts, and else as a look-alike. Its share includes that
 // of look-alikes that may be more of it, where that is little beside it: else it may as well be something else. It returns what
 // a slow request loses to it, in nanoseconds, if nothing else is found or suspected, and 0 otherwise.
-func (v *Verdict) accompanies(c *Case) (alone float64) {
+func (v *Verdict) accompanies(c *Case, set Settings) (alone float64) {
 	i := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.Contrast == TailContrast && Lookup(f.Cause).Contends })
 	if c.Contrast != TailContrast || c.P.Whole || i < 0 {
 		return 0
@@ -72,7 +72,8 @@ func (v *Verdict) accompanies(c *Case) (alone float64) {
 	if like < besideShare*f.Share {
 		sure += like
 	}
-	if sure >= ContendsShare*unmixed(v.Mix) {
+	short := set.SLO == 0 && found == 0 && v.Tail.Excess < HealthyMany && f.Share < ShortContends && c.Host.Roomy()
+	if sure >= ContendsShare*unmixed(v.Mix) && !short {
 		return 0
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("it is %s of what slow requests take longer: whatever gives the process, its peers or its clients more to do has them wait for CPUs, too", Pct(f.Share)))
