@@ -21,8 +21,8 @@ type Kept struct {
 	// the time since the last hand-over or longer, and wait at the site neither themselves nor
 	// in goroutines that they wait for: they may hold what others wait for.
 	Users int
-	// Others is how many other goroutines of the program may hold it: they are there at the end of the recording
-	// since before the last hand-over, do something since then or wait where none of theirs returns to, and not at the site.
+	// Others is how many other goroutines of the program may hold it: they are there at the end of the recording, not
+	// by a request that began when somebody waited in vain, and wait neither at the site nor where theirs return to.
 	Others int
 	// Never is set if nothing was handed over in all of the recording.
 	Never bool
@@ -72,14 +72,19 @@ func (a *Attribution) Kept(site SiteID) (k Kept) {
 		}
 	}
 	k.Users = a.users(site, last+(a.t.End-last)/2)
-	k.Others = a.others(site, last)
+	since := last // while nobody waits, what is given back and taken is not seen
+	if n := len(spans); n > 0 {
+		since = max(last, spans[n-1].Start)
+	}
+	k.Others = a.others(site, since)
 	k.Never = len(rs) == 0
 	return k
 }
 
-// others counts the goroutines that carry no request and may hold something of a pool that was last given back at an instant: all of
-// the program that were there before it, but for those who wait there, too, or, idle, where they get their work one by one.
-func (a *Attribution) others(site SiteID, last timeline.Time) (n int) {
+// others counts the goroutines that carry no request and may hold something of a pool for which somebody waits since an instant in
+// vain: all of the program, but for those who wait there, too, or, idle, where they get their work one by one, and for what requests
+// started that began after it.
+func (a *Attribution) others(site SiteID, since timeline.Time) (n int) {
 	given := a.releases[site]
 	gives, fetches, returns := map[string]bool{}, map[string]bool{}, map[string]bool{} // by root
 	for _, r := range given {
@@ -110,13 +115,13 @@ func (a *Attribution) others(site SiteID, last timeline.Time) (n int) {
 	}
 	for g := range a.t.Gs {
 		g, me := timeline.GID(g), &a.t.Gs[g]
-		if me.Died || me.Len() == 0 || me.System || me.Observer || me.Born && me.Start() > last || a.f.RequestAt(g, a.t.End) >= 0 {
+		if me.Died || me.Len() == 0 || me.System || me.Observer || a.f.RequestAt(g, a.t.End) >= 0 || a.bornSince(g, since) {
 			continue
 		}
 		i := me.Len() - 1
 		s := me.Seg(i)
 		waits := s.Kind == timeline.Waiting
-		if waits && s.Start <= a.t.Start && last > a.t.Start { // since when there was something
+		if waits && s.Start <= a.t.Start && len(given) > 0 { // since when there was something
 			continue
 		}
 		for ; i > 0 && s.Stack == 0; s = me.Seg(i) {
@@ -131,6 +136,16 @@ func (a *Attribution) others(site SiteID, last timeline.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// bornSince reports whether a goroutine was started after an instant, by a request that began after it, too.
+func (a *Attribution) bornSince(g timeline.GID, at timeline.Time) bool {
+	me := &a.t.Gs[g]
+	if !me.Born || me.Start() <= at {
+		return false
+	}
+	q := a.f.RequestAt(me.Creator, me.Start())
+	return q >= 0 && a.f.Requests[q].Start() > at
 }
 
 // users counts the requests that are under way at the end of the recording, since before an instant, and wait at a site neither

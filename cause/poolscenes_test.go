@@ -143,6 +143,18 @@ func keptUnseen(p *play) {
 	p.runs(serving, 0)
 }
 
+// handsOn leaves the item to a goroutine that it starts, which is at work with it for good.
+func handsOn(p *play) {
+	const job = gotrace.GoID(91)
+	p.do(p.b.Starts(other, gotrace.NoProc, job, p.stack(uses...), p.stack("main.export")))
+	ends(p)
+	p.runs(job, 1)
+	p.leaves(job, 1, "select", "runtime.selectgo", "main.export")
+	p.pass(14 * ms)
+	p.expires(serving)
+	p.runs(serving, 0)
+}
+
 // stays is at work with the item for good.
 func stays(p *play) {
 	p.leaves(other, 1, "network", reply...)
@@ -249,7 +261,8 @@ var poolScenes = []told{
 	{name: "one keeps what others wait for, and nobody gets it any more", scene: pool{last: keeps}.scene(), finding: "pool-leak", where: "main.take"},
 	{name: "nobody gets it any more, and nobody was seen to keep it", scene: pool{last: keptUnseen}.scene(), finding: "pool-leak", where: "main.take"},
 	{name: "the same, and a job may have it", scene: withJob(pool{last: keptUnseen}.scene()), alike: []string{"pool-leak", "pool-exhausted"}},
-	{name: "the same, for so long that it does not matter", scene: withJob(longer(pool{last: keptUnseen}.scene(), 575)), finding: "pool-leak", where: "main.take"},
+	{name: "nobody gets it any more, and who had it left it to another", scene: pool{last: handsOn}.scene(), alike: []string{"pool-leak", "pool-exhausted"}},
+	{name: "nobody was seen to keep it, for so long that it does not matter", scene: withJob(longer(pool{last: keptUnseen}.scene(), 575)), finding: "pool-leak", where: "main.take"},
 	{name: "the same, for many thousand times as long as it was ever used for", scene: withJob(pool{last: keptUnseen, patience: 150 * ms}.scene()), finding: "pool-leak", where: "main.take"},
 	{name: "everything is given back", scene: pool{}.scene()},
 	{name: "one item after the other is missing", scene: shrinking(), finding: "pool-leak", where: "main.take"},
