@@ -363,7 +363,7 @@ func (v *Verdict) unpolled(c *Case, s Settings) {
 		}
 	}
 	late := v.lateBefore(c, s, waits)
-	if late == 0 || len(waits) < Pattern || 2*others < all || s.SLO == 0 && late < HealthyMany && c.Host.Roomy() {
+	if late == 0 || len(waits) < Pattern || 2*others < all || c.waitsShortly(late, s) {
 		return
 	}
 	e := Lookup("host-contention")

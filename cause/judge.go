@@ -36,7 +36,8 @@ const (
 	// for CPUs.
 	ContendsShare = 0.6
 	// ShortContends is the same where the excess is less than HealthyMany, and a good part of the machine was idle: any wake-up may wait
-	// for a slice of what runs on its CPU. Controls have 0.6 to 0.74 of it, and neighbours that had been planted 0.77 to 0.96.
+	// for a slice of what runs on its CPU. Short tails of controls had 0.5 to 0.71 of it, those of three neighbours that had been
+	// planted 0.77 to 0.96, and of a fourth, whose p99 was 1.5 ms, 0.72.
 	ShortContends = 0.75
 	// SuspectShare is the smallest share for which look-alikes are reported.
 	SuspectShare = 0.10

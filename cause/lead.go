@@ -72,7 +72,7 @@ func (v *Verdict) accompanies(c *Case, set Settings) (alone float64) {
 	if like < besideShare*f.Share {
 		sure += like
 	}
-	short := set.SLO == 0 && found == 0 && v.Tail.Excess < HealthyMany && f.Share < ShortContends && c.Host.Roomy()
+	short := found == 0 && f.Share < ShortContends && c.waitsShortly(v.Tail.Excess, set)
 	if sure >= ContendsShare*unmixed(v.Mix) && !short {
 		return 0
 	}
@@ -95,6 +95,12 @@ func (v *Verdict) accompanies(c *Case, set Settings) (alone float64) {
 		return 0
 	}
 	return float64(f.ExcessNS)
+}
+
+// waitsShortly reports whether threads that wait for a CPU make requests late by so little, in nanoseconds, that nobody minds: by no
+// more than waking up may cost where a good part of the machine is idle.
+func (c *Case) waitsShortly(late float64, s Settings) bool {
+	return s.SLO == 0 && late < HealthyMany && c.Host.Roomy()
 }
 
 // besideShare is the part of contention for the host's CPUs that something else must take to be named before it: in recordings
