@@ -40,8 +40,8 @@ type Case struct {
 	// Typical is the typical band.
 	Typical []int
 
-	// Allocated is the site that allocated most, nil if not recorded.
-	Allocated *Allocation
+	// Allocated is the functions that allocated most, that of most bytes first; none if not recorded.
+	Allocated []Allocation
 	// Host is what the host's evidence says, nil if there is none.
 	Host *HostView
 	// Dependencies are what peers of the process said of themselves, see Settings.

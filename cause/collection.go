@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
 
@@ -240,19 +241,58 @@ func (c *Case) WorkerCPU() Evidence {
 	return c.ClassCPU(timeline.ClassGCWorker)
 }
 
-// AllocationEvidence names the site that allocates most, if profiles were recorded.
+// profileLag is how many cycles a memory profile is late at most.
+//
+// Source: runtime.MemProfile of Go 1.26.
+const profileLag = 2
+
+// AllocationEvidence names the site that allocates most, if profiles were recorded. What two of
+// them differ by happened up to two cycles before the recording: where that is more than a third of
+// them, it may be of what a process does no more (how it began, say), and only a function that the
+// recording saw is named.
 func (c *Case) AllocationEvidence() (Evidence, *Place) {
-	a := c.Allocated
-	if a == nil {
+	if len(c.Allocated) == 0 {
 		return Evidence{Text: "the allocating code is unknown: no allocation profiles were recorded", Holds: Unknown}, nil
 	}
+	cycles := len(c.A.Timeline().GC)
+	late := cycles < 3*profileLag
+	for i := range c.Allocated {
+		a := &c.Allocated[i]
+		at := fmt.Sprintf("(%s:%d)", a.Place.File, a.Place.Line)
+		switch {
+		case !late:
+			return Evidence{
+				Text:  fmt.Sprintf("%s allocated %s of all bytes during the recording %s", shortName(a.Place.Function), Pct(a.Share), at),
+				Holds: Yes, Number: a.Share,
+			}, &a.Place
+		case c.saw(a.Place.Function):
+			return Evidence{
+				Text: fmt.Sprintf("%s allocated %s of the bytes in the memory profile, which is up to %d cycles late and of %d %s",
+					shortName(a.Place.Function), Pct(a.Share), profileLag, cycles, at),
+				Holds: Yes, Number: a.Share,
+			}, &a.Place
+		}
+	}
 	return Evidence{
-		Text:  fmt.Sprintf("%s allocated %s of all bytes during the recording (%s:%d)", shortName(a.Place.Function), Pct(a.Share), a.Place.File, a.Place.Line),
-		Holds: Yes, Number: a.Share,
-	}, &a.Place
+		Text:  fmt.Sprintf("the allocating code is unknown: the memory profile is up to %d cycles late, of %d, and the recording saw nothing of whom it names", profileLag, cycles),
+		Holds: Unknown,
+	}, nil
 }
 
-// Allocation is the site that allocated most during the recording.
+// saw reports whether a function is on any stack of the recording.
+func (c *Case) saw(function string) bool {
+	stacks := c.A.Timeline().Stacks
+	for id := range stacks.Len() {
+		for _, f := range stacks.Frames(gotrace.StackID(id)) {
+			if f.Func == function {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Allocation is a function that allocated, with the line in it that did most.
 type Allocation struct {
 	Place Place
 	// Share is its part of all bytes allocated.

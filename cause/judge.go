@@ -105,8 +105,8 @@ type Settings struct {
 	// Baseline is the typical band of a recording that was fine, nil if none is given.
 	Baseline     *Baseline
 	BaselineName string
-	// Allocated is the site that allocated most, nil if not recorded.
-	Allocated *Allocation
+	// Allocated is the functions that allocated most, that of most bytes first; none if not recorded.
+	Allocated []Allocation
 	// Host is the host's evidence, nil if not recorded.
 	Host *host.Recording
 	// Dependencies are what peers of the process said of themselves.

@@ -1,9 +1,12 @@
 package diagnose
 
 import (
+	"cmp"
 	"compress/gzip"
 	"io"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/google/pprof/profile"
 
@@ -17,9 +20,12 @@ import (
 // a service with 10,000 allocating stacks has about 3 MB.
 const maxProfile = 32 << 20
 
-// allocated returns the function that allocated most between the two allocation
-// profiles of an incident, with the line that did in it, or nil.
-func allocated(in *evidence.Incident) *cause.Allocation {
+// maxAllocations is how many functions are kept of those that allocated.
+const maxAllocations = 20
+
+// allocated returns the functions that allocated most between the two allocation profiles of an
+// incident, each with the line that did in it, that of most bytes first.
+func allocated(in *evidence.Incident) []cause.Allocation {
 	before, after := readProfile(in, evidence.MemberAllocsBefore), readProfile(in, evidence.MemberAllocsAfter)
 	if before == nil || after == nil {
 		return nil
@@ -56,24 +62,27 @@ func allocated(in *evidence.Incident) *cause.Allocation {
 	}
 	add(after, 1)
 	add(before, -1)
-	var best *site
-	var name string
-	for f, a := range sites {
-		if best == nil || a.Share > best.Share || a.Share == best.Share && f < name {
-			best, name = a, f
-		}
-	}
-	if best == nil || total <= 0 || best.Share <= 0 {
+	if total <= 0 {
 		return nil
 	}
-	most := math.Inf(-1)
-	for at, x := range best.lines {
-		if x > most || x == most && (at.Line < best.Place.Line || at.Line == best.Place.Line && at.File < best.Place.File) {
-			most, best.Place = x, at
+	var out []cause.Allocation
+	for _, a := range sites {
+		if a.Share <= 0 {
+			continue
 		}
+		most := math.Inf(-1)
+		for at, x := range a.lines {
+			if x > most || x == most && (at.Line < a.Place.Line || at.Line == a.Place.Line && at.File < a.Place.File) {
+				most, a.Place = x, at
+			}
+		}
+		a.Share /= total
+		out = append(out, a.Allocation)
 	}
-	best.Share /= total
-	return &best.Allocation
+	slices.SortFunc(out, func(a, b cause.Allocation) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.Place.Function, b.Place.Function))
+	})
+	return out[:min(len(out), maxAllocations)]
 }
 
 func readProfile(in *evidence.Incident, name string) *profile.Profile {

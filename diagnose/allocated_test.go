@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/evidence"
 )
 
@@ -39,11 +40,19 @@ func allocs(t *testing.T) []byte {
 	return b.Bytes()
 }
 
+// topAllocation is the function that allocated most in an incident, nil if none is known.
+func topAllocation(in *evidence.Incident) *cause.Allocation {
+	if a := allocated(in); len(a) > 0 {
+		return &a[0]
+	}
+	return nil
+}
+
 func TestTheSiteThatAllocatedMost(t *testing.T) {
 	before := allocs(t)
 	allocate()
 	after := allocs(t)
-	a := allocated(incident(t, map[string][]byte{evidence.MemberAllocsBefore: before, evidence.MemberAllocsAfter: after}, nil))
+	a := topAllocation(incident(t, map[string][]byte{evidence.MemberAllocsBefore: before, evidence.MemberAllocsAfter: after}, nil))
 	if a == nil || !strings.HasSuffix(a.Place.Function, "diagnose.allocate") || a.Place.Line == 0 || a.Share < 0.5 || a.Share > 1 {
 		t.Errorf("%+v", a)
 	}
@@ -84,7 +93,7 @@ func TestTheLineThatAllocatedMost(t *testing.T) {
 	if err := p.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	a := allocated(incident(t, map[string][]byte{evidence.MemberAllocsBefore: allocProfile(t, "alloc_space", nil), evidence.MemberAllocsAfter: b.Bytes()}, nil))
+	a := topAllocation(incident(t, map[string][]byte{evidence.MemberAllocsBefore: allocProfile(t, "alloc_space", nil), evidence.MemberAllocsAfter: b.Bytes()}, nil))
 	if a == nil || a.Place.Line != 66 || a.Share != 1 {
 		t.Errorf("%+v", a)
 	}
@@ -120,7 +129,7 @@ func TestAllocated(t *testing.T) {
 			if c.after != nil {
 				members[evidence.MemberAllocsAfter] = c.after
 			}
-			a := allocated(incident(t, members, nil))
+			a := topAllocation(incident(t, members, nil))
 			switch {
 			case a == nil:
 				if c.function != "" {

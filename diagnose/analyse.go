@@ -271,7 +271,7 @@ type analysis struct {
 	watchErr  error
 	saidErr   error
 	base      *cause.Baseline
-	allocated *cause.Allocation
+	allocated []cause.Allocation
 }
 
 // read reads what stands beside the trace.
