@@ -15,7 +15,8 @@ type Stage struct {
 	Waited timeline.Time
 }
 
-// stageHolds is how many usual holds long somebody must have waited in a stage, stagePart the part of that time in which as many
+// stageHolds is how many usual holds long somebody must have waited in a stage, and as long as the longest one at least: where some
+// use an item for longer than others, what is in use meanwhile is not missing. stagePart is the part of that time in which as many
 // items as it has were in use, after the first one.
 const stageHolds, stagePart = 10, 0.5
 
@@ -30,8 +31,12 @@ func (a *Attribution) Shrinks(site SiteID) (stages []Stage, users int) {
 	}
 	var all []change
 	for s := range a.releases {
-		if a.samePool(s, site) {
-			all = append(all, a.holding(s)...)
+		if !a.samePool(s, site) {
+			continue
+		}
+		all = append(all, a.holding(s)...)
+		for _, p := range a.jobs(s).all {
+			least = max(least, p.done-p.from)
 		}
 	}
 	for g := range a.t.Gs {

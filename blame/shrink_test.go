@@ -96,6 +96,74 @@ func TestAPoolShrinksWhereItemsAreMissingForGood(t *testing.T) {
 	}
 }
 
+// uneven is the script of a pool of two items, which one uses for 15 ms at a time and three others for one. After the fifth time that he
+// takes one, the others go home 12 ms later; he is still at work.
+func uneven() string {
+	const long, last = 15, 12
+	var s strings.Builder
+	s.WriteString(`procs 1
+stack take = runtime.selectgo < database/sql.(*DB).conn < main.take
+stack back = database/sql.(*DB).putConnDBLocked < database/sql.(*DB).releaseConn < main.take
+stack ask  = internal/poll.runtime_pollWait < net.(*conn).Read < main.ask
+stack home = runtime.netpollblock < net.(*conn).Read < main.serve
+`)
+	for g := 1; g <= 4; g++ {
+		fmt.Fprintf(&s, "home g%d at home\nrequest /a g%[1]d 0ms-120ms open\n", g)
+	}
+	fmt.Fprintf(&s, "0ms g1 runs on p0\n0ms g1 waits network at ask\n0ms g2 runs on p0\n0ms g2 waits network at ask\n")
+	fmt.Fprintf(&s, "0ms g3 runs on p0\n0ms g3 waits select at take\n0ms g4 runs on p0\n0ms g4 waits select at take\n")
+	due, waiting, times, end := map[int]int{1: long, 2: 1}, []int{3, 4}, 1, 1000
+	for at := 1; len(due) > 1 || at <= end; at++ {
+		for g := 1; g <= 4; g++ {
+			if due[g] != at || times == 5 && g == 1 {
+				continue
+			}
+			delete(due, g)
+			fmt.Fprintf(&s, "%dms poller wakes g%d\n%[1]dms g%[2]d runs on p0\n", at, g)
+			next := 0
+			if len(waiting) > 0 {
+				next, waiting = waiting[0], waiting[1:]
+				fmt.Fprintf(&s, "%dms g%d wakes g%d at back\n", at, g, next)
+			}
+			if at < end {
+				waiting = append(waiting, g)
+				fmt.Fprintf(&s, "%dms g%d waits select at take\n", at, g)
+			} else {
+				fmt.Fprintf(&s, "%dms g%d waits network at home\n", at, g)
+			}
+			if next == 0 {
+				continue
+			}
+			fmt.Fprintf(&s, "%dms g%d runs on p0\n%[1]dms g%[2]d waits network at ask\n", at, next)
+			if due[next] = at + 1; next == 1 {
+				if due[1], times = at+long, times+1; times == 5 {
+					end = at + last
+				}
+			}
+		}
+	}
+	fmt.Fprintf(&s, "%dms end\n", end+5)
+	return s.String()
+}
+
+// What one uses for longer than others is not missing: he gives it back when nobody waits any more, which nobody sees.
+func TestAPoolDoesNotShrinkWhileOneUsesItForLonger(t *testing.T) {
+	_, a := attribute(t, uneven(), "")
+	pools := 0
+	for site := range a.releases {
+		if a.Sites[site].Func != "main.take" {
+			continue
+		}
+		pools++
+		if stages, _ := a.Shrinks(site); len(stages) != 1 || stages[0].Items != 2 {
+			t.Errorf("%+v", stages)
+		}
+	}
+	if pools != 1 {
+		t.Errorf("%d pools", pools)
+	}
+}
+
 // Who still does something else than to wait for an item may have what is missing.
 func TestWhoIsAtWorkMayHaveWhatIsMissing(t *testing.T) {
 	for rests, want := range map[bool]int{true: 0, false: 4} { // one has the last item, and one is to bring what there is more of
