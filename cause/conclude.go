@@ -74,6 +74,10 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 			continue
 		}
 		tailSuspects = append(tailSuspects, c)
+		if c.found {
+			explained += c.Share
+			continue
+		}
 		suspects += c.Share
 	}
 	// Of look-alikes one of which was found the rest may be more of the same: they do

@@ -43,8 +43,9 @@ func Holds(j *Judgement) Truth { return j.Holds() }
 // Joined adds up what reads the same.
 var Joined = joined
 
-// Accompany is what a tail's findings and look-alikes become where contention for the host's CPUs is among them.
-func Accompany(findings []Finding, suspects []Consistent, mix float64, whole bool) ([]Finding, []Consistent, bool) {
+// Accompany is what a tail's findings and look-alikes become where contention for the host's CPUs is among them;
+// scattered is set where nobody in particular had these.
+func Accompany(findings []Finding, suspects []Consistent, mix float64, whole, scattered bool) ([]Finding, []Consistent, bool) {
 	for i := range findings {
 		findings[i].Contrast, findings[i].order, findings[i].ExcessNS = TailContrast, findings[i].Share, 1
 	}
@@ -52,7 +53,7 @@ func Accompany(findings []Finding, suspects []Consistent, mix float64, whole boo
 		suspects[i].Contrast = TailContrast
 	}
 	v := &Verdict{Findings: findings, Consistent: suspects, Mix: mix}
-	alone := v.accompanies(&Case{Contrast: TailContrast, P: &blame.Population{Whole: whole}}, Settings{})
+	alone := v.accompanies(&Case{Contrast: TailContrast, P: &blame.Population{Whole: whole}}, Settings{}, func([]blame.KeyID) bool { return scattered })
 	slices.SortStableFunc(v.Findings, func(a, b Finding) int { return cmp.Compare(b.order, a.order) })
 	slices.SortStableFunc(v.Consistent, inOrder)
 	return v.Findings, v.Consistent, alone > 0
@@ -67,5 +68,5 @@ func ShortContention(share, excess, idle float64, set Settings) float64 {
 	v.Tail.Excess = excess
 	return v.accompanies(&Case{
 		Contrast: TailContrast, P: &blame.Population{}, Host: &HostView{Machine: true, Whole: host.Usage{BusyNS: 1 - idle, IdleNS: idle}},
-	}, set)
+	}, set, nil)
 }

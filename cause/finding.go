@@ -90,8 +90,8 @@ type Consistent struct {
 
 	keys []blame.KeyID // what they claim
 	// accompanies marks contention for the host's CPUs that comes with something else, see Verdict.accompanies; last is set if that
-	// is suspected, and named before it.
-	accompanies, last bool
+	// is suspected, and named before it, found if it is found: then it is no doubt of that.
+	accompanies, last, found bool
 }
 
 // inOrder sorts look-alikes by their shares, those that are last behind the others.

@@ -363,29 +363,34 @@ func TestContentionIsTheCauseIfItIsMostOfATail(t *testing.T) {
 		name               string
 		findings, suspects []part
 		mix                float64
-		whole              bool
+		whole, scattered   bool
 		found, alike       string
 		nothingElse        bool
 	}{
-		{"most of it", []part{contention(0.65), {"slow-disk", 0.2}}, nil, 0, false, "host-contention slow-disk", "", false},
-		{"all that was found", []part{contention(0.65)}, nil, 0, false, "host-contention", "", false},
-		{"most of what is not mix", []part{contention(0.4), {"slow-disk", 0.2}}, nil, 0.4, false, "host-contention slow-disk", "", false},
-		{"with little that may be more of it", []part{contention(0.5), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.15}}, 0, false, "host-contention slow-disk", "timer-wait host-contention", false},
-		{"with much that may be more of it, beside another", []part{contention(0.4), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.2}}, 0, false, "slow-disk host-contention", "timer-wait host-contention", false},
-		{"with much that may be more of it", []part{contention(0.43)}, []part{{"timer-wait host-contention", 0.48}}, 0, false, "", "timer-wait host-contention, host-contention", false},
-		{"of the whole time, in which requests compute, too", []part{contention(0.5), {"expensive-request", 0.45}}, nil, 0, true, "host-contention expensive-request", "", false},
-		{"more than another, but not most", []part{contention(0.45), {"slow-disk", 0.2}, {"timer-wait", 0.1}}, nil, 0, false, "slow-disk host-contention timer-wait", "", false},
-		{"less than another", []part{{"slow-disk", 0.5}, {"timer-wait", 0.3}, contention(0.2)}, nil, 0, false, "slow-disk timer-wait host-contention", "", false},
-		{"beside what has no name", []part{contention(0.45)}, nil, 0, false, "", "host-contention", true},
-		{"beside little that has a name", []part{contention(0.55), {"late-timer", 0.21}}, nil, 0, false, "late-timer", "host-contention", false},
-		{"beside more that has a name", []part{contention(0.55), {"late-timer", 0.23}}, nil, 0, false, "late-timer host-contention", "", false},
-		{"beside what may be more of it", []part{contention(0.35)}, []part{{"timer-wait host-contention", 0.2}}, 0, false, "", "host-contention, timer-wait host-contention", true},
-		{"beside what may have one", []part{contention(0.45)}, []part{{"pool-exhausted", 0.2}}, 0, false, "", "pool-exhausted, host-contention", false},
-		{"beside little that may have one", []part{contention(0.55)}, []part{{"pool-exhausted", 0.1}}, 0, false, "", "host-contention, pool-exhausted", false},
-		{"more than queueing for a P", []part{contention(0.49), {"overload", 0.3}}, nil, 0, false, "host-contention overload", "", false},
-		{"more than a little queueing for a P", []part{contention(0.49), {"overload", 0.15}}, nil, 0, false, "host-contention overload", "", false},
-		{"hardly more than queueing for a P", []part{contention(0.4), {"overload", 0.35}}, nil, 0, false, "overload host-contention", "", false},
-		{"none", []part{{"slow-disk", 0.5}}, nil, 0, false, "slow-disk", "", false},
+		{"most of it", []part{contention(0.65), {"slow-disk", 0.2}}, nil, 0, false, false, "host-contention slow-disk", "", false},
+		{"all that was found", []part{contention(0.65)}, nil, 0, false, false, "host-contention", "", false},
+		{"most of what is not mix", []part{contention(0.4), {"slow-disk", 0.2}}, nil, 0.4, false, false, "host-contention slow-disk", "", false},
+		{"with little that may be more of it", []part{contention(0.5), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.15}}, 0, false, false, "host-contention slow-disk", "timer-wait host-contention", false},
+		{"with much that may be more of it, beside another, and nobody in particular has the CPUs", []part{contention(0.4), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.2}}, 0, false, true, "slow-disk", "host-contention, timer-wait host-contention", false},
+		{"with much that may be more of it, beside another", []part{contention(0.4), {"slow-disk", 0.3}}, []part{{"timer-wait host-contention", 0.2}}, 0, false, false, "slow-disk host-contention", "timer-wait host-contention", false},
+		{"with much that may be more of it", []part{contention(0.43)}, []part{{"timer-wait host-contention", 0.48}}, 0, false, false, "", "timer-wait host-contention, host-contention", false},
+		{"of the whole time, in which requests compute, too", []part{contention(0.5), {"expensive-request", 0.45}}, nil, 0, true, false, "host-contention expensive-request", "", false},
+		{"more than another, but not most, and nobody in particular has the CPUs", []part{contention(0.45), {"slow-disk", 0.2}, {"timer-wait", 0.1}}, nil, 0, false, true, "slow-disk timer-wait", "host-contention", false},
+		{"more than another, but not most", []part{contention(0.45), {"slow-disk", 0.2}, {"timer-wait", 0.1}}, nil, 0, false, false, "slow-disk host-contention timer-wait", "", false},
+		{"less than another, and nobody in particular has the CPUs", []part{{"slow-disk", 0.5}, {"timer-wait", 0.3}, contention(0.2)}, nil, 0, false, true, "slow-disk timer-wait", "host-contention", false},
+		{"less than another", []part{{"slow-disk", 0.5}, {"timer-wait", 0.3}, contention(0.2)}, nil, 0, false, false, "slow-disk timer-wait host-contention", "", false},
+		{"beside what has no name", []part{contention(0.45)}, nil, 0, false, false, "", "host-contention", true},
+		{"beside little that has a name", []part{contention(0.55), {"late-timer", 0.21}}, nil, 0, false, false, "late-timer", "host-contention", false},
+		{"beside more that has a name, and nobody in particular has the CPUs", []part{contention(0.55), {"late-timer", 0.23}}, nil, 0, false, true, "late-timer", "host-contention", false},
+		{"beside more that has a name", []part{contention(0.55), {"late-timer", 0.23}}, nil, 0, false, false, "late-timer host-contention", "", false},
+		{"beside what may be more of it", []part{contention(0.35)}, []part{{"timer-wait host-contention", 0.2}}, 0, false, false, "", "host-contention, timer-wait host-contention", true},
+		{"beside what may have one", []part{contention(0.45)}, []part{{"pool-exhausted", 0.2}}, 0, false, false, "", "pool-exhausted, host-contention", false},
+		{"beside little that may have one", []part{contention(0.55)}, []part{{"pool-exhausted", 0.1}}, 0, false, false, "", "host-contention, pool-exhausted", false},
+		{"more than queueing for a P", []part{contention(0.49), {"overload", 0.3}}, nil, 0, false, false, "host-contention overload", "", false},
+		{"more than a little queueing for a P", []part{contention(0.49), {"overload", 0.15}}, nil, 0, false, false, "host-contention overload", "", false},
+		{"hardly more than queueing for a P, and nobody in particular has the CPUs", []part{contention(0.4), {"overload", 0.35}}, nil, 0, false, true, "overload", "host-contention", false},
+		{"hardly more than queueing for a P", []part{contention(0.4), {"overload", 0.35}}, nil, 0, false, false, "overload host-contention", "", false},
+		{"none", []part{{"slow-disk", 0.5}}, nil, 0, false, false, "slow-disk", "", false},
 	} {
 		var findings []cause.Finding
 		for _, f := range c.findings {
@@ -395,7 +400,7 @@ func TestContentionIsTheCauseIfItIsMostOfATail(t *testing.T) {
 		for _, x := range c.suspects {
 			suspects = append(suspects, cause.Consistent{Causes: strings.Fields(x.causes), Share: x.share})
 		}
-		findings, suspects, nothingElse := cause.Accompany(findings, suspects, c.mix, c.whole)
+		findings, suspects, nothingElse := cause.Accompany(findings, suspects, c.mix, c.whole, c.scattered)
 		var found, alike []string
 		for _, f := range findings {
 			found = append(found, f.Cause)

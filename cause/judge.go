@@ -569,6 +569,11 @@ func (v *Verdict) contended() (ns int64) {
 			ns = max(ns, f.ExcessNS)
 		}
 	}
+	for _, x := range v.Consistent {
+		if x.found {
+			ns = max(ns, int64(x.Share*v.Tail.Excess))
+		}
+	}
 	return ns
 }
 
@@ -878,7 +883,7 @@ func (v *Verdict) contrast(c *Case, s Settings) {
 			v.Consistent = append(v.Consistent, consistent(c, o, share))
 		}
 	}
-	alone := v.accompanies(c, s)
+	alone := v.accompanies(c, s, c.scattered)
 	c.lead(v.Findings)
 	if c.Contrast == TailContrast {
 		v.alone = alone

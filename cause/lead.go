@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
 )
 
 // lead says which findings of the case's contrast are named before one with a larger share: a queue
@@ -44,10 +45,11 @@ func (c *Case) lead(fs []Finding) {
 }
 
 // accompanies names contention for the host's CPUs that is less than ContendsShare of the tail's excess, but for the mix, behind
-// what else was found or is suspected, if that takes a part of it that counts, and else as a look-alike. Its share includes that
+// what else was found, if that takes a part of it that counts, unless it is scattered: nobody in particular had the CPUs. Then, and else, it
+// is a look-alike: in 43 recordings where it was found beside something, another cause had been planted, or none. Its share includes that
 // of look-alikes that may be more of it, where that is little beside it: else it may as well be something else. It returns what
 // a slow request loses to it, in nanoseconds, if nothing else is found or suspected, and 0 otherwise.
-func (v *Verdict) accompanies(c *Case, set Settings) (alone float64) {
+func (v *Verdict) accompanies(c *Case, set Settings, scattered func([]blame.KeyID) bool) (alone float64) {
 	i := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.Contrast == TailContrast && Lookup(f.Cause).Contends })
 	if c.Contrast != TailContrast || c.P.Whole || i < 0 {
 		return 0
@@ -81,20 +83,40 @@ func (v *Verdict) accompanies(c *Case, set Settings) (alone float64) {
 		v.Findings[i] = f
 		return 0
 	}
-	if found >= besideShare*f.Share {
+	if found >= besideShare*f.Share && !scattered(f.keys) {
 		f.order = min(f.order, math.Nextafter(found, 0))
 		v.Findings[i] = f
 		return 0
 	}
 	v.Consistent = append(v.Consistent, Consistent{
 		Causes: []string{f.Cause}, Share: f.Share, Record: recordAlone, Contrast: f.Contrast, Where: f.Where,
-		Summary: f.Summary, Evidence: f.Evidence, keys: f.keys, accompanies: true, last: suspected >= besideShare*f.Share,
+		Summary: f.Summary, Evidence: f.Evidence, keys: f.keys, accompanies: true, last: suspected >= besideShare*f.Share, found: found >= besideShare*f.Share,
 	})
 	v.Findings = slices.Delete(v.Findings, i, i+1)
 	if found > 0 || suspected > 0 || like >= f.Share {
 		return 0
 	}
 	return float64(f.ExcessNS)
+}
+
+// scattered reports whether it is known that nobody in particular, another process or the hypervisor, had the CPUs for half of the
+// time under keys in which others than the process had them: it is most often its own load that wakes all of them.
+func (c *Case) scattered(keys []blame.KeyID) bool {
+	if !c.Watched() || len(c.A.Behind(c.tailSpans())) == 0 {
+		return false
+	}
+	in := func(state events.State) float64 {
+		return max(0, c.Sum(keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == state })))
+	}
+	others, robbed := in(events.Queued), in(events.Robbed)
+	if 2*(others+robbed) < c.Sum(keys) { // peers, too, and who had theirs is not known
+		return false
+	}
+	most := robbed
+	if n, _ := c.Neighbours(); len(n) > 0 {
+		most = max(most, n[0].Share*others)
+	}
+	return 2*most < others+robbed
 }
 
 // waitsShortly reports whether threads that wait for a CPU make requests late by so little, in nanoseconds, that nobody minds: by no

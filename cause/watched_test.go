@@ -131,6 +131,33 @@ func TestTheNeighbourIsNamed(t *testing.T) {
 	}
 }
 
+// Beside another cause the host's CPUs are one, too, where one neighbour has them; where many have, or nobody, they come with it.
+func TestWhoHasTheCPUsBesideAnotherCause(t *testing.T) {
+	a := attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
+		p.computes(serving, 0, 20*ms, "main.scale", "main.serve")
+		p.leaves(serving, 0, "sleep", "time.Sleep", "main.serve")
+		p.pass(10 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	})})
+	for _, c := range []struct {
+		behind      []int
+		found, also bool
+	}{
+		{[]int{7}, true, false},
+		{[]int{0}, false, true},
+		{[]int{0, 7, 0, 8, 0}, false, true},
+		{[]int{7, 7, 8}, true, false},
+	} {
+		v := cause.Judge(watchThread(a, 0, events.Queued, 0.4, 0, c.behind...), cause.Settings{})
+		found := slices.ContainsFunc(v.Findings, func(f cause.Finding) bool { return f.Cause == "host-contention" })
+		also := slices.ContainsFunc(v.Consistent, func(x cause.Consistent) bool { return slices.Equal(x.Causes, []string{"host-contention"}) })
+		if v.Verdict != "cause" || v.Findings[0].Cause == "host-contention" || found != c.found || also != c.also {
+			t.Errorf("%v: %s: %s; found %v, may be %v", c.behind, v.Verdict, v.Sentence, found, also)
+		}
+	}
+}
+
 // A hypervisor's time looks like that on a CPU to the kernel.
 func TestTheKernelDoesNotKnowWhatTheHypervisorTakes(t *testing.T) {
 	computes := every(10, func(p *play) { p.computes(serving, 0, 40*ms, "main.scale", "main.serve") })
