@@ -40,28 +40,29 @@ func (a *Attribution) Watched() bool { return a.watch != nil }
 func (a *Attribution) Suspended() []events.Suspension { return a.suspended }
 
 // Behind returns for how long others had the CPUs that threads wanted in spans, in order of time and apart, by the process that
-// had a CPU until the thread got it, see [events.Recording.Behind], but for the process itself: that is with 0, as what is
-// not known. It is nil if nothing is known.
-func (a *Attribution) Behind(spans []timeline.Span) map[events.Process]int64 {
+// had a CPU until the thread got it, see [events.Recording.Behind], and for how long that was the process itself: who had it
+// before that is not known. It is nil if nothing is known.
+func (a *Attribution) Behind(spans []timeline.Span) (by map[events.Process]int64, own int64) {
 	if a.watch == nil {
-		return nil
+		return nil, 0
 	}
 	in := make([]events.Pause, len(spans))
 	for i, s := range spans {
 		in[i] = events.Pause{FromNS: int64(s.Start), ToNS: int64(s.End)}
 	}
-	by := a.watch.Behind(in)
-	if by == nil {
-		return nil
+	pids := a.watch.Behind(in)
+	if pids == nil {
+		return nil, 0
 	}
-	out := map[events.Process]int64{}
-	for pid, ns := range by {
+	by = map[events.Process]int64{}
+	for pid, ns := range pids {
 		if pid == a.watch.Header.PID {
-			pid = 0
+			own += ns
+			continue
 		}
-		out[a.watch.Process(pid)] += ns
+		by[a.watch.Process(pid)] += ns
 	}
-	return out
+	return by, own
 }
 
 // Unpolled is when who waited for the network wanted a CPU, in order of time, as far as it is known.

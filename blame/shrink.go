@@ -15,8 +15,8 @@ type Stage struct {
 	Waited timeline.Time
 }
 
-// stageHolds is how many usual holds long somebody must have waited in a stage, and as long as the longest one at least: where some
-// use an item for longer than others, what is in use meanwhile is not missing. stagePart is the part of that time in which as many
+// stageHolds is how many usual holds long somebody must have waited in a stage, and as long as the longest one at least of those that
+// began with a wait, and so are known: where some use an item for longer than others, what is in use meanwhile is not missing. stagePart is the part of that time in which as many
 // items as it has were in use, after the first one.
 const stageHolds, stagePart = 10, 0.5
 
@@ -35,8 +35,13 @@ func (a *Attribution) Shrinks(site SiteID) (stages []Stage, users int) {
 			continue
 		}
 		all = append(all, a.holding(s)...)
-		for _, p := range a.jobs(s).all {
-			least = max(least, p.done-p.from)
+		js := a.jobs(s)
+		for i, g := range js.wakers {
+			for _, p := range js.all[js.first[i]:js.first[i+1]] {
+				if p.from < p.done && a.letIn(g, p.from, site) {
+					least = max(least, p.done-p.from)
+				}
+			}
 		}
 	}
 	for g := range a.t.Gs {
@@ -85,6 +90,17 @@ func (a *Attribution) Shrinks(site SiteID) (stages []Stage, users int) {
 type change struct {
 	at           timeline.Time
 	holds, waits int8
+}
+
+// letIn reports whether g waited for a pool until an instant.
+func (a *Attribution) letIn(g timeline.GID, at timeline.Time, pool SiteID) bool {
+	me := &a.t.Gs[g]
+	for i := min(me.SegmentAt(at), me.Len()-1); i >= 0 && me.Seg(i).End >= at; i-- {
+		if s := me.Seg(i); s.End == at && s.Kind == timeline.Waiting && s.Stack != 0 {
+			return a.samePool(a.siteOf(s.Stack), pool)
+		}
+	}
+	return false
 }
 
 // holding returns when what is released at a site was held.

@@ -8,8 +8,8 @@ import (
 
 // lends is the script of a pool that two more wait for than it has items at first. An item is used for a millisecond. Each of the steps
 // says how many items there are for how many milliseconds: what is missing is not given back by whom has it, who is then at rest, or waits for
-// a peer, and somebody brings what there is more of.
-func lends(steps [][2]int, rests bool) string {
+// a peer, and somebody brings what there is more of, which he got without a wait and has used for as long as early says.
+func lends(steps [][2]int, rests bool, early int) string {
 	var s strings.Builder
 	s.WriteString(`procs 1
 stack take = runtime.selectgo < database/sql.(*DB).conn < main.take
@@ -37,9 +37,12 @@ stack home = runtime.netpollblock < net.(*conn).Read < main.serve
 	}
 	fmt.Fprintf(&s, "0ms g%d waits at home\n", all+1) // who brings what there is more of
 	at := 0
-	for _, x := range steps {
-		for range x[1] {
+	for i, x := range steps {
+		for left := x[1]; left > 0; left-- {
 			at++
+			if early > 0 && left == early && i+1 < len(steps) && steps[i+1][0] > x[0] {
+				fmt.Fprintf(&s, "%dms poller wakes g%d\n%[1]dms g%[2]d runs on p0\n%[1]dms g%[2]d waits network at ask\n", at, all+1)
+			}
 			now := using
 			using = nil
 			for _, g := range now {
@@ -70,16 +73,18 @@ func TestAPoolShrinksWhereItemsAreMissingForGood(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		steps [][2]int
+		early int
 		want  string
 	}{
-		{"nothing is missing", [][2]int{{3, 200}}, "3@200"},
-		{"one after the other", [][2]int{{3, 50}, {2, 50}, {1, 50}}, "3@50 2@100 1@150"},
-		{"two at a time", [][2]int{{4, 50}, {2, 50}, {1, 50}}, "4@50 2@100 1@150"},
-		{"one", [][2]int{{3, 50}, {2, 100}}, "3@50 2@150"},
-		{"one for a while", [][2]int{{3, 50}, {2, 50}, {3, 50}}, "3@150"},
-		{"too short to tell", [][2]int{{3, 100}, {2, 5}, {1, 5}}, "3@100"},
+		{"nothing is missing", [][2]int{{3, 200}}, 0, "3@200"},
+		{"one after the other", [][2]int{{3, 50}, {2, 50}, {1, 50}}, 0, "3@50 2@100 1@150"},
+		{"two at a time", [][2]int{{4, 50}, {2, 50}, {1, 50}}, 0, "4@50 2@100 1@150"},
+		{"one", [][2]int{{3, 50}, {2, 100}}, 0, "3@50 2@150"},
+		{"one for a while", [][2]int{{3, 50}, {2, 50}, {3, 50}}, 0, "3@150"},
+		{"somebody has one for longer, or not: he never waited", [][2]int{{2, 50}, {3, 60}, {2, 20}, {1, 20}}, 40, "3@110 2@130 1@150"},
+		{"too short to tell", [][2]int{{3, 100}, {2, 5}, {1, 5}}, 0, "3@100"},
 	} {
-		_, a := attribute(t, lends(c.steps, true), "")
+		_, a := attribute(t, lends(c.steps, true, c.early), "")
 		for site := range a.releases {
 			if a.Sites[site].Func != "main.take" {
 				continue
@@ -167,7 +172,7 @@ func TestAPoolDoesNotShrinkWhileOneUsesItForLonger(t *testing.T) {
 // Who still does something else than to wait for an item may have what is missing.
 func TestWhoIsAtWorkMayHaveWhatIsMissing(t *testing.T) {
 	for rests, want := range map[bool]int{true: 0, false: 4} { // one has the last item, and one is to bring what there is more of
-		_, a := attribute(t, lends([][2]int{{3, 50}, {2, 50}, {1, 50}}, rests), "")
+		_, a := attribute(t, lends([][2]int{{3, 50}, {2, 50}, {1, 50}}, rests, 0), "")
 		for site := range a.releases {
 			if stages, users := a.Shrinks(site); a.Sites[site].Func == "main.take" && (len(stages) != 3 || users != want) {
 				t.Errorf("at rest: %v: %d stages, %d users, want %d", rests, len(stages), users, want)

@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/gotrace"
 )
+
+const stands4 = gotrace.GoID(4)
 
 // A memory profile is up to two cycles late. Where there were few, what allocated most may have done
 // so before the recording, as what built a service's tables when it began.
@@ -13,7 +16,11 @@ func TestWhoAllocates(t *testing.T) {
 	built := cause.Allocation{Place: cause.Place{Function: "main.build", File: "build.go", Line: 3}, Share: 0.7}
 	served := cause.Allocation{Place: cause.Place{Function: "main.serve", File: "serve.go", Line: 5}, Share: 0.2}
 	marks := func(n int) scene {
-		return scene{procs: 1, cast: worker, requests: 60 * n, in: every(60, func(p *play) { cycle(p, 200*ms, heapSizes{}, byHeap) })}
+		stands := func(p *play) { // it built something, and stands there
+			worker(p)
+			p.waits(stands4, "chan receive", "runtime.chanrecv1", "main.build", "main.main")
+		}
+		return scene{procs: 1, cast: stands, requests: 60 * n, in: every(60, func(p *play) { cycle(p, 200*ms, heapSizes{}, byHeap) })}
 	}
 	for _, c := range []struct {
 		name      string

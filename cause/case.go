@@ -42,6 +42,7 @@ type Case struct {
 
 	// Allocated is the functions that allocated most, that of most bytes first; none if not recorded.
 	Allocated []Allocation
+	did       map[string]bool // whether these did anything, see saw; nil before anybody asks
 	// Host is what the host's evidence says, nil if there is none.
 	Host *HostView
 	// Dependencies are what peers of the process said of themselves, see Settings.

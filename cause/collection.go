@@ -279,17 +279,43 @@ func (c *Case) AllocationEvidence() (Evidence, *Place) {
 	}, nil
 }
 
-// saw reports whether a function is on any stack of the recording.
+// saw reports whether a function did anything in the recording: it is on the stack of a CPU sample, of a wait that began, or of a
+// wake-up. Who stands somewhere since before may have done there whatever it was.
 func (c *Case) saw(function string) bool {
-	stacks := c.A.Timeline().Stacks
-	for id := range stacks.Len() {
-		for _, f := range stacks.Frames(gotrace.StackID(id)) {
-			if f.Func == function {
-				return true
+	if c.did == nil {
+		c.did = map[string]bool{}
+		for i := range c.Allocated {
+			c.did[c.Allocated[i].Place.Function] = false
+		}
+		t := c.A.Timeline()
+		seen := make([]bool, t.Stacks.Len())
+		look := func(id gotrace.StackID) {
+			if int(id) >= len(seen) || seen[id] {
+				return
+			}
+			seen[id] = true
+			for _, f := range t.Stacks.Frames(id) {
+				if _, ok := c.did[f.Func]; ok {
+					c.did[f.Func] = true
+				}
+			}
+		}
+		for _, s := range t.Samples {
+			look(s.Stack)
+		}
+		for g := range t.Gs {
+			me := &t.Gs[g]
+			for _, s := range me.Waits() {
+				if s.Start > me.Start() {
+					look(s.Stack)
+				}
+			}
+			for _, x := range me.Wakes() {
+				look(x.Stack)
 			}
 		}
 	}
-	return false
+	return c.did[function]
 }
 
 // Allocation is a function that allocated, with the line in it that did most.

@@ -68,5 +68,5 @@ func ShortContention(share, excess, idle float64, set Settings) float64 {
 	v.Tail.Excess = excess
 	return v.accompanies(&Case{
 		Contrast: TailContrast, P: &blame.Population{}, Host: &HostView{Machine: true, Whole: host.Usage{BusyNS: 1 - idle, IdleNS: idle}},
-	}, set, nil)
+	}, set, func([]blame.KeyID) bool { return false })
 }

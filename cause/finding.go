@@ -90,7 +90,7 @@ type Consistent struct {
 
 	keys []blame.KeyID // what they claim
 	// accompanies marks contention for the host's CPUs that comes with something else, see Verdict.accompanies; last is set if that
-	// is suspected, and named before it, found if it is found: then it is no doubt of that.
+	// is to be named before it; found if that is found: then this is no doubt of it.
 	accompanies, last, found bool
 }
 

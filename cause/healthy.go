@@ -106,6 +106,9 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 		}
 	}
 	for _, c := range v.Consistent {
+		if c.found {
+			return false
+		}
 		if c.Contrast == TailContrast {
 			others += c.Share
 		}

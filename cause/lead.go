@@ -1,9 +1,11 @@
 package cause
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -45,8 +47,8 @@ func (c *Case) lead(fs []Finding) {
 }
 
 // accompanies names contention for the host's CPUs that is less than ContendsShare of the tail's excess, but for the mix, behind
-// what else was found, if that takes a part of it that counts, unless it is scattered: nobody in particular had the CPUs. Then, and else, it
-// is a look-alike: in 43 recordings where it was found beside something, another cause had been planted, or none. Its share includes that
+// what else was found, if that takes a part of it that counts, and else as a look-alike. So it is, too, if it is scattered under the
+// keys of the finding. Its share includes that
 // of look-alikes that may be more of it, where that is little beside it: else it may as well be something else. It returns what
 // a slow request loses to it, in nanoseconds, if nothing else is found or suspected, and 0 otherwise.
 func (v *Verdict) accompanies(c *Case, set Settings, scattered func([]blame.KeyID) bool) (alone float64) {
@@ -79,18 +81,23 @@ func (v *Verdict) accompanies(c *Case, set Settings, scattered func([]blame.KeyI
 		return 0
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("it is %s of what slow requests take longer: whatever gives the process, its peers or its clients more to do has them wait for CPUs, too", Pct(f.Share)))
-	if crowds && found < crowdShare*f.Share {
+	beside := found >= besideShare*f.Share
+	many := beside && scattered(f.keys)
+	if crowds && found < crowdShare*f.Share && !many {
 		v.Findings[i] = f
 		return 0
 	}
-	if found >= besideShare*f.Share && !scattered(f.keys) {
+	if many {
+		f.Evidence = append(f.Evidence, "no program is known to have had them for half of that time, nor the hypervisor")
+	}
+	if beside && !many {
 		f.order = min(f.order, math.Nextafter(found, 0))
 		v.Findings[i] = f
 		return 0
 	}
 	v.Consistent = append(v.Consistent, Consistent{
 		Causes: []string{f.Cause}, Share: f.Share, Record: recordAlone, Contrast: f.Contrast, Where: f.Where,
-		Summary: f.Summary, Evidence: f.Evidence, keys: f.keys, accompanies: true, last: suspected >= besideShare*f.Share, found: found >= besideShare*f.Share,
+		Summary: f.Summary, Evidence: f.Evidence, keys: f.keys, accompanies: true, last: many || suspected >= besideShare*f.Share, found: many,
 	})
 	v.Findings = slices.Delete(v.Findings, i, i+1)
 	if found > 0 || suspected > 0 || like >= f.Share {
@@ -99,24 +106,36 @@ func (v *Verdict) accompanies(c *Case, set Settings, scattered func([]blame.KeyI
 	return float64(f.ExcessNS)
 }
 
-// scattered reports whether it is known that nobody in particular, another process or the hypervisor, had the CPUs for half of the
-// time under keys in which others than the process had them: it is most often its own load that wakes all of them.
+// oneHas is the part of the time in which others had the CPUs that one of them is known to have had if it is told from the process's own
+// load, which wakes many. In 43 recordings where contention was found beside something else, that or nothing had been planted; in 12 of
+// these it was asked who had the CPUs, and nobody had them for so long.
+const oneHas = 0.5
+
+// scattered reports whether it was asked who had the CPUs, and no other program and not the hypervisor is known to have had them for
+// oneHas of the time under keys in which others than the process had them. Where one of its own threads had it before, it is not known
+// who had it before that. It is false where peers on the machine lacked CPUs for most of that time, too: who had those was not asked.
 func (c *Case) scattered(keys []blame.KeyID) bool {
-	if !c.Watched() || len(c.A.Behind(c.tailSpans())) == 0 {
+	if !c.Watched() {
 		return false
 	}
 	in := func(state events.State) float64 {
 		return max(0, c.Sum(keep(keys, func(id blame.KeyID) bool { return c.Key(id).Off == state })))
 	}
 	others, robbed := in(events.Queued), in(events.Robbed)
-	if 2*(others+robbed) < c.Sum(keys) { // peers, too, and who had theirs is not known
+	if 2*(others+robbed) < c.Sum(keys) {
 		return false
 	}
-	most := robbed
-	if n, _ := c.Neighbours(); len(n) > 0 {
-		most = max(most, n[0].Share*others)
+	behind, own := c.A.Behind(c.tailSpans())
+	by, all, most := map[string]float64{}, float64(own), 0.0
+	for p, ns := range behind {
+		all += float64(ns)
+		if p.PID != 0 {
+			name := cmp.Or(p.Name, strconv.Itoa(p.PID))
+			by[name] += float64(ns)
+			most = max(most, by[name])
+		}
 	}
-	return 2*most < others+robbed
+	return all > 0 && max(robbed, most/all*others) < oneHas*(others+robbed)
 }
 
 // waitsShortly reports whether threads that wait for a CPU make requests late by so little, in nanoseconds, that nobody minds: by no

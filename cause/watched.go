@@ -124,8 +124,9 @@ const neighboursTold, neighbourLeast = 3, 0.1
 // Neighbours returns those with the largest shares, the largest first, and says that; it needs kernel events of a version that asks
 // for them.
 func (c *Case) Neighbours() (list []Neighbour, e Evidence) {
-	all, none := 0.0, 0.0
-	for p, ns := range c.A.Behind(c.tailSpans()) {
+	behind, own := c.A.Behind(c.tailSpans())
+	all, none := float64(own), float64(own)
+	for p, ns := range behind {
 		all += float64(ns)
 		if p.PID == 0 {
 			none += float64(ns)

@@ -69,7 +69,7 @@ func watchThread(a *blame.Attribution, tid int, why events.State, part float64, 
 	if len(behind) > 0 {
 		h.Fields = events.Fields
 	}
-	after := &events.After{Processes: []events.Process{{PID: 7, Name: "bur\nner"}}}
+	after := &events.After{Processes: []events.Process{{PID: 7, Name: "bur\nner"}, {PID: 11, Name: "cc"}, {PID: 12, Name: "cc"}, {PID: 13, Name: "cc"}}}
 	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(h, after, out)})
 }
 
@@ -148,12 +148,35 @@ func TestWhoHasTheCPUsBesideAnotherCause(t *testing.T) {
 		{[]int{0}, false, true},
 		{[]int{0, 7, 0, 8, 0}, false, true},
 		{[]int{7, 7, 8}, true, false},
+		{[]int{11, 12, 13}, true, false},
+		{[]int{1, 1, 7}, false, true}, // the process itself: who had it before is not known
 	} {
 		v := cause.Judge(watchThread(a, 0, events.Queued, 0.4, 0, c.behind...), cause.Settings{})
 		found := slices.ContainsFunc(v.Findings, func(f cause.Finding) bool { return f.Cause == "host-contention" })
 		also := slices.ContainsFunc(v.Consistent, func(x cause.Consistent) bool { return slices.Equal(x.Causes, []string{"host-contention"}) })
 		if v.Verdict != "cause" || v.Findings[0].Cause == "host-contention" || found != c.found || also != c.also {
 			t.Errorf("%v: %s: %s; found %v, may be %v", c.behind, v.Verdict, v.Sentence, found, also)
+		}
+	}
+}
+
+// That the CPUs are a look-alike beside the cause is no doubt of it, though they take more.
+func TestContentionBesideTheCauseIsNoDoubtOfIt(t *testing.T) {
+	a := attributed(t, scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+		if i%10 != 9 {
+			p.computes(serving, 0, 6*ms, "main.scale", "main.serve")
+			return
+		}
+		p.computes(serving, 0, 14*ms, "main.scale", "main.serve")
+		p.leaves(serving, 0, "sleep", "time.Sleep", "main.serve")
+		p.pass(5 * ms)
+		p.wakes(0, serving)
+		p.runs(serving, 0)
+	}})
+	for _, behind := range [][]int{{0}, {7}} {
+		v := cause.Judge(watchThread(a, 0, events.Queued, 0.5, 0, behind...), cause.Settings{})
+		if v.Verdict != "cause" || v.Findings[0].Cause != "timer-wait" || v.Findings[0].Share >= cause.ExplainedShare {
+			t.Errorf("%v: %s: %s; %+v; %+v", behind, v.Verdict, v.Sentence, v.Findings, v.Consistent)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func allocated(in *evidence.Incident) []cause.Allocation {
 	slices.SortFunc(out, func(a, b cause.Allocation) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.Place.Function, b.Place.Function))
 	})
-	return out[:min(len(out), maxAllocations)]
+	return slices.Clone(out[:min(len(out), maxAllocations)])
 }
 
 func readProfile(in *evidence.Incident, name string) *profile.Profile {

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"runtime"
 	"runtime/pprof"
@@ -96,6 +97,30 @@ func TestTheLineThatAllocatedMost(t *testing.T) {
 	a := topAllocation(incident(t, map[string][]byte{evidence.MemberAllocsBefore: allocProfile(t, "alloc_space", nil), evidence.MemberAllocsAfter: b.Bytes()}, nil))
 	if a == nil || a.Place.Line != 66 || a.Share != 1 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// Of many functions those are told that allocated most, in order.
+func TestTheFunctionsThatAllocatedMost(t *testing.T) {
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "alloc_space", Unit: "bytes"}}}
+	for i := range int64(2 * maxAllocations) {
+		f := &profile.Function{ID: uint64(i + 1), Name: fmt.Sprintf("main.f%d", i), Filename: "main.go"}
+		l := &profile.Location{ID: f.ID, Line: []profile.Line{{Function: f, Line: i + 1}}}
+		p.Function, p.Location = append(p.Function, f), append(p.Location, l)
+		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{l}, Value: []int64{i + 1}})
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	all := allocated(incident(t, map[string][]byte{evidence.MemberAllocsBefore: allocProfile(t, "alloc_space", nil), evidence.MemberAllocsAfter: b.Bytes()}, nil))
+	if len(all) != maxAllocations {
+		t.Fatalf("%d functions", len(all))
+	}
+	for i, a := range all {
+		if want := 2*maxAllocations - i; a.Place.Line != want || a.Place.Function != fmt.Sprintf("main.f%d", want-1) {
+			t.Errorf("%d: %+v", i, a)
+		}
 	}
 }
 
