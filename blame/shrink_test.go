@@ -6,17 +6,20 @@ import (
 	"testing"
 )
 
+// poolStacks are where those stand who use a pool.
+const poolStacks = `procs 1
+stack take = runtime.selectgo < database/sql.(*DB).conn < main.take
+stack back = database/sql.(*DB).putConnDBLocked < database/sql.(*DB).releaseConn < main.take
+stack ask  = internal/poll.runtime_pollWait < net.(*conn).Read < main.ask
+stack home = runtime.netpollblock < net.(*conn).Read < main.serve
+`
+
 // lends is the script of a pool that two more wait for than it has items at first. An item is used for a millisecond. Each of the steps
 // says how many items there are for how many milliseconds: what is missing is not given back by whom has it, who is then at rest, or waits for
 // a peer, and somebody brings what there is more of, which he got without a wait and has used for as long as early says.
 func lends(steps [][2]int, rests bool, early int) string {
 	var s strings.Builder
-	s.WriteString(`procs 1
-stack take = runtime.selectgo < database/sql.(*DB).conn < main.take
-stack back = database/sql.(*DB).putConnDBLocked < database/sql.(*DB).releaseConn < main.take
-stack ask  = internal/poll.runtime_pollWait < net.(*conn).Read < main.ask
-stack home = runtime.netpollblock < net.(*conn).Read < main.serve
-`)
+	s.WriteString(poolStacks)
 	items, all, length := steps[0][0], steps[0][0]+2, 0
 	for _, x := range steps {
 		length += x[1]
@@ -106,12 +109,7 @@ func TestAPoolShrinksWhereItemsAreMissingForGood(t *testing.T) {
 func uneven() string {
 	const long, last = 15, 12
 	var s strings.Builder
-	s.WriteString(`procs 1
-stack take = runtime.selectgo < database/sql.(*DB).conn < main.take
-stack back = database/sql.(*DB).putConnDBLocked < database/sql.(*DB).releaseConn < main.take
-stack ask  = internal/poll.runtime_pollWait < net.(*conn).Read < main.ask
-stack home = runtime.netpollblock < net.(*conn).Read < main.serve
-`)
+	s.WriteString(poolStacks)
 	for g := 1; g <= 4; g++ {
 		fmt.Fprintf(&s, "home g%d at home\nrequest /a g%[1]d 0ms-120ms open\n", g)
 	}

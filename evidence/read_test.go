@@ -120,6 +120,7 @@ func TestReadRefusesWhatIsNoIncident(t *testing.T) {
 		{"an allocation profile of this Go is named", allocs.Bytes(), ErrNotIncident, "gzip of a pprof profile"},
 		{"an HTML page is named", []byte("\n <!DOCTYPE html><html>"), ErrNotIncident, "an HTML page"},
 		{"JSON is named", []byte(`{"a":1}`), ErrNotIncident, "JSON"},
+		{"noise that begins like JSON is none", []byte("[\x00\x83\x11\xfe\x02\x9c\x7f"), ErrNotIncident, "something else"},
 		{"a stack dump is named", []byte("goroutine 1 [running]:\n"), ErrNotIncident, "goroutine stacks"},
 		{"other bytes are quoted, at most eight", []byte("\x1b[31mattack"), ErrNotIncident, `"\x1b[31matt"`},
 		{"a trace of Go 1.21 says which Go is needed", []byte("go 1.21 trace\x00\x00\x00"), ErrVersion, "Go 1.22 and newer"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"unicode"
 )
 
 // Kind is what a file turned out to be.
@@ -130,8 +131,8 @@ func Describe(head []byte) string {
 		{"{", "JSON"},
 		{"[", "JSON"},
 	} {
-		if bytes.HasPrefix(text, []byte(look.prefix)) {
-			return look.what
+		if bytes.HasPrefix(text, []byte(look.prefix)) && (len(look.prefix) > 1 || !bytes.ContainsFunc(text, isControl)) {
+			return look.what // one byte alone may be anything's
 		}
 	}
 	switch {
@@ -142,6 +143,9 @@ func Describe(head []byte) string {
 	}
 	return "something else (it begins with " + strconv.QuoteToASCII(string(head[:min(len(head), 8)])) + ")"
 }
+
+// isControl reports whether a character stands in no text.
+func isControl(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
 
 // isProfile reports whether head begins like the protocol buffer of a profile:
 // with a sample type (field 1) or the period type (field 11), both messages that
