@@ -16,8 +16,8 @@ type Stage struct {
 }
 
 // stageHolds is how many usual holds long somebody must have waited in a stage, and as long as the longest one at least of those that
-// began with a wait, and so are known: where some use an item for longer than others, what is in use meanwhile is not missing. stagePart is the part of that time in which as many
-// items as it has were in use, after the first one.
+// began with a wait, and so are known: where some use an item for longer than others, what is in use meanwhile is not missing.
+// stagePart is the part of that time in which as many items as it has were in use, after the first one.
 const stageHolds, stagePart = 10, 0.5
 
 // Shrinks returns the stages in which the items of a pool become fewer, for good: as long as somebody waits, all of them are in use, so

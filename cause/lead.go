@@ -47,9 +47,8 @@ func (c *Case) lead(fs []Finding) {
 }
 
 // accompanies names contention for the host's CPUs that is less than ContendsShare of the tail's excess, but for the mix, behind
-// what else was found, if that takes a part of it that counts, and else as a look-alike. So it is, too, if it is scattered under the
-// keys of the finding. Its share includes that
-// of look-alikes that may be more of it, where that is little beside it: else it may as well be something else. It returns what
+// what else was found, if that takes a part of it that counts, and else as a look-alike; that it is, too, if it is scattered under
+// the keys of the finding. Its share includes that of look-alikes that may be more of it, where that is little beside it: else it may as well be something else. It returns what
 // a slow request loses to it, in nanoseconds, if nothing else is found or suspected, and 0 otherwise.
 func (v *Verdict) accompanies(c *Case, set Settings, scattered func([]blame.KeyID) bool) (alone float64) {
 	i := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.Contrast == TailContrast && Lookup(f.Cause).Contends })
@@ -107,8 +106,8 @@ func (v *Verdict) accompanies(c *Case, set Settings, scattered func([]blame.KeyI
 }
 
 // oneHas is the part of the time in which others had the CPUs that one of them is known to have had if it is told from the process's own
-// load, which wakes many. In 43 recordings where contention was found beside something else, that or nothing had been planted; in 12 of
-// these it was asked who had the CPUs, and nobody had them for so long.
+// load, which wakes many. In 43 recordings where contention was found beside something else, it had been planted in none. In 17 of these
+// it was asked who had the CPUs: in 8 nobody had them for so long.
 const oneHas = 0.5
 
 // scattered reports whether it was asked who had the CPUs, and no other program and not the hypervisor is known to have had them for
