@@ -263,7 +263,7 @@ func (w *walker) request(i int) Attributed {
 		out.Outside = w.outside * w.outside / w.squares
 	}
 	for _, f := range w.fanIns {
-		out.FanIns = append(out.FanIns, FanIn{Site: f.site, Pieces: w.pieces(f.wait), Other: w.pieces(f.other), Slack: int64(f.slack), Last: f.last})
+		out.FanIns = append(out.FanIns, FanIn{Site: f.site, Pieces: w.pieces(f.wait), Other: w.pieces(f.other), Slack: int64(f.slack), Last: f.last, Nested: f.nested})
 	}
 	return out
 }

@@ -25,6 +25,10 @@ type FanIn struct {
 	Slack int64
 	// Last is the one that was waited for alone, in the slack.
 	Last Member
+	// Nested is set if one of the several that another FanIn waits for waited so: its
+	// Pieces are part of that one's, which bounds what can be saved. Of a nested one
+	// there is no Other.
+	Nested bool
 }
 
 // Member is one of several goroutines that a request set to work together: which
@@ -41,10 +45,11 @@ type Member struct {
 	Worker timeline.GID
 }
 
-// maxFanIns bounds the fan-ins kept for a request, maxSiblings the children that
-// are looked at for one: a request with more of either waits for so many that one
-// more or less of them changes little.
-const maxFanIns, maxSiblings = 256, 256
+// maxFanIns bounds the fan-ins kept for a request, of which at most half are nested,
+// maxSiblings the children that are looked at for one: a request with more of either
+// waits for so many that one more or less of them changes little. maxNested is how
+// many may lie within each other.
+const maxFanIns, maxSiblings, maxNested = 256, 256, 4
 
 // fanIn is a FanIn in the making: rival is the other child that bounds what the
 // wait can save, NoG if none does, and was done at an instant.
@@ -55,6 +60,15 @@ type fanIn struct {
 	done        timeline.Time
 	slack       timeline.Time
 	last        Member
+	nested      bool
+}
+
+// gathersHere reports whether there is room for one more fan-in where the walk is.
+func (w *walker) gathersHere() bool {
+	if w.gathering == 0 {
+		return len(w.fanIns) < maxFanIns
+	}
+	return w.gathering < maxNested && len(w.fanIns) < maxFanIns/2
 }
 
 // gathers reports whether the wait s of g is for one of several goroutines that g
@@ -267,33 +281,34 @@ func (w *walker) lastAwaited(g timeline.GID, s timeline.Segment, from timeline.T
 }
 
 // forOneOf replaces the wait s of g, which gathers, like any other, and remembers
-// what the rival did meanwhile.
+// what the rival did meanwhile, unless the fan-in that this one is nested in does so.
 func (w *walker) forOneOf(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time, f fanIn) {
-	all := w.acc
-	w.acc, w.gathering = &w.apart, true
+	all, within := w.acc, w.gathering
+	w.acc, w.gathering = &w.apart[within], within+1
 	w.waker(at, g, s, from, to)
-	f.wait = w.takeApart()
+	f.wait, f.nested = w.takeApart(within), within > 0
 	for _, p := range f.wait {
 		all.add(p.number, p.ns)
 	}
-	if f.rival != timeline.NoG {
+	if f.rival != timeline.NoG && !f.nested {
+		w.gathering = maxNested
 		kept := *w
 		w.queues = slices.Clone(w.queues)
 		next := w.a.queueAt(at, Hop{Site: f.site, WakerSite: w.a.siteOf(s.WakerStack), Waker: w.a.classAt(f.rival, f.done), Reason: s.Reason})
 		next.depth++
 		w.aside(func() { w.walk(&next, f.rival, from, f.done) })
-		f.other = w.takeApart()
+		f.other = w.takeApart(within)
 		w.nested, w.wanted, w.queues, w.depth = kept.nested, kept.wanted, kept.queues, kept.depth
 		w.outside, w.squares, w.peer = kept.outside, kept.squares, kept.peer
 	}
-	w.acc, w.gathering = all, false
+	w.acc, w.gathering = all, within
 	w.fanIns = append(w.fanIns, f)
 }
 
-// takeApart returns what apart has summed up, until the next request.
-func (w *walker) takeApart() []portion {
+// takeApart returns what apart has summed up at a depth, until the next request.
+func (w *walker) takeApart(within int) []portion {
 	begin := len(w.portions)
-	w.portions = w.apart.take(w.portions)
+	w.portions = w.apart[within].take(w.portions)
 	return w.portions[begin:len(w.portions):len(w.portions)]
 }
 
@@ -302,6 +317,9 @@ func (w *walker) takeApart() []portion {
 // other are scratch space of a column each, zero before and after.
 func (r *Attributed) bound(cols Columns, sum, other []float64) (out []cell) {
 	for _, f := range r.FanIns {
+		if f.Nested {
+			continue
+		}
 		for _, p := range f.Pieces {
 			sum[cols[p.Key]] += float64(p.NS)
 		}

@@ -170,6 +170,35 @@ request /a g1 0ms-20ms
 20ms end`,
 			[]string{"slack 0ms: 3ms cpu; the other 3ms cpu; last 0 of 0", "slack 10ms: 12ms cpu; the other 2ms cpu; last 0 of 5"},
 		},
+		{
+			"a child that gathers at the same place is a fan-in within, and stands behind nobody", `
+0ms g1 waits sync at wait
+0ms g3 runs on p2
+0ms g3 ends
+0ms g4 runs on p3
+0ms g2 runs on p1
+0ms g2 starts g5 as part at fork
+0ms g2 starts g6 as part at fork
+1ms g2 waits sync at wait
+1ms g5 runs on p1
+1ms g5 waits sleep at nap
+1ms g6 runs on p2
+1ms g6 waits network at read
+5ms g4 ends
+10ms p1 wakes g5
+10ms g5 runs on p1
+10ms g5 ends
+18ms poller wakes g6
+18ms g6 runs on p2
+18ms g6 wakes g2 at done
+18ms g6 ends
+18ms g2 runs on p1
+19ms g2 wakes g1 at done
+19ms g2 ends
+19ms g1 runs on p0
+20ms end`,
+			[]string{"within: slack 8ms: 17ms network; the other ; last 1 of 2", "slack 14ms: 17ms network, 2ms cpu; the other 5ms cpu; last 0 of 3"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, a := attribute(t, stacks+c.script, "")
@@ -187,7 +216,16 @@ request /a g1 0ms-20ms
 			}
 			var got []string
 			for _, f := range a.Requests[0].FanIns {
-				got = append(got, fmt.Sprintf("slack %gms: %s; the other %s; last %d of %d", float64(f.Slack)/1e6, sum(f.Pieces), sum(f.Other), f.Last.Number, f.Last.Of))
+				within := ""
+				if f.Nested {
+					within = "within: "
+				}
+				for _, p := range f.Pieces {
+					if a.Keys[p.Key].Flags&Ahead != 0 {
+						t.Errorf("%v is spent for somebody else", a.Keys[p.Key])
+					}
+				}
+				got = append(got, fmt.Sprintf("%sslack %gms: %s; the other %s; last %d of %d", within, float64(f.Slack)/1e6, sum(f.Pieces), sum(f.Other), f.Last.Number, f.Last.Of))
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -270,6 +308,7 @@ func TestTheP99WithoutALeafIsBoundedByTheOtherChildren(t *testing.T) {
 		{"another child that was long done", slow([]Piece{{timer, 2e6}}, 18e6), 1e6 + 2e6},
 		{"another child that was nearly as late", slow([]Piece{{timer, 15e6}}, 5e6), 1e6 + 15e6},
 		{"another child that was late for the same reason", slow([]Piece{{peer, 15e6}}, 5e6), 1e6},
+		{"a fan-in within, that another one bounds", append(slow([]Piece{{timer, 2e6}}, 18e6), FanIn{Pieces: []Piece{{peer, 20e6}}, Nested: true}), 1e6 + 2e6},
 		{"another child that was late for the same reason in part", slow([]Piece{{peer, 9e6}, {timer, 6e6}}, 5e6), 1e6 + 6e6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -296,14 +335,32 @@ func TestTheP99WithoutALeafIsBoundedByTheOtherChildren(t *testing.T) {
 }
 
 // Every fan-in is a part of its request, and its other child did no more than the
-// wait lasted.
+// wait lasted. One that is nested is a part of one that is not.
 func fanInsAreParts(t *testing.T, r *Attributed) {
 	t.Helper()
-	left := map[KeyID]int64{}
+	left, outer := map[KeyID]int64{}, map[KeyID]int64{}
 	for _, p := range r.Pieces {
 		left[p.Key] += p.NS
 	}
 	for _, f := range r.FanIns {
+		for _, p := range f.Pieces {
+			if !f.Nested {
+				outer[p.Key] += p.NS
+			}
+		}
+	}
+	for _, f := range r.FanIns {
+		if f.Nested {
+			for _, p := range f.Pieces {
+				if p.NS > outer[p.Key] {
+					t.Errorf("a nested fan-in has %d ns of key %d, those around it %d", p.NS, p.Key, outer[p.Key])
+				}
+			}
+			if len(f.Other) > 0 || f.Slack < 0 {
+				t.Errorf("a nested fan-in has a slack of %d ns and another child: %v", f.Slack, f.Other)
+			}
+			continue
+		}
 		var wait, other timeline.Time
 		for _, p := range f.Pieces {
 			wait += timeline.Time(p.NS)

@@ -60,11 +60,12 @@ type walker struct {
 	fresh             []int32
 	slab              []Piece
 	// ends is the end of that part, fanIns are the waits for one of several children;
-	// gathering is set within one, which apart sums up.
+	// gathering is within how many of them the walk is, each of which apart sums up;
+	// maxNested where a rival is walked.
 	ends      timeline.Time
 	fanIns    []fanIn
-	gathering bool
-	apart     tally
+	gathering int
+	apart     [maxNested]tally
 	// nested is the time that the holder being walked itself spent waiting at
 	// the site it will release, wanted for how long threads wanted a CPU; queues are the holds that the request waited for.
 	nested, wanted timeline.Time
@@ -609,7 +610,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 			w.called(at, s, r, from, to, k)
 			return
 		}
-		if at.own && !w.gathering && len(w.fanIns) < maxFanIns {
+		if at.own && w.gathersHere() {
 			if f, ok := w.gathers(g, s, from, to); ok {
 				w.forOneOf(at, g, s, from, to, f)
 				return
@@ -1034,8 +1035,9 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 	hop := Hop{Site: a.siteOf(s.Stack), WakerSite: a.siteOf(s.WakerStack), Waker: a.classAt(h, s.End), Reason: s.Reason}
 	next := a.queueAt(at, hop)
 	next.depth++
-	next.own = at.own && w.bears(g, h)
-	if a.samePool(at.last.Site, hop.Site) || a.t.Gs[g].Message { // a message waits for what others are before it
+	bears := w.bears(g, h)
+	next.own = at.own && bears
+	if !bears && a.samePool(at.last.Site, hop.Site) || a.t.Gs[g].Message { // a message waits for what others are before it
 		next.flags |= Ahead
 	}
 	if a.Sites[at.last.Site].Kind == SiteRLock && a.Sites[hop.Site].Kind == SiteRWLock {
