@@ -155,7 +155,8 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 }
 
 // waitsForOthers reports whether the holder of a lock waited meanwhile, for another goroutine that
-// was not born for that and is no holder of another lock.
+// was not born for that and is no holder of another lock. Who waits on a condition waits for what others
+// bring about at their own pace, and be it that it started them.
 func (c *Case) waitsForOthers(k blame.Key) bool {
 	_, h := c.Serial(k)
 	if k.Last == h || k.Last.Site == h.Site || c.readsReplies(k.Last.Waker) {
@@ -164,6 +165,8 @@ func (c *Case) waitsForOthers(k blame.Key) bool {
 	switch c.HopKind(k.Last) {
 	case Worker, Pool, Send:
 		return true
+	case Child:
+		return k.Last.Reason == timeline.ReasonCond
 	}
 	return false
 }
