@@ -885,6 +885,33 @@ func (a *Attribution) collects(site SiteID) SiteID {
 	return most
 }
 
+// inHand reports whether g, which collects at a site, has something already when its wait s there begins: it was handed that when
+// its wait there before ended, and gave it to nobody at the site at which it is waited for since. Who has nothing waits for whom it
+// gets the first from.
+func (w *walker) inHand(at *where, g timeline.GID, s timeline.Segment, site SiteID) bool {
+	me := &w.a.t.Gs[g]
+	for i := me.SegmentAt(s.Start); i >= 0 && w.steps <= maxSteps; i-- {
+		w.steps++
+		x := me.Seg(i)
+		if x.Start >= s.Start || x.Kind != timeline.Waiting || w.a.siteOf(x.Stack) != site {
+			continue
+		}
+		return x.Waker != timeline.NoG && !w.a.gave(g, at.last.Site, x.End, s.Start)
+	}
+	return true // it began before the recording
+}
+
+// gave reports whether a goroutine ended a wait at a site between two instants.
+func (a *Attribution) gave(g timeline.GID, site SiteID, from, to timeline.Time) bool {
+	rs := a.releases[site]
+	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > from }); i < len(rs) && rs[i].at <= to; i++ {
+		if rs[i].waker == g {
+			return true
+		}
+	}
+	return false
+}
+
 // Holds say how what is waited for at a site is held: from when a holder passed the site
 // itself, or got the request in which it releases, to its release.
 type Holds struct {

@@ -269,6 +269,61 @@ func TestWhoCollectsUntilATimerIsWaitedFor(t *testing.T) {
 	})}}})
 }
 
+// Who collects until a timer ends it, but has nothing yet, waits for whom it gets the first from: what that one computes is not its
+// timer's. Who has something may get more from there meanwhile, and the timer's time is its own.
+func TestWhoCollectsWaitsForTheFirst(t *testing.T) {
+	const stage = crowd0
+	takes := []string{"runtime.chanrecv2", "main.parse"}
+	staged := func(p *play, d, linger int64, more bool) {
+		parses := func() {
+			p.runs(stage, 1)
+			p.pass(d)
+			p.wakes(stage, helper, "runtime.chansend1", "main.parse")
+			p.leaves(stage, 1, "chan receive", takes...)
+			p.runs(helper, 1)
+			p.leaves(helper, 1, "select", idle...)
+		}
+		p.wakes(serving, stage, "runtime.chansend1", "main.ask", "main.serve")
+		p.leaves(serving, 0, "chan receive", receive...)
+		parses()
+		if more {
+			p.pass(linger / 2)
+			p.wakes(0, stage)
+			d = ms / 10
+			parses()
+			linger /= 2
+		}
+		p.pass(linger)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.pass(us)
+		p.wakes(helper, serving, "runtime.chansend1", "main.loop")
+		p.leaves(helper, 1, "select", idle...)
+		p.runs(serving, 0)
+	}
+	cast := func(p *play) {
+		waitingHelper(p)
+		p.waits(stage, "chan receive", takes...)
+	}
+	unknown := []string{"quota-too-low", "gomaxprocs-over-quota", "host-contention"}
+	tell(t, []told{
+		{name: "one stage before it computes", alike: append([]string{"single-worker"}, unknown...), where: "main.parse", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
+			d := int64(ms / 10)
+			if i%10 == 9 {
+				d = 18 * ms
+			}
+			staged(p, d, 2*ms, false)
+		}}},
+		{name: "it waits for more", finding: "single-worker", where: "main.loop", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
+			linger := int64(2 * ms)
+			if i%10 == 9 {
+				linger = 20 * ms
+			}
+			staged(p, ms/10, linger, true)
+		}}},
+	})
+}
+
 // ticker is a goroutine that only sleeps and wakes.
 const ticker = gotrace.GoID(900)
 

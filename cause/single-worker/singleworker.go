@@ -88,8 +88,13 @@ func judge(c *cause.Case) *cause.Judgement {
 			cpu.Alike, cpu.Record = []string{"timer-wait"}, cause.RecordEndpoints
 		}
 	}
-	worker, does := c.ClassName(c.A.ClassAt(q.Worker, c.A.Timeline().End)), fmt.Sprintf("%s in %s", top.kind, cause.PlaceName(where))
-	if worker != "" && worker != cause.PlaceName(where) {
+	class := c.A.ClassAt(q.Worker, c.A.Timeline().End)
+	worker, does := c.ClassName(class), fmt.Sprintf("%s in %s", top.kind, cause.PlaceName(where))
+	switch {
+	case worker == "" || worker == cause.PlaceName(where):
+	case top.class != 0 && top.class != class:
+		does += fmt.Sprintf(", for which %s waits", worker)
+	default:
 		does += ", run by " + worker
 	}
 	who, one := "one goroutine that serves everybody", cause.Evidence{
