@@ -190,14 +190,31 @@ func (r *Retries) claim(c *Case, slept float64) {
 }
 
 // Repeated is how many calls requests make at a site, one after the other, and how long one
-// takes, in nanoseconds, on average: slow requests, and typical ones.
+// takes, in nanoseconds, on average: slow requests, and typical ones. Where typical ones make none
+// there, UsualNS is how long those take that they make elsewhere.
 type Repeated struct{ Calls, Usual, NS, UsualNS float64 }
 
 // Repeated compares the calls that slow and typical requests make at a site.
 func (c *Case) Repeated(site blame.SiteID) (r Repeated) {
 	r.Calls, r.NS = c.madeBy(site, c.Tail)
-	r.Usual, r.UsualNS = c.madeBy(site, c.Typical)
+	if r.Usual, r.UsualNS = c.madeBy(site, c.Typical); r.Usual == 0 {
+		r.UsualNS = c.callsTake(c.Typical)
+	}
 	return r
+}
+
+// callsTake is how long a call of requests takes, wherever they make it, in nanoseconds on average; 0 if they make none.
+func (c *Case) callsTake(requests []int) (ns float64) {
+	n := 0
+	for _, i := range requests {
+		for _, x := range c.A.Attempts(i) {
+			if x.End > x.Start {
+				ns += float64(x.End - x.Start)
+				n++
+			}
+		}
+	}
+	return ns / float64(max(1, n))
 }
 
 // madeBy is half of Repeated.
@@ -214,8 +231,15 @@ func (c *Case) madeBy(site blame.SiteID, requests []int) (made, ns float64) {
 	return made / float64(max(1, len(requests))), ns / max(1, made)
 }
 
+// severalCalls is how many calls a slow request must make, on average, where typical ones make none, for them to be many: with fewer it is
+// something else that it asks for.
+const severalCalls = 5
+
 // Many reports whether it is how many calls slow requests make that takes them longer there,
 // by so many nanoseconds, and not how long each takes.
 func (r Repeated) Many(excess float64) bool {
-	return r.Usual > 0 && r.NS <= GrownHold*r.UsualNS && 2*(r.Calls-r.Usual)*r.UsualNS >= excess
+	if r.Usual == 0 && r.Calls < severalCalls {
+		return false
+	}
+	return r.UsualNS > 0 && r.NS <= GrownHold*r.UsualNS && 2*(r.Calls-r.Usual)*r.UsualNS >= excess
 }

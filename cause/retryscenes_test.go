@@ -18,10 +18,18 @@ var (
 )
 
 // answered is a call whose answer comes after ns.
-func answered(p *play, ns int64) {
-	calls(serving, ms/100, asks...)(p)
-	netwaits(ns, awaits...)(p)
-	calls(serving, ms/100, with([]string{"syscall.read"}, awaits...)...)(p)
+func answered(p *play, ns int64) { answeredIn(p, "main.call", ns) }
+
+// answeredIn is such a call by a function.
+func answeredIn(p *play, function string, ns int64) {
+	by := func(stack []string) []string {
+		out := slices.Clone(stack)
+		out[slices.Index(out, "main.call")] = function
+		return out
+	}
+	calls(serving, ms/100, by(asks)...)(p)
+	netwaits(ns, by(awaits)...)(p)
+	calls(serving, ms/100, with([]string{"syscall.read"}, by(awaits)...)...)(p)
 }
 
 // unanswered is a call whose deadline passes after ns.
@@ -273,6 +281,33 @@ func TestManyCallsAreToldFromSlowOnes(t *testing.T) {
 		}, "they wait in main.call for a peer's answer."},
 	} {
 		v := cause.Judge(attributed(t, callers(2, c.slow)), cause.Settings{})
+		if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" || !strings.HasSuffix(v.Sentence, c.want) {
+			t.Errorf("%s: %s %+v", c.name, v.Sentence, v.Findings)
+		}
+	}
+}
+
+// Who asks for each of many items where others never ask at all is late by their number, too, if each answer takes as long as those
+// that others get; one of a few that take longer, or is asked for once, is another thing.
+func TestManyCallsWhereOthersMakeNone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		n    int
+		ns   int64
+		want string // what the sentence ends with
+	}{
+		{"many", 40, 5 * ms, "they wait in main.call for a peer's answer, 40.0 times each."},
+		{"many that take longer", 12, 15 * ms, "they wait in main.call for a peer's answer."},
+		{"four", 4, 5 * ms, "they wait in main.call for a peer's answer."},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 2, in: func(p *play, i int) {
+			answeredIn(p, "main.look", 5*ms)
+			if i%10 == 9 {
+				for range c.n {
+					answered(p, c.ns)
+				}
+			}
+		}}), cause.Settings{})
 		if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" || !strings.HasSuffix(v.Sentence, c.want) {
 			t.Errorf("%s: %s %+v", c.name, v.Sentence, v.Findings)
 		}
