@@ -371,6 +371,49 @@ func (a *Attribution) Keyed(site SiteID) (own float64, ahead int64) {
 	return k.own, k.ahead
 }
 
+// maxSpans bounds how many waits that end after a request began are asked whether they span that.
+const maxSpans = 64
+
+// Joined counts the requests that begin while others of their endpoint wait at a site: those that wait there, too, and those that are
+// done before these waits end. One of which nothing was seen in its handler may be of that endpoint.
+func (a *Attribution) Joined(site SiteID) (waited, passed int) {
+	type wait struct{ from, to timeline.Time }
+	waits, waiting := map[int][]wait{}, map[int]bool{} // by endpoint, by request
+	for _, r := range a.releases[site] {
+		if q := a.f.RequestAt(r.g, r.at-1); q >= 0 {
+			e := a.f.Requests[q].Endpoint
+			waits[e] = append(waits[e], wait{a.t.Gs[r.g].Seg(int(r.seg)).Start, r.at})
+			waiting[q] = true
+		}
+	}
+	for q := range a.f.Requests {
+		r := &a.f.Requests[q]
+		among := func(ws []wait) bool {
+			// The waits are in order of their ends: the first that ends behind the start is the first that may span it.
+			first := sort.Search(len(ws), func(i int) bool { return ws[i].to > r.Start() })
+			for i := first; i < min(len(ws), first+maxSpans); i++ {
+				if ws[i].from < r.Start() && (waiting[q] || r.End() < ws[i].to) {
+					return true
+				}
+			}
+			return false
+		}
+		is := among(waits[r.Endpoint])
+		if !is && (r.Unseen || r.Guessed) {
+			for _, ws := range waits {
+				is = is || among(ws)
+			}
+		}
+		switch {
+		case is && waiting[q]:
+			waited++
+		case is:
+			passed++
+		}
+	}
+	return waited, passed
+}
+
 // woken is longer than it takes that who is idle is woken by what somebody brings, in nanoseconds.
 const woken = timeline.Time(10e3)
 

@@ -218,6 +218,49 @@ func twoOnces(p *play) {
 	p.runs(serving, 0)
 }
 
+// onceFor has a request wait for a one-time initialisation by another one. Of two that come meanwhile one waits, too, and the other
+// one does so if it needs the same.
+func onceFor(same bool) func(p *play) {
+	const by, waits, other = crowd0, crowd0 + 1, crowd0 + 2
+	begins := func(p *play, g gotrace.GoID) {
+		p.pass(2 * ms)
+		p.wakes(0, g)
+		p.runs(g, 1)
+		p.do(p.b.Task(g, "request"))
+	}
+	ends := func(p *play, g gotrace.GoID) {
+		p.do(p.b.Done(g))
+		p.leaves(g, 1, "network", home...)
+	}
+	return func(p *play) {
+		begins(p, by)
+		p.leaves(by, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.get", "main.serve")
+		p.leaves(serving, 0, byOnce.reason, byOnce.at...)
+		if begins(p, other); !same {
+			p.pass(ms / 10)
+			ends(p, other)
+		} else {
+			p.leaves(other, 1, "select", "runtime.selectgo", "main.other", "main.serve")
+		}
+		begins(p, waits)
+		p.leaves(waits, 1, byOnce.reason, byOnce.at...)
+		p.pass(20 * ms)
+		p.wakes(0, by)
+		p.runs(by, 1)
+		p.wakes(by, waits, byOnce.give...)
+		p.wakes(by, serving, byOnce.give...)
+		ends(p, by)
+		p.runs(waits, 1)
+		ends(p, waits)
+		p.runs(serving, 0)
+		if same {
+			p.wakes(serving, other, "main.other", "main.serve")
+			p.runs(other, 1)
+			ends(p, other)
+		}
+	}
+}
+
 var sharedScenes = []told{
 	{
 		name: "news for all, that another request brings",
@@ -262,6 +305,16 @@ var sharedScenes = []told{
 	{
 		name:  "two wait for one",
 		scene: scene{procs: 2, cast: asking, in: every(20, byOnce.forAll(1, fetches(20*ms)))},
+		alike: []string{"cache-stampede", "cold-start"},
+	},
+	{
+		name:    "two wait for one, and who comes meanwhile does so, too",
+		scene:   scene{procs: 2, cast: asking, in: every(20, onceFor(true))},
+		finding: "cache-stampede",
+	},
+	{
+		name:  "two wait for one, and another one that comes meanwhile does not need it",
+		scene: scene{procs: 2, cast: asking, in: every(20, onceFor(false))},
 		alike: []string{"cache-stampede", "cold-start"},
 	},
 	{

@@ -48,7 +48,7 @@ func judge(c *cause.Case) *cause.Judgement {
 				Holds:   cause.Of(q.Together >= blame.ManyWaiters),
 				Decides: true, Number: q.Together,
 			},
-			again(q, c.A.Sites[w.Site].Kind == blame.SiteOnce),
+			again(c, w.Site),
 			{
 				Text:    fmt.Sprintf("%s of the typical requests wait for it or do it themselves", cause.Pct(w.Typical)),
 				Holds:   cause.Of(w.Typical < 0.5),
@@ -85,17 +85,31 @@ func judge(c *cause.Case) *cause.Judgement {
 // several may be first uses of different things.
 const fewForOnce = 3
 
+// leastJoined is how many requests must have come while others waited for a one-time initialisation for them to tell whether it is of
+// what all need, and mostPassed the part of them that may not have needed it. Of different things each would be what more requests
+// need than any other, and those that need the others would pass.
+const leastJoined, mostPassed = 5, 0.2
+
 // again says whether it is done now and then: what is done once may be a first use.
-func again(q *blame.Queue, once bool) cause.Evidence {
+func again(c *cause.Case, site blame.SiteID) cause.Evidence {
+	q := c.A.Queue(site)
 	e := cause.Evidence{
 		Text:    fmt.Sprintf("it was done for those who waited %d times in the recording", q.Calls),
 		Decides: true, Number: float64(q.Calls), Alike: []string{"cold-start"}, Record: "longer: what comes back is no first use",
 	}
-	switch {
-	case once && q.Together < fewForOnce:
-		e.Text += ": each of them may be the first use of another thing"
-	case q.Calls > 1:
-		e.Holds = cause.Yes
+	if q.Calls <= 1 {
+		return e
 	}
+	e.Holds = cause.Yes
+	if c.A.Sites[site].Kind != blame.SiteOnce || q.Together >= fewForOnce {
+		return e
+	}
+	waited, passed := c.A.Joined(site)
+	if all := waited + passed; all >= leastJoined && float64(passed) <= mostPassed*float64(all) {
+		e.Text += fmt.Sprintf(", and %d of the %d requests that came meanwhile had to wait, too: it is what all of them need", waited, all)
+		return e
+	}
+	e.Holds = cause.Unknown
+	e.Text += ": each of them may be the first use of another thing"
 	return e
 }
