@@ -1,11 +1,9 @@
 package cause
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/kernel/events"
@@ -124,17 +122,12 @@ func (c *Case) scattered(keys []blame.KeyID) bool {
 	if 2*(others+robbed) < c.Sum(keys) {
 		return false
 	}
-	behind, own := c.A.Behind(c.tailSpans())
-	by, all, most := map[string]float64{}, float64(own), 0.0
-	for p, ns := range behind {
-		all += float64(ns)
-		if p.PID != 0 {
-			name := cmp.Or(p.Name, strconv.Itoa(p.PID))
-			by[name] += float64(ns)
-			most = max(most, by[name])
-		}
+	list, none := c.programs()
+	most := 0.0
+	if len(list) > 0 {
+		most = list[0].Share
 	}
-	return all > 0 && max(robbed, most/all*others) < oneHas*(others+robbed)
+	return most+none > 0 && max(robbed, most*others) < oneHas*(others+robbed)
 }
 
 // waitsShortly reports whether threads that wait for a CPU make requests late by so little, in nanoseconds, that nobody minds: by no

@@ -103,19 +103,62 @@ func (c *Case) Queue() Queue {
 	return Queue{max(0, c.offIn(events.Queued)), max(0, c.offIn(events.Crowded)), max(0, c.offIn(events.Stopped)), max(0, c.offIn(events.Robbed))}
 }
 
-// Neighbour is a process that had a CPU until threads got it that wanted one during slow requests.
+// Neighbour is a program that had a CPU until threads got it that wanted one during slow requests: the processes of one name, or one
+// that has none.
 type Neighbour struct {
+	// Process is the one of them that had it for longest, Processes is how many they are.
 	events.Process
-	// Share is its part of the time in which others had the CPUs.
+	Processes int
+	// Share is their part of the time in which others had the CPUs.
 	Share float64
+	most  int64 // of one of them
 }
 
 // String names it.
 func (n Neighbour) String() string {
-	if n.Name == "" {
+	switch {
+	case n.Name == "":
 		return fmt.Sprintf("process %d", n.PID)
+	case n.Processes > 1:
+		return fmt.Sprintf("%s (%d processes, such as %d)", strconv.Quote(n.Name), n.Processes, n.PID)
 	}
 	return fmt.Sprintf("%s (process %d)", strconv.Quote(n.Name), n.PID)
+}
+
+// programs returns who had the CPUs that threads wanted during slow requests, those with the largest shares first, and which part of that
+// time nobody is known to have had them. It is empty if that is not known, or was not asked.
+func (c *Case) programs() (list []Neighbour, none float64) {
+	behind, own := c.A.Behind(c.tailSpans())
+	all := float64(own)
+	none = all
+	at := map[events.Process]int{} // by name, or by number if there is none
+	for p, ns := range behind {
+		all += float64(ns)
+		if p.PID == 0 {
+			none += float64(ns)
+			continue
+		}
+		program := p
+		if p.Name != "" {
+			program.PID = 0
+		}
+		i, ok := at[program]
+		if !ok {
+			i = len(list)
+			at[program], list = i, append(list, Neighbour{Process: p})
+		}
+		n := &list[i]
+		n.Processes++
+		n.Share += float64(ns)
+		if ns > n.most || ns == n.most && p.PID < n.PID {
+			n.most, n.Process = ns, p
+		}
+	}
+	for i := range list {
+		list[i].Share /= max(1, all)
+	}
+	slices.SortFunc(list, func(a, b Neighbour) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.PID, b.PID)) })
+	return list, none / max(1, all)
 }
 
 // neighboursTold is how many are told, and neighbourLeast from which share on.
@@ -124,21 +167,11 @@ const neighboursTold, neighbourLeast = 3, 0.1
 // Neighbours returns those with the largest shares, the largest first, and says that; it needs kernel events of a version that asks
 // for them.
 func (c *Case) Neighbours() (list []Neighbour, e Evidence) {
-	behind, own := c.A.Behind(c.tailSpans())
-	all, none := float64(own), float64(own)
-	for p, ns := range behind {
-		all += float64(ns)
-		if p.PID == 0 {
-			none += float64(ns)
-			continue
-		}
-		list = append(list, Neighbour{p, float64(ns)})
-	}
-	slices.SortFunc(list, func(a, b Neighbour) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.PID, b.PID)) })
+	list, none := c.programs()
 	var told []string
-	for i := range list {
-		if list[i].Share /= max(1, all); i < neighboursTold && list[i].Share >= neighbourLeast {
-			told = append(told, fmt.Sprintf("%s %s of that time", list[i], Pct(list[i].Share)))
+	for i, n := range list {
+		if i < neighboursTold && n.Share >= neighbourLeast {
+			told = append(told, fmt.Sprintf("%s %s of that time", n, Pct(n.Share)))
 		}
 	}
 	list = list[:len(told)]
@@ -146,8 +179,8 @@ func (c *Case) Neighbours() (list []Neighbour, e Evidence) {
 		return nil, e
 	}
 	text := "of others, before the process's threads got a CPU it was with " + strings.Join(told, ", ")
-	if none >= neighbourLeast*all {
-		text += fmt.Sprintf(", and with nobody %s", Pct(none/all))
+	if none >= neighbourLeast {
+		text += fmt.Sprintf(", and with nobody %s", Pct(none))
 	}
 	return list, Evidence{Text: text, Holds: Yes, Number: list[0].Share}
 }

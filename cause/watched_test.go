@@ -69,7 +69,7 @@ func watchThread(a *blame.Attribution, tid int, why events.State, part float64, 
 	if len(behind) > 0 {
 		h.Fields = events.Fields
 	}
-	after := &events.After{Processes: []events.Process{{PID: 7, Name: "bur\nner"}, {PID: 11, Name: "cc"}, {PID: 12, Name: "cc"}, {PID: 13, Name: "cc"}}}
+	after := &events.After{Processes: []events.Process{{PID: 5, Name: "pack"}, {PID: 6, Name: "pack"}, {PID: 7, Name: "bur\nner"}, {PID: 11, Name: "cc"}, {PID: 12, Name: "cc"}, {PID: 13, Name: "cc"}}}
 	return blame.Attribute(t, a.Found(), blame.Options{Watch: events.New(h, after, out)})
 }
 
@@ -104,7 +104,7 @@ func TestWhoRecordsIsNoNeighbour(t *testing.T) {
 // Who has the CPUs is named, as far as that is known: the process itself is not, nor who has them seldom.
 func TestTheNeighbourIsNamed(t *testing.T) {
 	a := attributed(t, scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) { p.computes(serving, 0, 20*ms, "main.scale", "main.serve") })})
-	const first, second = `"bur\nner" (process 7)`, "process 8"
+	const first, second, several = `"bur\nner" (process 7)`, "process 8", `"pack" (2 processes, such as 5)`
 	for _, c := range []struct {
 		behind       []int
 		named, fixed string
@@ -112,6 +112,7 @@ func TestTheNeighbourIsNamed(t *testing.T) {
 		{[]int{7}, first + " 100 % of that time", first},
 		{[]int{7, 7, 8}, "", first},
 		{[]int{8, 8, 8, 7}, second, second},
+		{[]int{5, 8, 6}, several, several}, // who has the name of another one is the same program
 		{[]int{0, 8, 0}, "and with nobody 6", ""},
 		{[]int{0, 8, 1}, "and with nobody 6", ""},
 		{[]int{1}, "", ""},
