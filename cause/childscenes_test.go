@@ -242,6 +242,36 @@ func TestWhatALibraryComputesIsNamed(t *testing.T) {
 	}
 }
 
+// What a library computes for a request before the program's own code has it is not the program's, unless that computes for longer.
+func TestWhatIsMostlyALibrarysIsNotTheProgramsOwn(t *testing.T) {
+	secured := func(library, own int64) scene {
+		return scene{procs: 1, in: func(p *play, i int) {
+			if i%10 == 9 {
+				for _, f := range []string{"crypto/rsa.SignPSS", "crypto/ecdh.x25519ScalarMult"} {
+					p.computes(serving, 0, library/2, f, "crypto/tls.(*Conn).handshakeContext", "crypto/tls.(*Conn).HandshakeContext", "net/http.(*conn).serve", "runtime.goexit")
+				}
+				p.computes(serving, 0, own, "encoding/json.Marshal", "main.page", "net/http.HandlerFunc.ServeHTTP", "net/http.(*conn).serve", "runtime.goexit")
+			}
+		}}
+	}
+	for _, c := range []struct {
+		library, own    int64
+		function, named string
+	}{
+		{40 * ms, 10 * ms, "crypto/tls.(*Conn).HandshakeContext", "they compute in tls.(*Conn).HandshakeContext (tls.(*Conn).handshakeContext)."},
+		{20 * ms, 60 * ms, "main.page", "they compute in main.page."},
+	} {
+		v := cause.Judge(attributed(t, secured(c.library, c.own)), cause.Settings{})
+		check(t, v, "expensive-request", nil)
+		if len(v.Findings) == 1 && (v.Findings[0].Where == nil || v.Findings[0].Where.Function != c.function) || !strings.HasSuffix(v.Sentence, c.named) {
+			t.Errorf("%s in %+v, not %s", v.Sentence, v.Findings[0].Where, c.function)
+		}
+		if own := slices.ContainsFunc(v.Findings[0].Evidence, func(e string) bool { return strings.HasPrefix(e, "75 % of their CPU samples are in main.page") }); own != (c.function == "main.page") {
+			t.Errorf("%q", v.Findings[0].Evidence)
+		}
+	}
+}
+
 // Where no function has most of the time by itself, it is the innermost one that most is spent below; functions of
 // assembly are of no package.
 func TestWhatManyHelpersComputeIsAtWhoCallsThem(t *testing.T) {

@@ -108,9 +108,24 @@ func (c *Case) ownCPU(requests []int) float64 {
 }
 
 // HottestOfTail returns where the tail requests burn their CPU time and the part
-// of their CPU samples there; without samples, where most of it ended.
+// of their CPU samples there; nil without samples, and where most are on stacks that
+// have none of the program's functions: see LibraryOfTail.
 func (c *Case) HottestOfTail() (*Place, float64) {
-	return c.hottest(c.sampleOf(c.Tail))
+	in := c.sampleOf(c.Tail)
+	p, lead := c.hottest(in)
+	own, all := 0, 0
+	for _, s := range c.A.Timeline().Samples {
+		if frames := c.A.Timeline().Stacks.Frames(s.Stack); len(frames) > 0 && in(s) {
+			all++
+			if _, ok := request.AppFrame(frames); ok {
+				own++
+			}
+		}
+	}
+	if p == nil || 2*own < all {
+		return nil, 0
+	}
+	return p, lead * float64(own) / float64(all)
 }
 
 // CallersOfTail names the program's functions that most of the tail requests' CPU samples in a place stand in, the
@@ -164,23 +179,30 @@ func (c *Case) HottestBelow(function string) *Place {
 	return p
 }
 
-// LibraryOfTail names the innermost function on the stacks of most CPU samples of the tail
-// requests, for where none of the program's own is on them; "" without samples.
-func (c *Case) LibraryOfTail() (name string) {
+// LibraryOfTail returns the function of a library that most CPU samples of the tail requests stand in, for where none of
+// the program's own is on them: the outermost that is not of the package in which their goroutines begin, or the innermost if
+// all are; and how the innermost that they have in common is called. It is nil without samples.
+func (c *Case) LibraryOfTail() (p *Place, name string) {
 	in := c.sampleOf(c.Tail)
-	var stacks [][]gotrace.Frame
+	var stacks [][]gotrace.Frame // the outermost frame first
 	for _, s := range c.A.Timeline().Samples {
-		if f := c.A.Timeline().Stacks.Frames(s.Stack); len(f) > 0 && in(s) {
-			stacks = append(stacks, f)
+		f := c.A.Timeline().Stacks.Frames(s.Stack)
+		if len(f) == 0 || !in(s) {
+			continue
 		}
+		f = slices.Clone(f)
+		slices.Reverse(f)
+		for len(f) > 0 && strings.HasPrefix(f[0].Func, "runtime.") { // where every goroutine begins
+			f = f[1:]
+		}
+		stacks = append(stacks, f)
 	}
-	all := len(stacks)
-	for depth := 1; ; depth++ {
+	all, root := len(stacks), ""
+	for depth := 0; ; depth++ {
 		by := map[string][][]gotrace.Frame{}
 		for _, f := range stacks {
-			if depth <= len(f) {
-				fn := f[len(f)-depth].Func
-				by[fn] = append(by[fn], f)
+			if depth < len(f) {
+				by[f[depth].Func] = append(by[f[depth].Func], f)
 			}
 		}
 		next := ""
@@ -190,9 +212,16 @@ func (c *Case) LibraryOfTail() (name string) {
 			}
 		}
 		if next == "" || strings.HasPrefix(next, "runtime.") {
-			return name
+			return p, name
 		}
 		name, stacks = shortName(next), by[next]
+		if depth == 0 {
+			root = request.PackageOf(next)
+		}
+		if p == nil || request.PackageOf(p.Function) == root {
+			f := stacks[0][depth]
+			p = &Place{Function: f.Func, File: f.File, Line: f.Line}
+		}
 	}
 }
 

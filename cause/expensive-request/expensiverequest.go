@@ -81,8 +81,11 @@ func judge(c *cause.Case) *cause.Judgement {
 		}
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of their CPU samples are in %s%s", cause.Pct(lead), cause.PlaceName(where), called), Holds: cause.Yes, Number: lead})
 		name = cause.PlaceName(where)
-	} else if library := c.LibraryOfTail(); library != "" {
-		name = library
+	} else if library, innermost := c.LibraryOfTail(); library != nil {
+		if where, name = library, cause.PlaceName(library); innermost != name {
+			name += fmt.Sprintf(" (%s)", innermost)
+		}
+		ev = append(ev, cause.Evidence{Text: "most of their CPU samples are in none of the program's own functions", Holds: cause.Yes})
 	} else if _, n := c.SampledOn(c.Tail, func(string) bool { return false }); n >= cause.Pattern {
 		ev = append(ev, cause.Evidence{
 			Text:  fmt.Sprintf("none of their %d CPU samples is in the program or what it imports: it is the kernel, or the runtime, that computes for them, or for others meanwhile", n),
