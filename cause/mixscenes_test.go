@@ -80,6 +80,42 @@ func TestSlowerEndpointsHideNobodyElse(t *testing.T) {
 	}
 }
 
+// What makes others late than the slowest endpoint is told if somebody minds: p99 is that of the slowest.
+func TestWhatOthersAreLateByIsTooLittleBesideP99(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		slow, late int64
+		slo        int64
+		verdict    string
+	}{
+		{"a tenth of p99", 60 * ms, 6 * ms, 0, "healthy"},
+		{"most of p99", 11 * ms, 8 * ms, 0, "cause"},
+		{"a third of p99, but much", 60 * ms, 20 * ms, 0, "cause"},
+		{"a tenth of p99, and both beyond an objective", 60 * ms, 6 * ms, 5 * ms, "cause"},
+	} {
+		locked := behindHelper("sync", mutex, unlock, naps(c.late, "main.refresh", "main.loop"))
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 1000, cast: waitingHelper, in: func(p *play, i int) {
+			switch i % 20 {
+			case 3:
+				peerWaits(p, c.slow, reply...)
+			case 4:
+				locked(p)
+			}
+		}, task: func(i int) string {
+			switch {
+			case i%20 == 3:
+				return "report"
+			case i%5 == 4:
+				return "price"
+			}
+			return "item"
+		}}), cause.Settings{SLO: c.slo})
+		if v.Verdict != c.verdict {
+			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
+		}
+	}
+}
+
 // dialsAndAsks is a request that connects anew, and then asks.
 func dialsAndAsks(dials, asks int64) func(p *play) {
 	return func(p *play) {
