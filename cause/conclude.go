@@ -134,6 +134,11 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		if f := v.spreads; f != nil {
 			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, is how much they vary: there is no step between them and others. Most of it goes to %s: %s", Ms(v.varies), f.Cause, lowerFirst(f.Summary))
 		}
+		if len(v.onlyBusy) > 0 {
+			c := v.onlyBusy[0]
+			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, may be no more than that others wanted the machine's CPUs, too. Most of it is %s: %s", Ms(v.Tail.Excess), strings.Join(c.Causes, " or "), lowerFirst(c.Summary))
+			v.Sentence += fmt.Sprintf(" If that is too long, say so (--slo), or record %s.", c.Record)
+		}
 		if v.many {
 			v.Sentence += fmt.Sprintf(" Slow requests take %s longer by many things, none of which surely takes %s", Ms(v.Tail.Excess), Ms(NamedExcess))
 			if v.alone > 0 {

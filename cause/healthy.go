@@ -42,6 +42,40 @@ func (v *Verdict) faint(s Settings, hanging int) bool {
 		v.Tail.Excess < HealthyMany && v.most < NamedExcess
 }
 
+// BusyExcess is the excess from which on somebody minds, although the machine's CPUs may have been wanted by others for all of it. Of 56
+// recordings whose tails may be that, or what varies by itself, and of which nothing else is known, 46 were of healthy services, on machines
+// that they shared with their clients and a hypervisor's other guests. Below it were 43 of these, and 4 with a fault, of which 3 are told by
+// what was before their requests; above it 3, and 6.
+const BusyExcess = 20e6
+
+// busy reports whether all that may make slow requests late is that others wanted the machine's CPUs, too, or what varies by itself: nothing
+// has a name, and nothing was found that either could not be.
+func (v *Verdict) busy(p *blame.Population, s Settings, hanging int) bool {
+	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || len(v.Findings) > 0 || v.Unresolved > UnresolvedShare {
+		return false
+	}
+	if tail, typical := means(p, v.ownAtLeast); max(tail-typical, v.Tail.Excess) >= BusyExcess {
+		return false
+	}
+	doubted := 0.0
+	for _, c := range v.Consistent {
+		contends := false
+		for _, id := range c.Causes {
+			switch e := Lookup(id); {
+			case e.Contends:
+				contends = true
+			case !e.Varies:
+				return false
+			}
+		}
+		if !contends {
+			return false
+		}
+		doubted += c.Share
+	}
+	return doubted > 0 && doubted >= ExplainedShare*(1-max(0, v.Mix))
+}
+
 // The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
 // far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
 // Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. That is

@@ -234,7 +234,9 @@ type Verdict struct {
 	// spreads is what most of the tail's time goes to if it is healthy because that varies by itself, see spread; varies is how much
 	// longer slow requests then take than typical ones, in nanoseconds.
 	spreads *Finding
-	varies  float64
+	// onlyBusy is what slow requests are late by, if it is healthy because the machine may have been busy, see busy.
+	onlyBusy []Consistent
+	varies   float64
 	// place says where most of the excess went of which no cause speaks, and to what.
 	place string
 }
@@ -501,6 +503,9 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		healthy, v.spreads = true, &v.Findings[0]
 	}
 	healthy = healthy || v.alike(p, s, hanging)
+	if !healthy && v.busy(p, s, hanging) {
+		healthy, v.onlyBusy = true, slices.Clone(v.Consistent)
+	}
 	mixed := v.Mix >= MixShare && hanging == 0 && (s.SLO == 0 || p99 <= s.SLO)
 	if healthy || mixed {
 		v.drop()

@@ -605,7 +605,7 @@ func TestALongWaitIsNoHypervisors(t *testing.T) {
 			p.wakes(0, serving)
 			p.runs(serving, 0)
 		})})
-		v := cause.Judge(watch(a, events.OnCPU, 0, 0), cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.1, idle: 0.6, stolen: c.stolen})})
+		v := cause.Judge(watch(a, events.OnCPU, 0, 0), cause.Settings{SLO: 10 * ms, Host: observe(a, machine{cpus: 2, own: 0.1, idle: 0.6, stolen: c.stolen})})
 		var got []string
 		for _, f := range v.Findings {
 			got = append(got, f.Cause)
@@ -615,6 +615,39 @@ func TestALongWaitIsNoHypervisors(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%v, %.2f stolen: %v, want %v: %s", c.takes, c.stolen, got, c.want, v.Sentence)
+		}
+	}
+}
+
+// What may be no more than that a busy machine makes waits longer that vary by themselves is healthy if it is little, unless there is an
+// objective: then it is asked for. What happens for a reason of its own is in doubt.
+func TestALittleThatABusyMachineMayDoIsHealthy(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		reason  string
+		at      []string
+		takes   int64
+		slo     int64
+		verdict string
+	}{
+		{"a peer", "network", reply, 12 * ms, 0, "healthy"},
+		{"a peer, beyond an objective", "network", reply, 12 * ms, 10 * ms, "inconclusive"},
+		{"a peer, for long", "network", reply, 40 * ms, 0, "inconclusive"},
+		{"a name", "network", []string{"internal/poll.(*FD).Read", "net.(*conn).Read", "net.(*Resolver).exchange", "net.(*Resolver).LookupHost", "main.look", "main.serve"}, 12 * ms, 0, "inconclusive"},
+	} {
+		a := attributed(t, scene{procs: 2, in: every(10, func(p *play) {
+			p.leaves(serving, 0, c.reason, c.at...)
+			p.pass(p.vary(c.takes))
+			p.wakes(0, serving)
+			p.runs(serving, 0)
+		})})
+		v := cause.Judge(watch(a, events.OnCPU, 0, 0), cause.Settings{SLO: c.slo, Host: observe(a, machine{cpus: 2, own: 0.1, idle: 0.6, stolen: 0.3})})
+		if v.Verdict != c.verdict {
+			t.Errorf("%s: %s, want %s: %s %+v", c.name, v.Verdict, c.verdict, v.Sentence, v.Consistent)
+		}
+		const says = "may be no more than that others wanted the machine's CPUs, too. Most of it is slow-dependency or host-contention: "
+		if (v.Verdict == "healthy") != strings.Contains(v.Sentence, says) {
+			t.Errorf("%s: %s", c.name, v.Sentence)
 		}
 	}
 }
