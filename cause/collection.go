@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/whylate/whylate/blame"
+	"github.com/whylate/whylate/capture/kernel/events"
 	"github.com/whylate/whylate/gotrace"
 	"github.com/whylate/whylate/timeline"
 )
@@ -72,8 +73,12 @@ func (c *Case) collection(of func(timeline.Starter) bool) *Collection {
 	return g
 }
 
+// keptPart is the part of the time in which threads wanted a CPU that somebody must have had the CPUs for, to be in doubt with what a process
+// did that hardly got any.
+const keptPart = 0.2
+
 // CollectedOffCPU is the evidence that the whole process hardly got a CPU, none if that is not
-// so: then the collector's stops take long, and so do waits for those who mark for it.
+// so: then the collector's stops take long, and so do waits for those who mark for it. Where it is known who had the CPUs, it is theirs.
 func (c *Case) CollectedOffCPU() []Evidence {
 	f := c.OnCPUAll()
 	if !f.Known || f.Value >= OnCPUMin {
@@ -81,6 +86,27 @@ func (c *Case) CollectedOffCPU() []Evidence {
 	}
 	e := c.SampledCPU("the process", f)
 	e.Alike, e.Record = OffCPUCauses, RecordHost
+	in := func(state events.State) (ns float64) { // whichever cause that was given to
+		for i, k := range c.A.Keys {
+			if k.Off == state {
+				ns += max(0, c.NS[i])
+			}
+		}
+		return ns
+	}
+	quota, others := in(events.Stopped), in(events.Queued)+in(events.Robbed)
+	if all := quota + others + in(events.Crowded); c.Watched() && all > 0 {
+		e.Alike, e.Record = nil, recordKernel
+		if quota >= keptPart*all {
+			e.Alike = []string{"quota-too-low", "gomaxprocs-over-quota"}
+		}
+		if others >= keptPart*all {
+			e.Alike = append(e.Alike, "host-contention")
+		}
+		if e.Alike == nil { // its own threads kept each other from it
+			return nil
+		}
+	}
 	return []Evidence{e}
 }
 

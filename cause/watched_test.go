@@ -651,3 +651,39 @@ func TestALittleThatABusyMachineMayDoIsHealthy(t *testing.T) {
 		}
 	}
 }
+
+// Where it is known who had the CPUs that a process which marks hardly got, only what has to do with them is in doubt with it.
+func TestWhoHadTheCPUsOfACollectionIsKnown(t *testing.T) {
+	a := attributed(t, scene{procs: 2, in: every(10, func(p *play) {
+		for k := range 2 {
+			p.do(p.b.Range(gotrace.KindRangeBegin, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+			p.do(p.b.Range(gotrace.KindRangeBegin, serving, "GC mark assist", p.stack("runtime.mallocgc", "main.page", "main.serve")))
+			p.computes(serving, 0, 10*ms, "runtime.gcDrainN", "runtime.mallocgc", "main.page", "main.serve")
+			p.computes(serving, 0, 10*ms) // it is not sampled
+			p.do(p.b.Range(gotrace.KindRangeEnd, serving, "GC mark assist", 0))
+			p.do(p.b.Range(gotrace.KindRangeEnd, gotrace.NoGoroutine, "GC concurrent mark phase", 0))
+			if k == 0 {
+				p.computes(serving, 0, 10*ms)
+			}
+		}
+	})})
+	for _, c := range []struct {
+		name  string
+		a     *blame.Attribution
+		alike []string
+	}{
+		{"nobody", a, []string{"gc-assist", "quota-too-low", "gomaxprocs-over-quota", "host-contention"}},
+		{"others", watchThread(a, 0, events.Queued, 0.3, 0), []string{"gc-assist", "host-contention"}},
+		{"its own threads", watchThread(a, 0, events.Crowded, 0.3, 2), nil},
+	} {
+		var alike []string
+		for _, x := range cause.Judge(c.a, cause.Settings{}).Consistent {
+			if x.Causes[0] == "gc-assist" {
+				alike = x.Causes
+			}
+		}
+		if !slices.Equal(alike, c.alike) {
+			t.Errorf("%s had them: %v, want %v", c.name, alike, c.alike)
+		}
+	}
+}
