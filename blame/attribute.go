@@ -99,8 +99,9 @@ type Attribution struct {
 	rested      map[timeline.GID]timeline.Time
 	// replied is the cache of repliesAt.
 	replied map[SiteID]bool
-	// collectsAt is by site.
+	// collectsAt is by site, lingering by who collects and where.
 	collectsAt map[SiteID]SiteID
+	lingering  map[exchange]timeline.Time
 	// handed is the cache of Handed.
 	handed map[SiteID]float64
 	// finalizers is the cache of Finalizing, by root function.

@@ -928,10 +928,13 @@ func (a *Attribution) collects(site SiteID) SiteID {
 	return most
 }
 
-// inHand reports whether g, which collects at a site, has something already when its wait s there begins: it was handed that when
-// its wait there before ended, and gave it to nobody at the site at which it is waited for since. Who has nothing waits for whom it
-// gets the first from.
+// inHand reports whether g, which collects at a site, may have something already when its wait s there begins: it was handed that when
+// its wait there before ended, and gave it to nobody at the site at which it is waited for since; or its timer might still have ended the
+// wait. Who has nothing waits for whom it gets the first from.
 func (w *walker) inHand(at *where, g timeline.GID, s timeline.Segment, site SiteID) bool {
+	if s.End-s.Start <= w.a.lingers(g, site) { // what it took without a wait is not seen
+		return true
+	}
 	me := &w.a.t.Gs[g]
 	for i := me.SegmentAt(s.Start); i >= 0 && w.steps <= maxSteps; i-- {
 		w.steps++
@@ -942,6 +945,25 @@ func (w *walker) inHand(at *where, g timeline.GID, s timeline.Segment, site Site
 		return x.Waker != timeline.NoG && !w.a.gave(g, at.last.Site, x.End, s.Start)
 	}
 	return true // it began before the recording
+}
+
+// lingers is the longest wait of a goroutine at a site of those that a timer ended.
+func (a *Attribution) lingers(g timeline.GID, site SiteID) timeline.Time {
+	at := exchange{g, site}
+	longest, ok := a.lingering[at]
+	if ok {
+		return longest
+	}
+	for _, s := range a.t.Gs[g].Waits() {
+		if s.Waker == timeline.NoG && s.Reason == timeline.ReasonSelect && a.siteOf(s.Stack) == site {
+			longest = max(longest, s.End-s.Start)
+		}
+	}
+	if a.lingering == nil {
+		a.lingering = map[exchange]timeline.Time{}
+	}
+	a.lingering[at] = longest
+	return longest
 }
 
 // gave reports whether a goroutine ended a wait at a site between two instants.

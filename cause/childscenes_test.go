@@ -254,6 +254,15 @@ func TestWhatIsMostlyALibrarysIsNotTheProgramsOwn(t *testing.T) {
 			}
 		}}
 	}
+	writes := scene{procs: 1, in: func(p *play, i int) {
+		if i%10 == 9 {
+			p.computes(serving, 0, 30*ms, "internal/runtime/syscall/linux.Syscall6", "syscall.write", "net.(*conn).Write", "net/http.(*response).finishRequest", "net/http.(*conn).serve", "runtime.goexit")
+			p.computes(serving, 0, 10*ms, "encoding/json.Marshal", "main.page", "net/http.HandlerFunc.ServeHTTP", "net/http.(*conn).serve", "runtime.goexit")
+		}
+	}}
+	if v := cause.Judge(attributed(t, writes), cause.Settings{}); len(v.Findings) != 1 || v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.page" {
+		t.Errorf("what the kernel does for a library is its: %s %+v", v.Sentence, v.Findings)
+	}
 	for _, c := range []struct {
 		library, own    int64
 		function, named string

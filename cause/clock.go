@@ -146,5 +146,5 @@ const (
 // calls reports whether a function is one in which the runtime enters the kernel for
 // Go code (internal/runtime/syscall and syscall, go1.22 to go1.26).
 func calls(f string) bool {
-	return strings.HasSuffix(f, "runtime/syscall.Syscall6") || strings.HasPrefix(f, "syscall.") || strings.HasPrefix(f, "runtime/internal/syscall.")
+	return strings.HasSuffix(f, "runtime/syscall.Syscall6") || strings.HasSuffix(f, "runtime/syscall/linux.Syscall6") || strings.HasPrefix(f, "syscall.") || strings.HasPrefix(f, "runtime/internal/syscall.")
 }

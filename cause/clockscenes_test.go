@@ -122,3 +122,19 @@ var clockScenes = []told{
 }
 
 func TestASlowClockIsToldFromCodeThatComputes(t *testing.T) { tell(t, clockScenes) }
+
+// The runtime's way into the kernel has had three names since go1.22.
+func TestWhereTheRuntimeEntersTheKernelIsKnown(t *testing.T) {
+	for f, want := range map[string]bool{
+		"runtime/internal/syscall.Syscall6":         true, // go1.22
+		"internal/runtime/syscall.Syscall6":         true, // go1.23
+		"internal/runtime/syscall/linux.Syscall6":   true, // go1.26
+		"syscall.RawSyscall6":                       true,
+		"internal/poll.(*FD).Write":                 false,
+		"example.com/runtime/syscall/linux.Perform": false,
+	} {
+		if got := cause.EntersKernel(f); got != want {
+			t.Errorf("%s: %v", f, got)
+		}
+	}
+}

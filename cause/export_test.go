@@ -70,3 +70,6 @@ func ShortContention(share, excess, idle float64, set Settings) float64 {
 		Contrast: TailContrast, P: &blame.Population{}, Host: &HostView{Machine: true, Whole: host.Usage{BusyNS: 1 - idle, IdleNS: idle}},
 	}, set, func([]blame.KeyID) bool { return false })
 }
+
+// EntersKernel is calls.
+func EntersKernel(function string) bool { return calls(function) }

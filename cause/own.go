@@ -108,11 +108,11 @@ func (c *Case) ownCPU(requests []int) float64 {
 }
 
 // HottestOfTail returns where the tail requests burn their CPU time and the part
-// of their CPU samples there; nil without samples, and where most are on stacks that
-// have none of the program's functions: see LibraryOfTail.
-func (c *Case) HottestOfTail() (*Place, float64) {
+// of their CPU samples there; nil without samples on stacks that have one of the
+// program's functions. Where most are on others it is what LibraryOfTail finds, if that is anything.
+func (c *Case) HottestOfTail() (p *Place, lead float64) {
 	in := c.sampleOf(c.Tail)
-	p, lead := c.hottest(in)
+	p, lead = c.hottest(in)
 	own, all := 0, 0
 	for _, s := range c.A.Timeline().Samples {
 		if frames := c.A.Timeline().Stacks.Frames(s.Stack); len(frames) > 0 && in(s) {
@@ -122,8 +122,13 @@ func (c *Case) HottestOfTail() (*Place, float64) {
 			}
 		}
 	}
-	if p == nil || 2*own < all {
+	if p == nil {
 		return nil, 0
+	}
+	if 2*own < all {
+		if library, _ := c.LibraryOfTail(); library != nil {
+			return nil, 0
+		}
 	}
 	return p, lead * float64(own) / float64(all)
 }
@@ -181,7 +186,8 @@ func (c *Case) HottestBelow(function string) *Place {
 
 // LibraryOfTail returns the function of a library that most CPU samples of the tail requests stand in, for where none of
 // the program's own is on them: the outermost that is not of the package in which their goroutines begin, or the innermost if
-// all are; and how the innermost that they have in common is called. It is nil without samples.
+// all are; and how the innermost that they have in common is called. It is nil without samples, and where that is a system call:
+// then the kernel computes.
 func (c *Case) LibraryOfTail() (p *Place, name string) {
 	in := c.sampleOf(c.Tail)
 	var stacks [][]gotrace.Frame // the outermost frame first
@@ -213,6 +219,9 @@ func (c *Case) LibraryOfTail() (p *Place, name string) {
 		}
 		if next == "" || strings.HasPrefix(next, "runtime.") {
 			return p, name
+		}
+		if calls(next) {
+			return nil, ""
 		}
 		name, stacks = shortName(next), by[next]
 		if depth == 0 {
