@@ -947,23 +947,31 @@ func (w *walker) inHand(at *where, g timeline.GID, s timeline.Segment, site Site
 	return true // it began before the recording
 }
 
-// lingers is the longest wait of a goroutine at a site of those that a timer ended.
+// mostLingers is the quantile of the waits that a timer ended that tells how long it lets one wait: now and then it is late.
+const mostLingers = 0.95
+
+// lingers is how long a timer lets a goroutine wait at a site: the quantile mostLingers of the waits that it ended.
 func (a *Attribution) lingers(g timeline.GID, site SiteID) timeline.Time {
 	at := exchange{g, site}
-	longest, ok := a.lingering[at]
+	most, ok := a.lingering[at]
 	if ok {
-		return longest
+		return most
 	}
+	var all []timeline.Time
 	for _, s := range a.t.Gs[g].Waits() {
 		if s.Waker == timeline.NoG && s.Reason == timeline.ReasonSelect && a.siteOf(s.Stack) == site {
-			longest = max(longest, s.End-s.Start)
+			all = append(all, s.End-s.Start)
 		}
+	}
+	if len(all) > 0 {
+		slices.Sort(all)
+		most = all[int(mostLingers*float64(len(all)-1))]
 	}
 	if a.lingering == nil {
 		a.lingering = map[exchange]timeline.Time{}
 	}
-	a.lingering[at] = longest
-	return longest
+	a.lingering[at] = most
+	return most
 }
 
 // gave reports whether a goroutine ended a wait at a site between two instants.

@@ -274,7 +274,7 @@ func TestWhoCollectsUntilATimerIsWaitedFor(t *testing.T) {
 func TestWhoCollectsWaitsForTheFirst(t *testing.T) {
 	const stage = crowd0
 	takes := []string{"runtime.chanrecv2", "main.parse"}
-	staged := func(p *play, d, linger int64, more bool) {
+	staged := func(p *play, d, linger int64, more, before bool) {
 		parses := func() {
 			p.runs(stage, 1)
 			p.pass(d)
@@ -283,8 +283,16 @@ func TestWhoCollectsWaitsForTheFirst(t *testing.T) {
 			p.runs(helper, 1)
 			p.leaves(helper, 1, "select", idle...)
 		}
+		if before { // what the stage hands over while it is at work waits in a channel
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+		}
 		p.wakes(serving, stage, "runtime.chansend1", "main.ask", "main.serve")
 		p.leaves(serving, 0, "chan receive", receive...)
+		if before {
+			p.pass(us)
+			p.leaves(helper, 1, "select", idle...)
+		}
 		parses()
 		if more {
 			p.pass(linger / 2)
@@ -312,14 +320,24 @@ func TestWhoCollectsWaitsForTheFirst(t *testing.T) {
 			if i%10 == 9 {
 				d = 18 * ms
 			}
-			staged(p, d, 2*ms, false)
+			staged(p, d, 2*ms, false, false)
 		}}},
 		{name: "it waits for more", finding: "single-worker", where: "main.loop", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
 			linger := int64(2 * ms)
 			if i%10 == 9 {
 				linger = 20 * ms
 			}
-			staged(p, ms/10, linger, true)
+			staged(p, ms/10, linger, true, false)
+		}}},
+		{name: "it took something without a wait before", finding: "single-worker", where: "main.loop", scene: scene{procs: 2, cast: cast, in: func(p *play, i int) {
+			switch i % 10 {
+			case 4: // as long as it lingers
+				staged(p, ms/10, 11*ms, false, false)
+			case 9:
+				staged(p, 109*ms/10, ms, false, true)
+			default:
+				staged(p, ms/10, ms/10, false, false)
+			}
 		}}},
 	})
 }
