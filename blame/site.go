@@ -232,9 +232,9 @@ const (
 	windowIdle   = "google.golang.org/grpc/internal/transport.(*controlBuffer).get"
 )
 
-// asks begins the names of the functions in which a broker's client waits for the answer to a request.
+// Asks begins the names of the functions in which a broker's client waits for the answer to a request.
 // Source: github.com/nats-io/nats.go, nats.go and context.go (1.37 and 1.51); the linker escapes the dot of its name.
-const asks = "github.com/nats-io/nats%2ego.(*Conn).request"
+const Asks = "github.com/nats-io/nats%2ego.(*Conn).request"
 
 // retriers are prefixes of functions that call what they are given until it succeeds, and sleep before they call it again.
 // Source: the named packages' own sources.
@@ -401,7 +401,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 			site.reads = f.Func
 		}
 		site.Window = site.Window || inside && f.Func == window
-		site.Asks = site.Asks || inside && strings.HasPrefix(f.Func, asks)
+		site.Asks = site.Asks || inside && strings.HasPrefix(f.Func, Asks)
 		site.Retries = site.Retries || inside && hasAny(f.Func, retriers)
 		site.Once = site.Once || f.Func == "sync.(*Once).doSlow"
 		for _, row := range sites {

@@ -225,13 +225,7 @@ func (c *Case) calls(kind string, k blame.Key) bool {
 // AskedWithin doubts that a peer is slow where requests ask by a broker, under keys, and the process is connected to itself: the broker
 // and who answers may be in it, and what keeps them from it is not followed over a connection. ok is false if there is no doubt.
 func (c *Case) AskedWithin(keys []blame.KeyID) (e Evidence, ok bool) {
-	asks := keep(slices.Clone(keys), func(id blame.KeyID) bool {
-		return c.A.Sites[c.Key(id).First.Site].Asks || c.A.Sites[c.Key(id).Site].Asks
-	})
-	if 2*c.Sum(asks) < c.Sum(keys) || c.Host == nil || c.Host.After == nil {
-		return e, false
-	}
-	if !slices.ContainsFunc(c.Host.After.Sockets, func(x host.Socket) bool { return x.Inside }) {
+	if asks := c.askedWithin(keys); len(asks) == 0 || 2*c.Sum(asks) < c.Sum(keys) {
 		return e, false
 	}
 	return Evidence{
@@ -239,6 +233,16 @@ func (c *Case) AskedWithin(keys []blame.KeyID) (e Evidence, ok bool) {
 		Holds: Unknown, Decides: true, Alike: []string{"single-worker", "timer-wait", "expensive-request"},
 		Record: "runtime/trace regions around what whoever answers does for each",
 	}, true
+}
+
+// askedWithin returns those of keys that are waits for what is asked by a broker, if the process is connected to itself.
+func (c *Case) askedWithin(keys []blame.KeyID) []blame.KeyID {
+	if c.Host == nil || c.Host.After == nil || !slices.ContainsFunc(c.Host.After.Sockets, func(x host.Socket) bool { return x.Inside }) {
+		return nil
+	}
+	return keep(slices.Clone(keys), func(id blame.KeyID) bool {
+		return c.A.Sites[c.Key(id).First.Site].Asks || c.A.Sites[c.Key(id).Site].Asks
+	})
 }
 
 // remotes are the addresses that the process had connections to when the recording

@@ -345,6 +345,83 @@ func TestWhoHandsOnAllAnswersIsNoWorker(t *testing.T) {
 	}
 }
 
+// Where the process is connected to itself, and one goroutine of the broker's client is at work whenever slow requests wait, that one
+// answers; what it does for a single one is no queue.
+func TestWhoAnswersAllThatABrokerIsAskedForIsAWorker(t *testing.T) {
+	const conn, hands = "github.com/nats-io/nats%2ego.(*Conn).", helper + 1
+	asks := []string{"runtime.selectgo", conn + "request", "main.(*desk).ask", "main.serve"}
+	read := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", conn + "readLoop"}
+	idle := []string{"sync.runtime_notifyListWait", "sync.(*Cond).Wait", conn + "waitForMsgs"}
+	answers := func(n int, each int64, works bool) scene {
+		return scene{procs: 2, cast: func(p *play) {
+			waitingOthers(p)
+			p.waits(helper, "network", read...)
+			p.waits(hands, "sync.(*Cond).Wait", idle...)
+		}, in: func(p *play, i int) {
+			callers, d := []gotrace.GoID(nil), int64(ms)
+			if i%10 == 9 {
+				callers, d = []gotrace.GoID{other, other + 1, other + 2}[:n], each
+			}
+			comeBefore(p, callers, asks...)
+			p.leaves(serving, 0, "select", asks...)
+			p.wakes(0, helper)
+			p.runs(helper, 1)
+			p.wakes(helper, hands, "sync.(*Cond).Signal", conn+"processMsg", conn+"readLoop")
+			p.leaves(helper, 1, "network", read...)
+			p.runs(hands, 1)
+			if !works {
+				p.leaves(hands, 1, "sync.(*Cond).Wait", idle...)
+			}
+			for _, g := range append(callers, serving) {
+				if works {
+					p.leaves(hands, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.settle", conn+"waitForMsgs")
+				}
+				p.pass(d)
+				if works {
+					p.wakes(0, hands)
+					p.runs(hands, 1)
+				}
+				p.wakes(0, helper)
+				p.runs(helper, 0)
+				p.wakes(helper, g, "runtime.chansend1", conn+"respHandler", conn+"readLoop")
+				p.leaves(helper, 0, "network", read...)
+				p.runs(g, 0)
+				if g != serving {
+					p.do(p.b.Done(g))
+					p.leaves(g, 0, "network", home...)
+				}
+			}
+			if works {
+				p.leaves(hands, 1, "sync.(*Cond).Wait", idle...)
+			}
+		}}
+	}
+	unknown := []string{"slow-dependency", "single-worker", "timer-wait", "expensive-request"}
+	for _, c := range []struct {
+		name    string
+		scene   scene
+		inside  bool
+		finding string
+		alike   []string
+	}{
+		{"one for four", answers(3, 6*ms, true), true, "single-worker", nil},
+		{"one for each", answers(0, 24*ms, true), true, "", unknown},
+		{"somebody else", answers(3, 6*ms, false), true, "", unknown},
+		{"the broker is elsewhere", answers(3, 6*ms, true), false, "slow-dependency", nil},
+	} {
+		a := attributed(t, c.scene)
+		set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.3, idle: 0.6})}
+		set.Host.After = &host.After{Sockets: []host.Socket{{Remote: "127.0.0.1:4222", State: "ESTABLISHED", Inside: c.inside}}}
+		t.Run(c.name, func(t *testing.T) {
+			v := cause.Judge(a, set)
+			check(t, v, c.finding, c.alike)
+			if c.finding == "single-worker" && (v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.settle") {
+				t.Errorf("in %+v", v.Findings[0].Where)
+			}
+		})
+	}
+}
+
 // Every request calls a peer by a function by which another goroutine does under a lock, too: who does so before he waits for the lock
 // does it without that, and then the lock is the cause.
 func TestWhatRequestsDoBeforeTheyWaitForALockIsDoneWithoutIt(t *testing.T) {

@@ -26,6 +26,9 @@ var Entry = &cause.Entry{
 
 func judge(c *cause.Case) *cause.Judgement {
 	w := c.Workers()
+	if a := c.Answerer(); a != nil && a.Serial() && c.Sum(a.Keys) > c.Sum(w.Keys) {
+		return answers(c, a)
+	}
 	switch {
 	case len(w.Keys) == 0:
 		if d := c.Dispatch(); d != nil && d.AtWork < cause.ManyHolders {
@@ -122,6 +125,17 @@ func judge(c *cause.Case) *cause.Judgement {
 		Keys: w.Keys, Where: where,
 		Subject:  fmt.Sprintf("they wait in %s for %s (%s)", c.SiteName(w.Site), who, does),
 		Evidence: []cause.Evidence{one, cpu}, Fix: fix,
+	}
+}
+
+// answers judges who answers all that requests ask by a broker in the process itself.
+func answers(c *cause.Case, a *cause.Answerer) *cause.Judgement {
+	site, _ := cause.TopBy(c, a.Keys, c.CallSite)
+	return &cause.Judgement{
+		Keys: a.Keys, Where: a.Where,
+		Subject:  fmt.Sprintf("they ask by a broker in %s, and one goroutine of this process answers all (%s in %s)", c.SiteName(site), a.Kind, cause.PlaceName(a.Where)),
+		Evidence: a.Evidence(c),
+		Fix:      []string{"let several answer: a queue group, or a goroutine for each message, with a bound"},
 	}
 }
 
