@@ -291,7 +291,6 @@ func (w *walker) forOneOf(at *where, g timeline.GID, s timeline.Segment, from, t
 		all.add(p.number, p.ns)
 	}
 	if f.rival != timeline.NoG && !f.nested {
-		w.gathering = maxNested
 		kept := *w
 		w.queues = slices.Clone(w.queues)
 		next := w.a.queueAt(at, Hop{Site: f.site, WakerSite: w.a.siteOf(s.WakerStack), Waker: w.a.classAt(f.rival, f.done), Reason: s.Reason})

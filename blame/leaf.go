@@ -172,7 +172,7 @@ type Attributed struct {
 	// Peer is the longest of the waits for a peer in Pieces that its answer ended.
 	Peer   Stretch
 	Pieces []Piece
-	// FanIns are the waits in Pieces for one of several children.
+	// FanIns are the waits in Pieces for one of several children; those that are nested stand before the one that they are nested in.
 	FanIns []FanIn
 }
 

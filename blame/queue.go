@@ -374,44 +374,35 @@ func (a *Attribution) Keyed(site SiteID) (own float64, ahead int64) {
 // maxSpans bounds how many waits that end after a request began are asked whether they span that.
 const maxSpans = 64
 
-// Joined counts the requests that begin while others of their endpoint wait at a site: those that wait there, too, and those that are
-// done before these waits end. One of which nothing was seen in its handler may be of that endpoint.
-func (a *Attribution) Joined(site SiteID) (waited, passed int) {
-	type wait struct{ from, to timeline.Time }
-	waits, waiting := map[int][]wait{}, map[int]bool{} // by endpoint, by request
+// Joined counts the requests that begin while others of their endpoint wait at a site, and those of them that wait there, too. One of
+// which nothing was seen in its handler may be of any endpoint.
+func (a *Attribution) Joined(site SiteID) (waited, all int) {
+	any, waits, waiting := []timeline.Span{}, map[int][]timeline.Span{}, map[int]bool{} // of all, by endpoint; by request
 	for _, r := range a.releases[site] {
 		if q := a.f.RequestAt(r.g, r.at-1); q >= 0 {
-			e := a.f.Requests[q].Endpoint
-			waits[e] = append(waits[e], wait{a.t.Gs[r.g].Seg(int(r.seg)).Start, r.at})
-			waiting[q] = true
+			s, e := timeline.Span{Start: a.t.Gs[r.g].Seg(int(r.seg)).Start, End: r.at}, a.f.Requests[q].Endpoint
+			any, waits[e], waiting[q] = append(any, s), append(waits[e], s), true
 		}
 	}
 	for q := range a.f.Requests {
 		r := &a.f.Requests[q]
-		among := func(ws []wait) bool {
-			// The waits are in order of their ends: the first that ends behind the start is the first that may span it.
-			first := sort.Search(len(ws), func(i int) bool { return ws[i].to > r.Start() })
-			for i := first; i < min(len(ws), first+maxSpans); i++ {
-				if ws[i].from < r.Start() && (waiting[q] || r.End() < ws[i].to) {
-					return true
+		among := waits[r.Endpoint]
+		if r.Unseen || r.Guessed {
+			among = any
+		}
+		// They are in order of their ends: the first that ends behind the request's start is the first that may span it.
+		first := sort.Search(len(among), func(i int) bool { return among[i].End > r.Start() })
+		for _, s := range among[first:min(len(among), first+maxSpans)] {
+			if s.Start < r.Start() {
+				all++
+				if waiting[q] {
+					waited++
 				}
+				break
 			}
-			return false
-		}
-		is := among(waits[r.Endpoint])
-		if !is && (r.Unseen || r.Guessed) {
-			for _, ws := range waits {
-				is = is || among(ws)
-			}
-		}
-		switch {
-		case is && waiting[q]:
-			waited++
-		case is:
-			passed++
 		}
 	}
-	return waited, passed
+	return waited, all
 }
 
 // woken is longer than it takes that who is idle is woken by what somebody brings, in nanoseconds.
@@ -939,10 +930,18 @@ func (w *walker) inHand(at *where, g timeline.GID, s timeline.Segment, site Site
 	for i := me.SegmentAt(s.Start); i >= 0 && w.steps <= maxSteps; i-- {
 		w.steps++
 		x := me.Seg(i)
-		if x.Start >= s.Start || x.Kind != timeline.Waiting || w.a.siteOf(x.Stack) != site {
+		if x.Start >= s.Start || x.Kind != timeline.Waiting || x.Reason != timeline.ReasonSelect && x.Reason != timeline.ReasonChanReceive {
 			continue
 		}
-		return x.Waker != timeline.NoG && !w.a.gave(g, at.last.Site, x.End, s.Start)
+		there := w.a.siteOf(x.Stack) == site
+		if there && x.Waker == timeline.NoG {
+			return false // its timer had ended what was before
+		}
+		if x.Waker == timeline.NoG { // elsewhere
+			continue
+		}
+		gave := w.gave(g, at.last.Site, x.End, s.Start)
+		return !gave // the first of a lot may be taken elsewhere
 	}
 	return true // it began before the recording
 }
@@ -963,9 +962,12 @@ func (a *Attribution) lingers(g timeline.GID, site SiteID) timeline.Time {
 			all = append(all, s.End-s.Start)
 		}
 	}
-	if len(all) > 0 {
+	if n := len(all); n > 0 {
 		slices.Sort(all)
-		most = all[int(mostLingers*float64(len(all)-1))]
+		most = all[n-1]
+		if float64(n)*(1-mostLingers) >= 1 {
+			most = all[int(mostLingers*float64(n))]
+		}
 	}
 	if a.lingering == nil {
 		a.lingering = map[exchange]timeline.Time{}
@@ -975,9 +977,10 @@ func (a *Attribution) lingers(g timeline.GID, site SiteID) timeline.Time {
 }
 
 // gave reports whether a goroutine ended a wait at a site between two instants.
-func (a *Attribution) gave(g timeline.GID, site SiteID, from, to timeline.Time) bool {
-	rs := a.releases[site]
-	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > from }); i < len(rs) && rs[i].at <= to; i++ {
+func (w *walker) gave(g timeline.GID, site SiteID, from, to timeline.Time) bool {
+	rs := w.a.releases[site]
+	for i := sort.Search(len(rs), func(i int) bool { return rs[i].at > from }); i < len(rs) && rs[i].at <= to && w.steps <= maxSteps; i++ {
+		w.steps++
 		if rs[i].waker == g {
 			return true
 		}

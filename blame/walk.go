@@ -60,8 +60,7 @@ type walker struct {
 	fresh             []int32
 	slab              []Piece
 	// ends is the end of that part, fanIns are the waits for one of several children;
-	// gathering is within how many of them the walk is, each of which apart sums up;
-	// maxNested where a rival is walked.
+	// gathering is within how many of them the walk is, each of which apart sums up.
 	ends      timeline.Time
 	fanIns    []fanIn
 	gathering int

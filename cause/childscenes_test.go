@@ -281,6 +281,25 @@ func TestWhatIsMostlyALibrarysIsNotTheProgramsOwn(t *testing.T) {
 	}
 }
 
+// Several things that libraries do, each for less time than one of the program's functions takes, are not one thing.
+func TestSeveralLibrariesAreNotOnePlace(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 1, in: func(p *play, i int) {
+		if i%10 == 9 {
+			at := func(ns int64, f ...string) {
+				p.computes(serving, 0, ns, append(f, "net/http.(*conn).serve", "runtime.goexit")...)
+			}
+			at(40*ms, "encoding/json.Marshal", "main.page", "net/http.HandlerFunc.ServeHTTP", "net/http.serverHandler.ServeHTTP")
+			at(20*ms, "crypto/rsa.SignPSS", "crypto/tls.(*Conn).HandshakeContext")
+			at(20*ms, "net/textproto.(*Reader).ReadMIMEHeader", "net/http.readRequest", "net/http.(*conn).readRequest")
+			at(20*ms, "bufio.(*Writer).Flush", "net/http.(*response).finishRequest")
+		}
+	}}), cause.Settings{})
+	check(t, v, "expensive-request", nil)
+	if want := "they compute in main.page."; !strings.HasSuffix(v.Sentence, want) {
+		t.Errorf("%s, not %s", v.Sentence, want)
+	}
+}
+
 // Where no function has most of the time by itself, it is the innermost one that most is spent below; functions of
 // assembly are of no package.
 func TestWhatManyHelpersComputeIsAtWhoCallsThem(t *testing.T) {

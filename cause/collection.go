@@ -102,6 +102,8 @@ func (c *Case) CollectedOffCPU() []Evidence {
 		}
 		if others >= keptPart*all {
 			e.Alike = append(e.Alike, "host-contention")
+		} else if e.Alike != nil {
+			e.Record = "the same with a higher quota, in an interleaved A/B"
 		}
 		if e.Alike == nil { // its own threads kept each other from it
 			return nil

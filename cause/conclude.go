@@ -136,7 +136,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 		}
 		if len(v.onlyBusy) > 0 {
 			c := v.onlyBusy[0]
-			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, may be no more than that others wanted the machine's CPUs, too. Most of it is %s: %s", Ms(v.Tail.Excess), strings.Join(c.Causes, " or "), lowerFirst(c.Summary))
+			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, may be no more than that others wanted the machine's CPUs, too. Of it, %s: %s", Ms(v.busyNS), strings.Join(c.Causes, " or "), lowerFirst(c.Summary))
 			v.Sentence += fmt.Sprintf(" If that is too long, say so (--slo), or record %s.", c.Record)
 		}
 		if v.many {

@@ -3,8 +3,10 @@ package cause_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -361,3 +363,75 @@ var fanInScenes = []told{
 }
 
 func TestAStragglerIsToldFromWhatIsSlow(t *testing.T) { tell(t, fanInScenes) }
+
+// A request waits for two, and the later one of these for two of its own, at the same place: for how long the last one of all was waited
+// for alone is counted once. Of the 20 ms that a slow request takes that is 7 ms.
+func TestTheLastOfANestedFanInIsCountedOnce(t *testing.T) {
+	born := gotrace.GoID(5000)
+	site := []string{"sync.runtime_SemacquireWaitGroup", "sync.(*WaitGroup).Wait", "lib.list"}
+	start := []string{"lib.list"}
+	fin := []string{"sync.(*WaitGroup).Done", "lib.list.func1"}
+	in := func(p *play, i int) {
+		a, b, c, d := born+1, born+2, born+3, born+4
+		born += 4
+		first, second, third := 15*ms/10, 15*ms/10, 2*ms
+		if i%10 == 9 {
+			first, second, third = 13*ms, 13*ms, 20*ms
+		}
+		odd := i/10%2 == 1
+		begin := p.now
+		until := func(at int64) { p.pass(begin + at - p.now) }
+		spawn := func(by, g gotrace.GoID, on gotrace.ProcID) {
+			p.seen[g] = true
+			p.do(p.b.Starts(by, gotrace.NoProc, g, p.stack(start...), p.stack("lib.list.func1")))
+		}
+		if odd {
+			spawn(serving, b, 0)
+			spawn(serving, a, 0)
+		} else {
+			spawn(serving, a, 0)
+			spawn(serving, b, 0)
+		}
+		p.leaves(serving, 0, "sync", site...)
+		p.runs(a, 1)
+		if odd {
+			spawn(a, d, 1)
+			spawn(a, c, 1)
+		} else {
+			spawn(a, c, 1)
+			spawn(a, d, 1)
+		}
+		p.leaves(a, 1, "sync", site...)
+		for _, g := range []gotrace.GoID{b, c, d} {
+			p.runs(g, 1)
+			p.leaves(g, 1, "network", supply...)
+		}
+		ends := func(g, wakes gotrace.GoID) {
+			p.wakes(0, g)
+			p.runs(g, 1)
+			if wakes != 0 {
+				p.wakes(g, wakes, fin...)
+			}
+			p.do(p.b.Ends(g))
+			p.do(p.b.Idle(1, gotrace.NoProc))
+		}
+		until(first)
+		ends(b, 0)
+		until(second + 1000)
+		ends(c, 0)
+		until(third)
+		ends(d, a)
+		p.runs(a, 1)
+		p.wakes(a, serving, fin...)
+		p.do(p.b.Ends(a))
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		p.runs(serving, 0)
+	}
+	v := cause.Judge(attributed(t, scene{procs: 2, in: in}), cause.Settings{})
+	check(t, v, "slow-dependency", nil)
+	for _, r := range v.RuledOut {
+		if r.Cause == "fan-in-straggler" && !strings.HasPrefix(r.Because, "for 36 % of the 18.0 ms") {
+			t.Errorf("%s", r.Because)
+		}
+	}
+}

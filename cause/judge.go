@@ -234,8 +234,10 @@ type Verdict struct {
 	// spreads is what most of the tail's time goes to if it is healthy because that varies by itself, see spread; varies is how much
 	// longer slow requests then take than typical ones, in nanoseconds.
 	spreads *Finding
-	// onlyBusy is what slow requests are late by, if it is healthy because the machine may have been busy, see busy.
+	// onlyBusy is what slow requests are late by, if it is healthy because the machine may have been busy, see busy, and busyNS
+	// how much longer they take, in nanoseconds.
 	onlyBusy []Consistent
+	busyNS   float64
 	varies   float64
 	// place says where most of the excess went of which no cause speaks, and to what.
 	place string
@@ -644,9 +646,24 @@ func (v *Verdict) leadNeedless() {
 }
 
 // minded is the part of p99 that the slow requests of other endpoints than the slowest must take for somebody to mind that they take up
-// to SpreadExcess longer: p99 is the same without that. In 4 recordings where something had been planted that makes the others late they
-// took 0.77 of it or more, in 5 of healthy services 0.39 or less.
+// to SpreadExcess longer, by what varies by itself, or up to HealthyMany, by anything: p99 is the same without that. In 4 recordings where
+// something had been planted that makes the others late they took 0.77 of it or more, in 5 of healthy services 0.39 or less.
 const minded = 0.5
+
+// unminded reports whether what the other endpoints than the slowest are late by is too little beside p99, in nanoseconds, of them all.
+func (v *Verdict) unminded(p99 float64) bool {
+	f := v.leading()
+	if e := Lookup(f.Cause); f.Contrast != TailContrast || v.Whole || e.Layer == Host || e.Broken {
+		return false
+	}
+	limit := float64(HealthyMany)
+	if Lookup(f.Cause).Varies {
+		limit = SpreadExcess
+	}
+	tail, typical := means(v.Role, v.ownAtLeast)
+	tail = max(tail, float64(v.Role.Quantile(0.99))) // of few requests the slow ones are the slowest twenty, not all of which are late
+	return tail-typical < limit && tail < minded*p99
+}
 
 // withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits
 // behind slow ones is late for a reason of its own. The largest of them is asked by itself, too, for
@@ -680,9 +697,7 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	if w.Verdict != "cause" {
 		return nil
 	}
-	tail, typical := means(w.Role, w.own)
-	tail = max(tail, float64(w.Role.Quantile(0.99))) // of few requests the slow ones are the slowest twenty, not all of which are late
-	if s.SLO == 0 && tail-typical < SpreadExcess && tail < minded*float64(v.Role.Quantile(0.99)) {
+	if s.SLO == 0 && w.unminded(float64(v.Role.Quantile(0.99))) {
 		return nil
 	}
 	w.Slower, w.Clients, w.clients = slower, v.Clients, v.clients

@@ -88,7 +88,8 @@ func TestWhatOthersAreLateByIsTooLittleBesideP99(t *testing.T) {
 		slo        int64
 		verdict    string
 	}{
-		{"a tenth of p99", 60 * ms, 6 * ms, 0, "healthy"},
+		{"a tenth of p99", 60 * ms, 4 * ms, 0, "healthy"},
+		{"a tenth of p99, but a lock", 60 * ms, 6 * ms, 0, "cause"},
 		{"most of p99", 11 * ms, 8 * ms, 0, "cause"},
 		{"a third of p99, but much", 60 * ms, 20 * ms, 0, "cause"},
 		{"a tenth of p99, and both beyond an objective", 60 * ms, 6 * ms, 5 * ms, "cause"},

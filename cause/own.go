@@ -108,29 +108,9 @@ func (c *Case) ownCPU(requests []int) float64 {
 }
 
 // HottestOfTail returns where the tail requests burn their CPU time and the part
-// of their CPU samples there; nil without samples on stacks that have one of the
-// program's functions. Where most are on others it is what LibraryOfTail finds, if that is anything.
-func (c *Case) HottestOfTail() (p *Place, lead float64) {
-	in := c.sampleOf(c.Tail)
-	p, lead = c.hottest(in)
-	own, all := 0, 0
-	for _, s := range c.A.Timeline().Samples {
-		if frames := c.A.Timeline().Stacks.Frames(s.Stack); len(frames) > 0 && in(s) {
-			all++
-			if _, ok := request.AppFrame(frames); ok {
-				own++
-			}
-		}
-	}
-	if p == nil {
-		return nil, 0
-	}
-	if 2*own < all {
-		if library, _ := c.LibraryOfTail(); library != nil {
-			return nil, 0
-		}
-	}
-	return p, lead * float64(own) / float64(all)
+// of their CPU samples there, of those on stacks that have a function of the program; without samples, where most of it ended.
+func (c *Case) HottestOfTail() (*Place, float64) {
+	return c.hottest(c.sampleOf(c.Tail))
 }
 
 // CallersOfTail names the program's functions that most of the tail requests' CPU samples in a place stand in, the
@@ -184,54 +164,66 @@ func (c *Case) HottestBelow(function string) *Place {
 	return p
 }
 
-// LibraryOfTail returns the function of a library that most CPU samples of the tail requests stand in, for where none of
-// the program's own is on them: the outermost that is not of the package in which their goroutines begin, or the innermost if
-// all are; and how the innermost that they have in common is called. It is nil without samples, and where that is a system call:
-// then the kernel computes.
-func (c *Case) LibraryOfTail() (p *Place, name string) {
+// LibraryOfTail returns the function of a library that most of those CPU samples of the tail requests stand in that have no function of the
+// program on their stacks: the outermost that is not of the package in which their goroutines begin; how the innermost is called that
+// they have in common; and which part of all samples these are, and those with a function of the program. It is nil if there is none, and
+// where the innermost is a system call: then the kernel computes.
+func (c *Case) LibraryOfTail() (p *Place, name string, part, own float64) {
 	in := c.sampleOf(c.Tail)
-	var stacks [][]gotrace.Frame // the outermost frame first
+	var stacks [][]gotrace.Frame
+	all := 0
 	for _, s := range c.A.Timeline().Samples {
 		f := c.A.Timeline().Stacks.Frames(s.Stack)
 		if len(f) == 0 || !in(s) {
 			continue
 		}
-		f = slices.Clone(f)
-		slices.Reverse(f)
-		for len(f) > 0 && strings.HasPrefix(f[0].Func, "runtime.") { // where every goroutine begins
-			f = f[1:]
+		if all++; ownFrame(f) {
+			own++
+			continue
+		}
+		for len(f) > 0 && strings.HasPrefix(f[len(f)-1].Func, "runtime.") { // where every goroutine begins
+			f = f[:len(f)-1]
 		}
 		stacks = append(stacks, f)
 	}
-	all, root := len(stacks), ""
-	for depth := 0; ; depth++ {
+	own /= float64(max(1, all))
+	half, root := len(stacks), ""
+	for depth := 1; ; depth++ {
 		by := map[string][][]gotrace.Frame{}
 		for _, f := range stacks {
-			if depth < len(f) {
-				by[f[depth].Func] = append(by[f[depth].Func], f)
+			if depth <= len(f) {
+				fn := f[len(f)-depth].Func
+				by[fn] = append(by[fn], f)
 			}
 		}
 		next := ""
 		for fn, s := range by {
-			if 2*len(s) > all {
+			if 2*len(s) > half {
 				next = fn
 			}
 		}
 		if next == "" || strings.HasPrefix(next, "runtime.") {
-			return p, name
+			return p, name, part, own
 		}
 		if calls(next) {
-			return nil, ""
+			return nil, "", 0, own
 		}
-		name, stacks = shortName(next), by[next]
-		if depth == 0 {
+		stacks = by[next]
+		switch {
+		case depth == 1:
 			root = request.PackageOf(next)
+		case p == nil && request.PackageOf(next) != root:
+			f := stacks[0][len(stacks[0])-depth]
+			p, part = &Place{Function: f.Func, File: f.File, Line: f.Line}, float64(len(stacks))/float64(all)
 		}
-		if p == nil || request.PackageOf(p.Function) == root {
-			f := stacks[0][depth]
-			p = &Place{Function: f.Func, File: f.File, Line: f.Line}
-		}
+		name = shortName(next)
 	}
+}
+
+// ownFrame reports whether a function of the program, or of what it imports, is on a stack.
+func ownFrame(frames []gotrace.Frame) bool {
+	_, ok := request.AppFrame(frames)
+	return ok
 }
 
 // sampleOf returns a function that reports whether a sample lies in a request.

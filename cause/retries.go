@@ -203,12 +203,12 @@ func (c *Case) Repeated(site blame.SiteID) (r Repeated) {
 	return r
 }
 
-// callsTake is how long a call of requests takes, wherever they make it, in nanoseconds on average; 0 if they make none.
+// callsTake is how long a call of requests that is answered takes, wherever they make it, in nanoseconds on average; 0 if there is none.
 func (c *Case) callsTake(requests []int) (ns float64) {
 	n := 0
 	for _, i := range requests {
 		for _, x := range c.A.Attempts(i) {
-			if x.End > x.Start {
+			if x.End > x.Start && !x.TimedOut {
 				ns += float64(x.End - x.Start)
 				n++
 			}

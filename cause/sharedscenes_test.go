@@ -219,9 +219,9 @@ func twoOnces(p *play) {
 }
 
 // onceFor has a request wait for a one-time initialisation by another one. Of two that come meanwhile one waits, too, and the other
-// one does so if it needs the same.
-func onceFor(same bool) func(p *play) {
-	const by, waits, other = crowd0, crowd0 + 1, crowd0 + 2
+// one, if it needs another thing, is done before that ends, or waits for that thing until just after it.
+func onceFor(same, soon bool) func(p *play) {
+	const by, waits, another = crowd0, crowd0 + 1, crowd0 + 2
 	begins := func(p *play, g gotrace.GoID) {
 		p.pass(2 * ms)
 		p.wakes(0, g)
@@ -232,15 +232,34 @@ func onceFor(same bool) func(p *play) {
 		p.do(p.b.Done(g))
 		p.leaves(g, 1, "network", home...)
 	}
+	alone := false
 	return func(p *play) {
 		begins(p, by)
 		p.leaves(by, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.get", "main.serve")
 		p.leaves(serving, 0, byOnce.reason, byOnce.at...)
-		if begins(p, other); !same {
+		if alone = !alone; same && alone { // two wait, and three the next time
+			begins(p, waits)
+			p.leaves(waits, 1, byOnce.reason, byOnce.at...)
+			p.pass(20 * ms)
+			p.wakes(0, by)
+			p.runs(by, 1)
+			p.wakes(by, waits, byOnce.give...)
+			p.wakes(by, serving, byOnce.give...)
+			ends(p, by)
+			p.runs(waits, 1)
+			ends(p, waits)
+			p.runs(serving, 0)
+			return
+		}
+		begins(p, another)
+		switch {
+		case same:
+			p.leaves(another, 1, byOnce.reason, byOnce.at...)
+		case soon:
 			p.pass(ms / 10)
-			ends(p, other)
-		} else {
-			p.leaves(other, 1, "select", "runtime.selectgo", "main.other", "main.serve")
+			ends(p, another)
+		default:
+			p.leaves(another, 1, "network", reply...)
 		}
 		begins(p, waits)
 		p.leaves(waits, 1, byOnce.reason, byOnce.at...)
@@ -249,14 +268,22 @@ func onceFor(same bool) func(p *play) {
 		p.runs(by, 1)
 		p.wakes(by, waits, byOnce.give...)
 		p.wakes(by, serving, byOnce.give...)
+		if same {
+			p.wakes(by, another, byOnce.give...)
+		}
 		ends(p, by)
 		p.runs(waits, 1)
 		ends(p, waits)
-		p.runs(serving, 0)
 		if same {
-			p.wakes(serving, other, "main.other", "main.serve")
-			p.runs(other, 1)
-			ends(p, other)
+			p.runs(another, 1)
+			ends(p, another)
+		}
+		p.runs(serving, 0)
+		if !same && !soon {
+			p.pass(us)
+			p.wakes(0, another)
+			p.runs(another, 1)
+			ends(p, another)
 		}
 	}
 }
@@ -308,13 +335,18 @@ var sharedScenes = []told{
 		alike: []string{"cache-stampede", "cold-start"},
 	},
 	{
-		name:    "two wait for one, and who comes meanwhile does so, too",
-		scene:   scene{procs: 2, cast: asking, in: every(20, onceFor(true))},
+		name:    "two or three wait for one",
+		scene:   scene{procs: 2, cast: asking, in: every(20, onceFor(true, false))},
 		finding: "cache-stampede",
 	},
 	{
 		name:  "two wait for one, and another one that comes meanwhile does not need it",
-		scene: scene{procs: 2, cast: asking, in: every(20, onceFor(false))},
+		scene: scene{procs: 2, cast: asking, in: every(20, onceFor(false, true))},
+		alike: []string{"cache-stampede", "cold-start"},
+	},
+	{
+		name:  "two wait for one, and another one that comes meanwhile, and takes as long, does not need it",
+		scene: scene{procs: 2, cast: asking, in: every(20, onceFor(false, false))},
 		alike: []string{"cache-stampede", "cold-start"},
 	},
 	{

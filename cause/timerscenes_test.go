@@ -342,6 +342,46 @@ func TestWhoCollectsWaitsForTheFirst(t *testing.T) {
 	})
 }
 
+// Who takes the first of a lot at one place, and more of it at another one until a timer ends that, has it in hand there.
+func TestTheFirstOfALotMayBeTakenElsewhere(t *testing.T) {
+	first := []string{"runtime.chanrecv1", "main.loop"}
+	more := []string{"runtime.selectgo", "main.loop"}
+	const mate = crowd0
+	in := func(p *play, i int) {
+		gap, left := ms/10, ms/10 // timer ends 0.1 ms behind the last one
+		if i%10 == 9 {
+			gap, left = 19*ms, ms
+		}
+		p.wakes(serving, helper, "runtime.chansend1", "main.ask", "main.serve")
+		p.leaves(serving, 0, "chan receive", receive...)
+		p.runs(helper, 1)
+		p.leaves(helper, 1, "select", more...)
+		p.pass(gap)
+		p.wakes(0, mate)
+		p.runs(mate, 0)
+		p.do(p.b.Task(mate, "request"))
+		p.wakes(mate, helper, "runtime.chansend1", "main.ask", "main.serve")
+		p.leaves(mate, 0, "chan receive", receive...)
+		p.runs(helper, 1)
+		p.leaves(helper, 1, "select", more...)
+		p.pass(left)
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.pass(us)
+		p.wakes(helper, serving, "runtime.chansend1", "main.loop")
+		p.wakes(helper, mate, "runtime.chansend1", "main.loop")
+		p.leaves(helper, 1, "chan receive", first...)
+		p.runs(mate, 1)
+		p.do(p.b.Done(mate))
+		p.leaves(mate, 1, "network", home...)
+		p.runs(serving, 0)
+	}
+	tell(t, []told{{name: "more comes late", finding: "single-worker", where: "main.loop", scene: scene{procs: 2, cast: func(p *play) {
+		p.waits(helper, "chan receive", first...)
+		p.waits(mate, "network", home...)
+	}, in: in}}})
+}
+
 // ticker is a goroutine that only sleeps and wakes.
 const ticker = gotrace.GoID(900)
 

@@ -645,7 +645,7 @@ func TestALittleThatABusyMachineMayDoIsHealthy(t *testing.T) {
 		if v.Verdict != c.verdict {
 			t.Errorf("%s: %s, want %s: %s %+v", c.name, v.Verdict, c.verdict, v.Sentence, v.Consistent)
 		}
-		const says = "may be no more than that others wanted the machine's CPUs, too. Most of it is slow-dependency or host-contention: "
+		const says = "may be no more than that others wanted the machine's CPUs, too. Of it, slow-dependency or host-contention: "
 		if (v.Verdict == "healthy") != strings.Contains(v.Sentence, says) {
 			t.Errorf("%s: %s", c.name, v.Sentence)
 		}
@@ -684,6 +684,33 @@ func TestWhoHadTheCPUsOfACollectionIsKnown(t *testing.T) {
 		}
 		if !slices.Equal(alike, c.alike) {
 			t.Errorf("%s had them: %v, want %v", c.name, alike, c.alike)
+		}
+	}
+}
+
+// Where slow requests are another endpoint, a busy machine does not hide what makes the others late.
+func TestABusyMachineHidesNoOtherEndpoint(t *testing.T) {
+	locked := behindHelper("sync", mutex, unlock, naps(9*ms, "main.refresh", "main.loop"))
+	for lock, finding := range map[bool]string{true: "lock-held-across-wait", false: ""} {
+		a := attributed(t, scene{procs: 2, requests: 1000, cast: waitingHelper, in: func(p *play, i int) {
+			switch {
+			case i%20 == 3:
+				d := 9 * ms
+				if i%40 == 3 {
+					d += p.vary(8 * ms)
+				}
+				peerWaits(p, d, reply...)
+			case i%10 == 4 && lock:
+				locked(p)
+			}
+		}, task: func(i int) string { return map[bool]string{true: "report", false: "item"}[i%20 == 3] }})
+		v := cause.Judge(watch(a, events.OnCPU, 0, 0), cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.1, idle: 0.6, stolen: 0.3})})
+		got := ""
+		if len(v.Findings) > 0 {
+			got = v.Findings[0].Cause
+		}
+		if got != finding || (finding == "") != (v.Verdict == "healthy") || strings.Contains(v.Sentence, "wanted the machine's CPUs") {
+			t.Errorf("lock %v: %s %q, want %q: %s", lock, v.Verdict, got, finding, v.Sentence)
 		}
 	}
 }

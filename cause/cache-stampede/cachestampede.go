@@ -104,9 +104,8 @@ func again(c *cause.Case, site blame.SiteID) cause.Evidence {
 	if c.A.Sites[site].Kind != blame.SiteOnce || q.Together >= fewForOnce {
 		return e
 	}
-	waited, passed := c.A.Joined(site)
-	if all := waited + passed; all >= leastJoined && float64(passed) <= mostPassed*float64(all) {
-		e.Text += fmt.Sprintf(", and %d of the %d requests that came meanwhile had to wait, too: it is what all of them need", waited, all)
+	if waited, all := c.A.Joined(site); all >= leastJoined && float64(all-waited) <= mostPassed*float64(all) {
+		e.Text += fmt.Sprintf(", and %d of the %d requests that came meanwhile had to wait, too: it is what they all need", waited, all)
 		return e
 	}
 	e.Holds = cause.Unknown

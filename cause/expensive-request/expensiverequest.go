@@ -47,6 +47,10 @@ func judge(c *cause.Case) *cause.Judgement {
 	tail, typical := c.OwnCPU()
 	run := "slow requests run for %s in their own code, typical ones for %s"
 	where, lead := c.HottestOfTail()
+	library, innermost, part, mine := c.LibraryOfTail()
+	if lead *= mine; part <= lead { // most of it is the program's own
+		library = nil
+	}
 	own := c.Free(func(k blame.Key) bool { return (c.OwnCode(k) || c.OwnKernel(k)) && k.Flags&blame.Self != 0 })
 	if where == nil && 2*c.Sum(own) < c.Sum(keys) { // a server in the same process does
 		class, _ := cause.TopBy(c, keys, func(k blame.Key) blame.ClassID { return k.Class })
@@ -74,18 +78,18 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	ev = append(ev, c.OtherEndpoint()...)
 	name := "their own code"
-	if where != nil {
+	if library != nil {
+		if where, name = library, cause.PlaceName(library); innermost != name {
+			name += fmt.Sprintf(" (%s)", innermost)
+		}
+		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of their CPU samples are there, and in none of the program's own functions", cause.Pct(part)), Holds: cause.Yes, Number: part})
+	} else if where != nil {
 		called := c.CallersOfTail(where)
 		if called != "" {
 			called = ", called by " + called
 		}
 		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of their CPU samples are in %s%s", cause.Pct(lead), cause.PlaceName(where), called), Holds: cause.Yes, Number: lead})
 		name = cause.PlaceName(where)
-	} else if library, innermost := c.LibraryOfTail(); library != nil {
-		if where, name = library, cause.PlaceName(library); innermost != name {
-			name += fmt.Sprintf(" (%s)", innermost)
-		}
-		ev = append(ev, cause.Evidence{Text: "most of their CPU samples are in none of the program's own functions", Holds: cause.Yes})
 	} else if _, n := c.SampledOn(c.Tail, func(string) bool { return false }); n >= cause.Pattern {
 		ev = append(ev, cause.Evidence{
 			Text:  fmt.Sprintf("none of their %d CPU samples is in the program or what it imports: it is the kernel, or the runtime, that computes for them, or for others meanwhile", n),

@@ -258,16 +258,19 @@ func (g *gathering) spent(pieces []blame.Piece) (ns int64) {
 }
 
 // last returns for how long a request waited for the last one alone, and which
-// that was, the longest time.
+// that was, the longest time. Of waits within each other at one place only the longest
+// counts: they may be the same time.
 func (g *gathering) last(r *blame.Attributed) (ns int64, m blame.Member) {
-	longest := int64(0)
-	for _, f := range r.FanIns {
-		if f.Site != g.site || f.Last.Of == 0 {
-			continue
+	longest, within := int64(0), int64(0)
+	for _, f := range r.FanIns { // those that are nested are before the one that they are nested in
+		if f.Site == g.site && f.Last.Of > 0 {
+			d := min(f.Slack, g.spent(f.Pieces))
+			if within = max(within, d); d > longest {
+				longest, m = d, f.Last
+			}
 		}
-		d := min(f.Slack, g.spent(f.Pieces))
-		if ns += d; d > longest {
-			longest, m = d, f.Last
+		if !f.Nested {
+			ns, within = ns+within, 0
 		}
 	}
 	return ns, m

@@ -95,7 +95,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	worker, does := c.ClassName(class), fmt.Sprintf("%s in %s", top.kind, cause.PlaceName(where))
 	switch {
 	case worker == "" || worker == cause.PlaceName(where):
-	case top.class != 0 && top.class != class:
+	case top.class != 0 && c.A.RootOf(top.class) != c.A.RootOf(class):
 		does += fmt.Sprintf(", for which %s waits", worker)
 	default:
 		does += ", run by " + worker

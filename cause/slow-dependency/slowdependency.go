@@ -97,20 +97,21 @@ func judge(c *cause.Case) *cause.Judgement {
 		fix = append([]string{"look at whoever sends these requests: how long it takes to do what it was asked, and how many there are to do so"}, fix...)
 	}
 	if c.Contrast == cause.TailContrast && !told.Slow {
-		if r := c.Repeated(site); r.Many(network) {
-			times, there := r.Calls/r.Usual, fmt.Sprintf("typical ones %.1f times; a call takes them %s, and %s is usual: it is not the peer that is slower", r.Usual, cause.Ms(r.NS), cause.Ms(r.UsualNS))
+		if r := c.Repeated(site); r.Many(network) && (r.Usual > 0 || r.NS >= failsAt*r.UsualNS) { // elsewhere they may be for more
+			times, there := r.Calls, ""
 			if r.Usual > 0 {
+				times, there = r.Calls/r.Usual, fmt.Sprintf("typical ones %.1f times; a call takes them %s, and %s is usual: it is not the peer that is slower", r.Usual, cause.Ms(r.NS), cause.Ms(r.UsualNS))
 				subject += fmt.Sprintf(", %.1f times each where typical requests do so %.1f times", r.Calls, r.Usual)
 			} else {
 				subject += fmt.Sprintf(", %.1f times each", r.Calls)
-				times, there = r.Calls, fmt.Sprintf("typical ones never; a call takes them %s, and %s is usual elsewhere: it is how many they are", cause.Ms(r.NS), cause.Ms(r.UsualNS))
+				there = fmt.Sprintf("typical ones never; a call takes them %s, and %s is usual elsewhere: it is how many they are", cause.Ms(r.NS), cause.Ms(r.UsualNS))
 			}
 			fix = append([]string{"ask once for all that a request needs, by a list, a join, a pipeline or a batch, instead of once for each item"}, fix...)
 			ev = append(ev, cause.Evidence{
 				Text:  fmt.Sprintf("slow requests ask %.1f times there, one call after the other, %s", r.Calls, there),
 				Holds: cause.Yes, Number: times,
 			})
-			if r.Usual > 0 && r.NS < failsAt*r.UsualNS {
+			if r.NS < failsAt*r.UsualNS {
 				ev = append(ev, cause.Evidence{
 					Text:  "so much faster may be calls for less, or calls that fail at once and are made again",
 					Holds: cause.Unknown, Decides: true, Number: r.NS / r.UsualNS,
