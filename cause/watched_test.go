@@ -627,15 +627,17 @@ func TestALittleThatABusyMachineMayDoIsHealthy(t *testing.T) {
 		reason  string
 		at      []string
 		takes   int64
+		every   int
 		slo     int64
 		verdict string
 	}{
-		{"a peer", "network", reply, 12 * ms, 0, "healthy"},
-		{"a peer, beyond an objective", "network", reply, 12 * ms, 10 * ms, "inconclusive"},
-		{"a peer, for long", "network", reply, 40 * ms, 0, "inconclusive"},
-		{"a name", "network", []string{"internal/poll.(*FD).Read", "net.(*conn).Read", "net.(*Resolver).exchange", "net.(*Resolver).LookupHost", "main.look", "main.serve"}, 12 * ms, 0, "inconclusive"},
+		{"a peer", "network", reply, 12 * ms, 50, 0, "healthy"},
+		{"a peer, of every tenth request", "network", reply, 12 * ms, 10, 0, "inconclusive"},
+		{"a peer, beyond an objective", "network", reply, 12 * ms, 50, 10 * ms, "inconclusive"},
+		{"a peer, for long", "network", reply, 40 * ms, 50, 0, "inconclusive"},
+		{"a name", "network", []string{"internal/poll.(*FD).Read", "net.(*conn).Read", "net.(*Resolver).exchange", "net.(*Resolver).LookupHost", "main.look", "main.serve"}, 12 * ms, 50, 0, "inconclusive"},
 	} {
-		a := attributed(t, scene{procs: 2, in: every(10, func(p *play) {
+		a := attributed(t, scene{procs: 2, requests: 1000, in: every(c.every, func(p *play) {
 			p.leaves(serving, 0, c.reason, c.at...)
 			p.pass(p.vary(c.takes))
 			p.wakes(0, serving)
