@@ -920,7 +920,7 @@ func (a *Attribution) collects(site SiteID) SiteID {
 }
 
 // inHand reports whether g, which collects at a site, may have something already when its wait s there begins: it was handed that when
-// its wait there before ended, and gave it to nobody at the site at which it is waited for since; or its timer might still have ended the
+// its wait before ended, and gave it to nobody at the site at which it is waited for since; or its timer might still have ended the
 // wait. Who has nothing waits for whom it gets the first from.
 func (w *walker) inHand(at *where, g timeline.GID, s timeline.Segment, site SiteID) bool {
 	if s.End-s.Start <= w.a.lingers(g, site) { // what it took without a wait is not seen
@@ -933,15 +933,12 @@ func (w *walker) inHand(at *where, g timeline.GID, s timeline.Segment, site Site
 		if x.Start >= s.Start || x.Kind != timeline.Waiting || x.Reason != timeline.ReasonSelect && x.Reason != timeline.ReasonChanReceive {
 			continue
 		}
-		there := w.a.siteOf(x.Stack) == site
-		if there && x.Waker == timeline.NoG {
+		switch {
+		case x.Waker != timeline.NoG: // the first of a lot may be taken elsewhere
+			return !w.gave(g, at.last.Site, x.End, s.Start)
+		case w.a.siteOf(x.Stack) == site:
 			return false // its timer had ended what was before
 		}
-		if x.Waker == timeline.NoG { // elsewhere
-			continue
-		}
-		gave := w.gave(g, at.last.Site, x.End, s.Start)
-		return !gave // the first of a lot may be taken elsewhere
 	}
 	return true // it began before the recording
 }

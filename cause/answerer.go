@@ -33,6 +33,9 @@ const (
 	// ownMost is the part of the waits that may be their own, where it waits for a peer, for it to be the queue in front of it: what is
 	// ahead is twice as long (CAUSES, one owner per nanosecond).
 	ownMost = 1. / 3
+	// mostAnswerers bounds how many goroutines are asked whether they answer, and mostAsked how many answers of requests are looked at:
+	// with more nothing is said.
+	mostAnswerers, mostAsked = 256, 1 << 17
 )
 
 // Answerer returns who answers in the process what requests ask by a broker; nil if nobody is known to.
@@ -50,11 +53,14 @@ func (c *Case) Answerer() *Answerer {
 	for _, s := range waits {
 		total += s.End - s.Start
 	}
-	t, client := c.A.Timeline(), request.PackageOf(blame.Asks)
+	t, client, n := c.A.Timeline(), request.PackageOf(blame.Asks), 0
 	for g := range t.Gs {
 		id := timeline.GID(g)
 		if request.PackageOf(t.Gs[g].Root()) != client || c.A.Found().Entry(id) {
 			continue
+		}
+		if n++; n > mostAnswerers {
+			return nil
 		}
 		in, all := c.atWork(id, waits)
 		if part := float64(in) / float64(max(1, total)); part > a.InWaits {
@@ -97,7 +103,8 @@ func (a *Answerer) Evidence(c *Case) []Evidence {
 	}
 }
 
-// asked returns the slow requests' waits for an answer that they ask a broker for, and when all requests' ended, in order.
+// asked returns the slow requests' waits for an answer that they ask a broker for, and when all requests' ended, in order; nothing if
+// these are more than mostAsked.
 func (c *Case) asked() (slow []timeline.Span, ends []timeline.Time) {
 	tail := map[int]bool{}
 	for _, i := range c.Tail {
@@ -111,6 +118,9 @@ func (c *Case) asked() (slow []timeline.Span, ends []timeline.Time) {
 			if ends = append(ends, x.End); tail[i] {
 				slow = append(slow, timeline.Span{Start: x.Start, End: x.End})
 			}
+		}
+		if len(ends) > mostAsked {
+			return nil, nil
 		}
 	}
 	slices.Sort(ends)
