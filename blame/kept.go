@@ -450,21 +450,24 @@ func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline
 	return done, gave(r.g, done)
 }
 
-// returning are functions of pools below which connections are given back: one that they close there
-// there was no room for, or it was too old.
+// discarding are functions below which a pool closes connections that it does not want to keep: one that is given back has no room, or
+// one is older, or was idle for longer, than it may be.
 // Source: the named packages' own sources.
-var returning = []string{
-	"database/sql.(*DB).putConn",
+var discarding = []string{
+	"database/sql.(*driverConn).Close",
 	"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).Put",
+	"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).CloseConn",
 	"github.com/go-redis/redis/v8/internal/pool.(*ConnPool).Put",
-	"github.com/gomodule/redigo/redis.(*Pool).put",
+	"github.com/go-redis/redis/v8/internal/pool.(*ConnPool).CloseConn",
+	"github.com/gomodule/redigo/redis.(*conn).Close",
+	"github.com/jackc/puddle/v2.(*Pool[...]).destroyAcquiredResource",
 }
 
-// Discarded returns how many connections were closed by who gave them back to the pool of the client library
-// on the stack of a site. It goes through all segments.
+// Discarded returns how many connections were closed by the pool of the client library on the stack of a site, as
+// it does with those that it does not want to keep. It goes through all segments.
 func (a *Attribution) Discarded(site SiteID) (n int) {
 	var by []string
-	for _, f := range returning {
+	for _, f := range discarding {
 		if slices.ContainsFunc(a.t.Stacks.Frames(a.Sites[site].Stack), func(x gotrace.Frame) bool {
 			return request.PackageOf(x.Func) == request.PackageOf(f)
 		}) {

@@ -492,7 +492,7 @@ func Known(function string) bool {
 			return true
 		}
 	}
-	return hasAny(function, answering) || hasAny(function, loggers) || hasAny(function, releasesToAll) || hasAny(function, returning) || PathCall(function)
+	return hasAny(function, answering) || hasAny(function, loggers) || hasAny(function, releasesToAll) || hasAny(function, discarding) || PathCall(function)
 }
 
 // CalledC returns the C function that a system call's stack stands in, "" if it is in none.

@@ -26,6 +26,8 @@ var (
 	fileopen       = []string{"syscall.openat", "syscall.Open", "os.open", "os.openFileNolog", "os.OpenFile"}
 	connect        = []string{"internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "main.call", "main.serve"}
 	closesReturned = []string{"syscall.Close", "internal/poll.(*FD).destroy", "net.(*netFD).Close", "net.(*conn).Close", "database/sql.(*driverConn).Close", "database/sql.(*DB).putConn", "main.audit", "main.serve"}
+	closesOld      = []string{"syscall.Close", "internal/poll.(*FD).destroy", "net.(*netFD).Close", "net.(*conn).Close", "database/sql.(*driverConn).Close", "database/sql.(*DB).conn", "main.call", "main.serve"}
+	closesExpired  = []string{"syscall.Close", "internal/poll.(*FD).destroy", "net.(*netFD).Close", "net.(*conn).Close", "github.com/jackc/puddle/v2.(*Pool[...]).destructResourceValue", "github.com/jackc/puddle/v2.(*Pool[...]).destroyAcquiredResource"}
 	once           = []string{"sync.(*Once).doSlow", "sync.(*Once).Do", "main.serve"}
 )
 
@@ -693,6 +695,42 @@ var specific = []struct {
 			if i%10 == 0 {
 				netwaits(20*ms, "internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "database/sql.(*DB).conn", "main.call")(p)
 				calls(serving, ms/100, closesReturned...)(p)
+			} else {
+				netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
+			}
+		}},
+		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
+	},
+	{
+		name: "every tenth request that calls finds a connection that is too old, and connects",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			if i%10 == 0 {
+				calls(serving, ms/100, closesOld...)(p)
+				netwaits(20*ms, "internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "database/sql.(*DB).conn", "main.call")(p)
+			} else {
+				netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
+			}
+		}},
+		finding: "dial-per-request", where: "main.call", not: []string{"slow-dependency", "cold-start"},
+	},
+	{
+		name: "every tenth request that calls connects, and fails to at first",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			if i%10 == 0 {
+				calls(serving, ms/100, "syscall.Close", "internal/poll.(*FD).destroy", "net.(*netFD).Close", "net.socket", "net.(*Dialer).DialContext", "database/sql.(*DB).conn", "main.call")(p)
+				netwaits(20*ms, "internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "database/sql.(*DB).conn", "main.call")(p)
+			} else {
+				netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
+			}
+		}},
+		alike: []string{"dial-per-request", "slow-dependency"}, not: []string{"cold-start"},
+	},
+	{
+		name: "every tenth request that calls connects, as a pool destroys what has expired",
+		scene: scene{procs: 2, in: func(p *play, i int) {
+			if i%10 == 0 {
+				calls(serving, ms/100, closesExpired...)(p)
+				netwaits(20*ms, "internal/poll.(*FD).WaitWrite", "net.(*netFD).connect", "net.(*Dialer).DialContext", "github.com/jackc/puddle/v2.(*Pool[...]).acquire", "main.call")(p)
 			} else {
 				netwaits(ms, "internal/poll.(*FD).Read", "net.(*conn).Read", "main.call")(p)
 			}

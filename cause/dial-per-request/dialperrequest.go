@@ -53,7 +53,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		if n := float64(c.A.Discarded(site)); 2*n >= d.Requests {
 			e.Holds = cause.Yes
 			discarded = []cause.Evidence{{
-				Text:  fmt.Sprintf("%.0f connections were closed by who gave them back to the pool: it keeps fewer than are in use at a time, or not for long enough, if they were not broken", n),
+				Text:  fmt.Sprintf("%.0f connections were closed by the pool itself: it keeps fewer than are in use at a time, or not for long enough, if they were not broken", n),
 				Holds: cause.Yes, Number: n,
 			}}
 		}
