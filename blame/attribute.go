@@ -94,6 +94,7 @@ type Attribution struct {
 	announced   map[SiteID]bool
 	hands       map[SiteID]bool // see HandsOver
 	feeds       map[SiteID]bool
+	full        map[SiteID]bool // see fills
 	keyed       map[SiteID]keyed
 	brought     map[SiteID]int // the endpoint, or -1
 	rested      map[timeline.GID]timeline.Time

@@ -213,6 +213,43 @@ func (a *Attribution) announces(site SiteID) bool {
 	return len(asked) >= leastAnnouncers
 }
 
+// fills reports whether who waits at a hop sends to one consumer, from whom it wants no answer: what it waits for is room.
+func (a *Attribution) fills(h Hop) bool {
+	if h.Reason != timeline.ReasonChanSend || a.Sites[h.Site].Kind != SiteOther {
+		return false
+	}
+	if is, ok := a.full[h.Site]; ok {
+		return is
+	}
+	q, by := a.Queue(h.Site), map[timeline.GID]bool{}
+	is := q.Busiest > OneWorker && q.Children <= ChildRatio && (q.Peers <= PeerRatio || a.Feeds(h.Site))
+	for _, r := range a.releases[h.Site] {
+		if !is {
+			break
+		}
+		if by[r.g] {
+			continue
+		}
+		by[r.g] = true
+		is = !a.answersOf(q.Worker, r.g)
+	}
+	if a.full == nil {
+		a.full = map[SiteID]bool{}
+	}
+	a.full[h.Site] = is
+	return is
+}
+
+// answersOf reports whether a goroutine ends waits of another one to receive, but for where that waits for work.
+func (a *Attribution) answersOf(g, whom timeline.GID) bool {
+	for _, s := range a.t.Gs[whom].Waits() {
+		if s.Waker == g && (s.Reason == timeline.ReasonChanReceive || s.Reason == timeline.ReasonSelect) && !a.f.Home(whom, s) {
+			return true
+		}
+	}
+	return false
+}
+
 // Feeds reports whether who waits at a site sends to somebody who waits for that at other times: from the same line waits
 // are ended, too. Who ends a wait there takes what it is sent, and gives back nothing.
 func (a *Attribution) Feeds(site SiteID) bool {

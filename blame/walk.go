@@ -1091,13 +1091,14 @@ func (w *walker) holder(at *where, h timeline.GID, from timeline.Time, did ahead
 }
 
 // queueAt returns the way on by a hop, which may be the request's queue. A lock that a
-// worker waits for is the queue of those who have handed it their work, also where that passes through several stages.
+// worker waits for is the queue of those who have handed it their work, also where that passes through several stages,
+// and so is a full channel into which it sends.
 func (a *Attribution) queueAt(at *where, h Hop) where {
 	next := at.through(h)
 	handed := func() bool { return at.piped || at.last == at.queue && (a.HandedOver(at.queue) || a.toOne(at.queue)) }
 	switch {
 	case a.passing(h):
-	case next.queue.Site == 0, a.samePool(next.queue.Site, h.Site), a.locks(h.Site) && handed():
+	case next.queue.Site == 0, a.samePool(next.queue.Site, h.Site), (a.locks(h.Site) || a.fills(h)) && handed():
 		next.queue = h
 	case a.Sites[h.Site].Kind == SiteOther && (h.Reason == timeline.ReasonChanReceive || h.Reason == timeline.ReasonSelect || h.Reason == timeline.ReasonCond):
 		next.piped = handed()

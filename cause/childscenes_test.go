@@ -171,6 +171,49 @@ func one(does func(p *play, worker gotrace.GoID, slow bool)) scene {
 	}}
 }
 
+// takesNext is where a consumer waits for what it is sent.
+var takesNext = []string{"runtime.chanrecv2", "main.(*feed).run"}
+
+// consumes brings a consumer to where it waits.
+func consumes(p *play) { p.waits(holder, "", takesNext...) }
+
+// sendsOnTo lets who works for a request send something to a consumer, which now and then takes long for what it was sent before, and
+// which may answer.
+func sendsOnTo(busy func(p *play), answers bool) func(p *play, works gotrace.GoID, slow bool) {
+	return func(p *play, works gotrace.GoID, slow bool) {
+		if !slow {
+			p.pass(ms / 10)
+			return
+		}
+		p.wakes(0, holder)
+		p.do(p.b.Busy(0))
+		p.runs(holder, 0)
+		p.leaves(works, 1, "chan send", "runtime.chansend1", "main.(*log).publish", "main.(*log).run")
+		busy(p)
+		p.wakes(holder, works, takesNext...)
+		if answers {
+			p.do(p.b.Busy(1))
+			p.runs(works, 1)
+			p.leaves(works, 1, "chan receive", "runtime.chanrecv1", "main.(*log).publish", "main.(*log).run")
+			p.pass(ms)
+			p.wakes(holder, works, "runtime.chansend1", "main.(*feed).run")
+		}
+		p.leaves(holder, 0, "chan receive", takesNext...)
+		p.do(p.b.Busy(1))
+		p.runs(works, 1)
+	}
+}
+
+func storesLong(p *play) { p.computes(holder, 0, 20*ms, "main.store", "main.(*feed).run") }
+
+func restsLong(p *play) {
+	p.leaves(holder, 0, "sleep", "time.Sleep", "main.store", "main.(*feed).run")
+	p.pass(20 * ms)
+	p.wakes(0, holder)
+	p.do(p.b.Busy(0))
+	p.runs(holder, 0)
+}
+
 // loads is a service whose requests divide their work among two goroutines. One of ten times these ask a batcher, which the
 // first of them starts and which waits for more to be asked, and wait until it answers.
 func loads() scene {
@@ -221,6 +264,10 @@ var childScenes = []told{
 	{name: "a worker in the middle of a line waits for it", scene: line(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "a worker in the middle of a line waits for it, and the next one looks up meanwhile", scene: line(heldWhileTicking).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
 	{name: "the only worker waits for it", scene: one(heldMeanwhile).too(refreshes), finding: "lock-held-across-wait", where: "main.refresh"},
+	{name: "the only worker sends to a consumer that computes", scene: one(sendsOnTo(storesLong, false)).too(consumes), finding: "back-pressure", where: "main.store"},
+	{name: "the only worker sends to a consumer that waits", scene: one(sendsOnTo(restsLong, false)).too(consumes), finding: "back-pressure", where: "main.store"},
+	{name: "a worker in the middle of a line sends to a consumer that waits", scene: line(sendsOnTo(restsLong, false)).too(consumes), finding: "back-pressure", where: "main.store"},
+	{name: "the only worker sends to another one, and waits for its answer", scene: one(sendsOnTo(restsLong, true)).too(consumes), finding: "single-worker", where: "main.store"},
 	{name: "the workers in the middle of a line ask the peer themselves", scene: line(asksBefore).too(refreshes), finding: "slow-dependency"},
 	{name: "the workers ask the peer themselves", scene: crew(asksBefore).too(refreshes), finding: "slow-dependency"},
 }

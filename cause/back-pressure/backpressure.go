@@ -31,7 +31,13 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	q := c.A.Queue(l.Site)
 	where, called := c.PlaceOfKeys(l.Keys), ""
-	if kind, _ := cause.TopBy(c, l.Keys, func(k blame.Key) blame.LeafKind { return k.Kind }); kind == blame.Network {
+	switch kind, _ := cause.TopBy(c, l.Keys, func(k blame.Key) blame.LeafKind { return k.Kind }); kind {
+	case blame.CPU:
+		class, _ := cause.TopBy(c, l.Keys, func(k blame.Key) blame.ClassID { return k.Class })
+		if computes := c.ClassPlace(class); computes != nil {
+			where = computes
+		}
+	case blame.Network:
 		site, _ := cause.TopBy(c, l.Keys, c.CallSite) // of whoever waits for the answer
 		if where, called = c.Caller(site, l.Keys, c.CallSite); called != "" {
 			called = ", called by " + called
@@ -49,9 +55,13 @@ func judge(c *cause.Case) *cause.Judgement {
 	if at := c.PlaceOf(l.Site); where != nil && at != nil && where.Function == at.Function { // the consumer's own code is a library's
 		consumer = "its consumer is " + c.ClassName(c.A.ClassAt(q.Worker, c.A.Timeline().End))
 	}
+	who := "they block"
+	if first, _ := cause.TopBy(c, l.Keys, func(k blame.Key) blame.SiteID { return k.First.Site }); first != l.Site {
+		who = "who works for them blocks"
+	}
 	return &cause.Judgement{
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
 		Keys: l.Keys, Where: where, Evidence: ev,
-		Subject: fmt.Sprintf("they block in %s sending to a full channel; %s", c.SiteName(l.Site), consumer),
+		Subject: fmt.Sprintf("%s in %s sending to a full channel; %s", who, c.SiteName(l.Site), consumer),
 	}
 }
