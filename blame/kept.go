@@ -451,27 +451,32 @@ func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline
 }
 
 // discarding are functions below which a pool closes connections that it does not want to keep: one that is given back has no room, or
-// one is older, or was idle for longer, than it may be.
-// Source: the named packages' own sources.
-var discarding = []string{
-	"database/sql.(*driverConn).Close",
-	"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).Put",
-	"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).CloseConn",
-	"github.com/go-redis/redis/v8/internal/pool.(*ConnPool).Put",
-	"github.com/go-redis/redis/v8/internal/pool.(*ConnPool).CloseConn",
-	"github.com/gomodule/redigo/redis.(*conn).Close",
-	"github.com/jackc/puddle/v2.(*Pool[...]).destroyAcquiredResource",
+// one is older, or was idle for longer, than it may be. Who connects for the pool, or waits for one of its connections, has a function of
+// it on the stack.
+// Source: the named packages' own sources (Go 1.22 to 1.26 for the standard library).
+var discarding = []struct{ pool, closes []string }{
+	{[]string{"database/sql."}, []string{"database/sql.(*driverConn).Close"}},
+	{[]string{"net/http.(*Transport).", "net/http.(*persistConn).addTLS"}, []string{
+		"net/http.(*persistConn).readLoop.func1", // not where it closes because the peer did
+		"net/http.(*Transport).putOrCloseIdleConn", "net/http.(*persistConn).closeConnIfStillIdle",
+	}},
+	{[]string{"github.com/redis/go-redis/v9/internal/pool."}, []string{
+		"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).Put", "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).CloseConn",
+	}},
+	{[]string{"github.com/go-redis/redis/v8/internal/pool."}, []string{
+		"github.com/go-redis/redis/v8/internal/pool.(*ConnPool).Put", "github.com/go-redis/redis/v8/internal/pool.(*ConnPool).CloseConn",
+	}},
+	{[]string{"github.com/gomodule/redigo/redis."}, []string{"github.com/gomodule/redigo/redis.(*conn).Close"}},
+	{[]string{"github.com/jackc/puddle/v2."}, []string{"github.com/jackc/puddle/v2.(*Pool[...]).destroyAcquiredResource"}},
 }
 
 // Discarded returns how many connections were closed by the pool of the client library on the stack of a site, as
 // it does with those that it does not want to keep. It goes through all segments.
 func (a *Attribution) Discarded(site SiteID) (n int) {
 	var by []string
-	for _, f := range discarding {
-		if slices.ContainsFunc(a.t.Stacks.Frames(a.Sites[site].Stack), func(x gotrace.Frame) bool {
-			return request.PackageOf(x.Func) == request.PackageOf(f)
-		}) {
-			by = append(by, f)
+	for _, row := range discarding {
+		if slices.ContainsFunc(a.t.Stacks.Frames(a.Sites[site].Stack), func(f gotrace.Frame) bool { return hasAny(f.Func, row.pool) }) {
+			by = append(by, row.closes...)
 		}
 	}
 	if len(by) == 0 {

@@ -492,7 +492,12 @@ func Known(function string) bool {
 			return true
 		}
 	}
-	return hasAny(function, answering) || hasAny(function, loggers) || hasAny(function, releasesToAll) || hasAny(function, discarding) || PathCall(function)
+	for _, row := range discarding {
+		if hasAny(function, row.closes) {
+			return true
+		}
+	}
+	return hasAny(function, answering) || hasAny(function, loggers) || hasAny(function, releasesToAll) || PathCall(function)
 }
 
 // CalledC returns the C function that a system call's stack stands in, "" if it is in none.
