@@ -472,6 +472,8 @@ func TestAPeerThatGotNoCPUIsNotBlamed(t *testing.T) {
 	}{
 		{"others had the CPUs", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.8}, "host-contention"},
 		{"they had them, and the peer waited for little", machine{cpus: 2, own: 0.1, idle: 0.2, peers: 0.1, starved: 0.3}, "slow-dependency"},
+		{"they had nearly all of them, and the peer waited for a part of it", machine{cpus: 2, own: 0.03, peers: 0.02, starved: 0.4}, "slow-dependency or host-contention"},
+		{"they had nearly all of them, and the peer waited for little", machine{cpus: 2, own: 0.03, peers: 0.02, starved: 0.2}, "slow-dependency"},
 		{"others had them, but for those that the peer may not use", machine{cpus: 2, own: 0.1, idle: 0.3, peers: 0.05, starved: 0.8}, "slow-dependency"},
 		{"nobody had most of them", machine{cpus: 2, own: 0.3, idle: 0.1, peers: 0.25, starved: 0.8}, "slow-dependency or host-contention"},
 		{"the peer's other threads had them", machine{cpus: 2, own: 0.1, idle: 0.1, peers: 0.7, starved: 0.8}, "slow-dependency"},

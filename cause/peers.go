@@ -58,11 +58,14 @@ const (
 	// the peers' waits that may be behind the process and the peers themselves where others had them, which shows even
 	// where samples are longer than requests.
 	othersMost = 0.5
+	// peersSome is the part of how much longer slow requests wait for peers that their threads must have waited for a CPU to be in doubt
+	// where others had othersAll of the CPUs' time, so nearly all of it: what the peers themselves wait for is late then, too.
+	peersSome, othersAll = 0.25, 0.9
 )
 
 // PeersStarved says whether the peers that requests wait for, under keys, did not get the CPUs of this machine:
 // whether their threads waited for one more than in typical requests. It is Yes if others had them, Unknown if nobody
-// had most of them, or if one of several may have waited for hardly any of that, No if the peers had, or had a quota; ok is false if nothing is known. idle is the part of the CPUs' time that was.
+// had most of them, if one of several may have waited for hardly any of that, or if others had nearly all of them and that is but a part of it, No if the peers had, or had a quota; ok is false if nothing is known. idle is the part of the CPUs' time that was.
 func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bool) {
 	h := c.Host
 	if h == nil || !h.Machine || !h.OwnCPUs() || h.After == nil || len(h.After.Peers) == 0 || len(keys) == 0 {
@@ -88,11 +91,12 @@ func (c *Case) PeersStarved(keys []blame.KeyID) (e Evidence, idle float64, ok bo
 		Number: more / ns,
 	}
 	ran := slow.RunNS + slow.ChildrenNS + slow.PeersRunNS
-	late := more >= peersLate*ns && slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS) && c.peersFree() && (!c.P.Whole || c.unevenCalls(keys))
+	kept := slow.PeersDelayNS >= DelayedMin*(slow.PeersDelayNS+slow.PeersRunNS) && c.peersFree() && (!c.P.Whole || c.unevenCalls(keys))
+	late, some := more >= peersLate*ns, more >= peersSome*ns && others >= othersAll
 	switch {
-	case !late || theirs >= othersMost || c.callsElsewhere():
+	case !kept || !late && !some || theirs >= othersMost || c.callsElsewhere():
 		e.Holds = No
-	case (slow.PeersDelayNS >= ran/othersMost && others > own+theirs || others >= othersMost) && more >= peersLate*ns*float64(c.peers()):
+	case late && (slow.PeersDelayNS >= ran/othersMost && others > own+theirs || others >= othersMost) && more >= peersLate*ns*float64(c.peers()):
 		e.Holds = Yes
 	case idle >= roomy:
 		e.Holds = No
