@@ -172,3 +172,27 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 	}
 	return quarter > half && step(tenth, quarter) && step(last, tenth) && p.Tenths(p.Tail()) >= everywhere
 }
+
+// commonly is the part of typical requests that must make a call which takes as long in all for it to be none of a tail: what fewer ask
+// for may be what a cache is for.
+const commonly = 0.25
+
+// asked reports whether slow requests are but those that make a call which others do not make, and no slower than a quarter of all
+// requests, which make it, too: they ask for something else, and no endpoint says so.
+func (v *Verdict) asked(a *blame.Attribution, p *blame.Population, s Settings, hanging int) bool {
+	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || v.Whole || len(v.Findings) == 0 {
+		return false
+	}
+	f := &v.Findings[0]
+	if e := Lookup(f.Cause); f.Contrast != TailContrast || !e.Varies || e.Computes || f.Share < LevelShare {
+		return false
+	}
+	if tail, _ := means(p, v.ownAtLeast); tail >= HealthyRatio*float64(p.Quantile(0.75)) {
+		return false
+	}
+	c := newCase(a, p, TailContrast)
+	c.know(s)
+	site, _ := TopBy(c, f.keys, c.CallSite)
+	r := c.Repeated(site)
+	return r.Usual >= commonly && r.Usual <= 1-commonly && r.Calls < 2 && r.NS <= GrownHold*r.UsualNS
+}

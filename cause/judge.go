@@ -231,6 +231,8 @@ type Verdict struct {
 	onlyMissed bool
 	// onlyMixed is set if slow requests are not felt to take longer than is usual for their endpoints.
 	onlyMixed bool
+	// asks is what most of the tail's time goes to if it is healthy because only some requests ask for that, see asked.
+	asks *Finding
 	// spreads is what most of the tail's time goes to if it is healthy because that varies by itself, see spread; varies is how much
 	// longer slow requests then take than typical ones, in nanoseconds.
 	spreads *Finding
@@ -503,6 +505,9 @@ func judgeAll(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 	}
 	if !healthy && v.spread(p, s, hanging) {
 		healthy, v.spreads = true, &v.Findings[0]
+	}
+	if !healthy && v.asked(a, p, s, hanging) {
+		healthy, v.asks = true, &v.Findings[0]
 	}
 	healthy = healthy || v.alike(p, s, hanging)
 	if !healthy && v.busy(p, s, hanging) {

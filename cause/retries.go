@@ -238,8 +238,8 @@ const severalCalls = 5
 // Many reports whether it is how many calls slow requests make that takes them longer there,
 // by so many nanoseconds, and not how long each takes.
 func (r Repeated) Many(excess float64) bool {
-	if r.Usual == 0 && r.Calls < severalCalls {
-		return false
+	if r.Usual == 0 && r.Calls < severalCalls || r.Calls < 2 {
+		return false // one is not many, if typical requests make none or half of them do
 	}
 	return r.UsualNS > 0 && r.NS <= GrownHold*r.UsualNS && 2*(r.Calls-r.Usual)*r.UsualNS >= excess
 }

@@ -76,6 +76,49 @@ func TestWhatVariesByItselfIsNoCause(t *testing.T) {
 	}
 }
 
+// Some requests make a call and others do not, without an endpoint that says so: they are no tail if they are a good part of all, and
+// take no longer than others of them.
+func TestWhoAsksForSomethingElseIsNoTail(t *testing.T) {
+	half := func(i int) int64 {
+		if i%25*7%25 > 11 {
+			return 8*ms + int64(i%10)*ms/5
+		}
+		return 0
+	}
+	for _, c := range []struct {
+		name    string
+		takes   func(i int) int64
+		slo     int64
+		healthy bool
+	}{
+		{"a good half of all make a call", half, 0, true},
+		{"there is an objective", half, 5 * ms, false},
+		{"some of these take longer", func(i int) int64 {
+			if i%20 == 9 {
+				return 16 * ms
+			}
+			return half(i)
+		}, 0, false},
+		{"one of seven makes a call", func(i int) int64 {
+			if i%7 == 3 {
+				return 8*ms + int64(i%10)*ms/5
+			}
+			return 0
+		}, 0, false},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, in: func(p *play, i int) {
+			if d := c.takes(i); d > 0 {
+				peerWaits(p, d, reply...)
+			} else {
+				p.pass(ms / 10)
+			}
+		}}), cause.Settings{SLO: c.slo})
+		if (v.Verdict == "healthy") != c.healthy || c.healthy && !strings.Contains(v.Sentence, "those that make a call") {
+			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
+		}
+	}
+}
+
 // Most of the tail may be one cause in this recording, by one of its moments: it is not named, and what would decide is said.
 func TestWhatIsUncertainAndMostOfItIsNotLeftOut(t *testing.T) {
 	held := func(ns int64) func(p *play) {
