@@ -103,6 +103,8 @@ type Attribution struct {
 	// collectsAt is by site, lingering by who collects and where.
 	collectsAt map[SiteID]SiteID
 	lingering  map[exchange]timeline.Time
+	collectors map[collector]bool
+	gathered   map[SiteID]float64
 	// handed is the cache of Handed.
 	handed map[SiteID]float64
 	// finalizers is the cache of Finalizing, by root function.

@@ -956,6 +956,110 @@ func (a *Attribution) collects(site SiteID) SiteID {
 	return most
 }
 
+const (
+	// leastTimed is how many of its waits a timer must have ended for one of several goroutines to be seen to collect.
+	leastTimed = 3
+	// mostGiven is the part of them after which it must have given something to those who wait at a site: who looks after something else
+	// each time gives nothing.
+	mostGiven = 0.9
+)
+
+// collectsFor reports whether a goroutine, of whatever number, keeps what those who wait at a site hand it at another one until a
+// timer ends its wait there, as collects does, or until it has enough: it then gives to those.
+func (a *Attribution) collectsFor(g timeline.GID, site, at SiteID) bool {
+	key := collector{g, site, at}
+	if is, ok := a.collectors[key]; ok {
+		return is
+	}
+	var given []timeline.Time
+	waits := map[timeline.GID]bool{}
+	for _, r := range a.releases[site] {
+		if r.waker == g {
+			given = append(given, r.at)
+			waits[r.g] = true
+		}
+	}
+	timed, after, woken, handed, last := 0, 0, 0, 0, timeline.Time(0) // last is when a timer ended the wait before, 0 if none did
+	for _, s := range a.t.Gs[g].Waits() {
+		if a.siteOf(s.Stack) != at || s.Reason != timeline.ReasonSelect {
+			continue
+		}
+		if i := sort.Search(len(given), func(i int) bool { return given[i] >= last }); last != 0 && i < len(given) && given[i] <= s.Start {
+			after++
+		}
+		last = 0
+		switch {
+		case s.Waker == timeline.NoG:
+			timed, last = timed+1, s.End
+		case waits[s.Waker]:
+			handed++
+			fallthrough
+		default:
+			woken++
+		}
+	}
+	if a.collectors == nil {
+		a.collectors = map[collector]bool{}
+	}
+	is := timed >= leastTimed && float64(after) >= mostGiven*float64(timed-1) && 2*handed > woken
+	a.collectors[key] = is
+	return is
+}
+
+// Gathered returns the part of the waits at a site that goroutines end which keep what they are handed there until a timer ends that,
+// or until they have enough; of several that do the same, some always have enough.
+func (a *Attribution) Gathered(site SiteID) float64 {
+	if part, ok := a.gathered[site]; ok {
+		return part
+	}
+	by, where := map[timeline.GID]int{}, map[SiteID]bool{}
+	for _, r := range a.releases[site] {
+		by[r.waker]++
+	}
+	for g := range by {
+		if at := a.timedAt(g); at != 0 && a.collectsFor(g, site, at) {
+			where[at] = true
+		}
+	}
+	n := 0
+	for g, ends := range by {
+		if len(where) == 0 {
+			break
+		}
+		for _, s := range a.t.Gs[g].Waits() {
+			if where[a.siteOf(s.Stack)] {
+				n += ends
+				break
+			}
+		}
+	}
+	if a.gathered == nil {
+		a.gathered = map[SiteID]float64{}
+	}
+	a.gathered[site] = float64(n) / float64(max(1, len(a.releases[site])))
+	return a.gathered[site]
+}
+
+// timedAt returns where a timer ended most of a goroutine's waits for one of several things, 0 if it ended none.
+func (a *Attribution) timedAt(g timeline.GID) (most SiteID) {
+	n := map[SiteID]int{}
+	for _, s := range a.t.Gs[g].Waits() {
+		if s.Waker == timeline.NoG && s.Reason == timeline.ReasonSelect {
+			at := a.siteOf(s.Stack)
+			if n[at]++; n[at] > n[most] {
+				most = at
+			}
+		}
+	}
+	return most
+}
+
+// collector is a goroutine, where others wait for it, and where it waits for more.
+type collector struct {
+	g        timeline.GID
+	site, at SiteID
+}
+
 // inHand reports whether g, which collects at a site, may have something already when its wait s there begins: it was handed that when
 // its wait before ended, and gave it to nobody at the site at which it is waited for since; or its timer might still have ended the
 // wait. Who has nothing waits for whom it gets the first from.

@@ -593,7 +593,7 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		return
 	case s.Reason == timeline.ReasonSelect && s.Waker == timeline.NoG && at.depth > 0 && w.untilHanded(at, g, s, from, to):
 		return
-	case s.Reason == timeline.ReasonSelect && !open && k.Site != 0 && a.collects(at.last.Site) == k.Site && (s.Waker == timeline.NoG || w.inHand(at, g, s, k.Site)):
+	case s.Reason == timeline.ReasonSelect && !open && k.Site != 0 && (a.collects(at.last.Site) == k.Site || a.collectsFor(g, at.last.Site, k.Site)) && (s.Waker == timeline.NoG || w.inHand(at, g, s, k.Site)):
 		if s.Waker == timeline.NoG {
 			w.timer(at, g, k, s, from, to)
 			return

@@ -113,7 +113,7 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Worker
 	case c.readsReplies(h.Waker), q.Busiest > OneWorker:
 		return Reader
-	case q.Wakers > 1 && !c.Keyed(h.Site):
+	case q.Wakers > 1 && !c.Keyed(h.Site) && c.A.Gathered(h.Site) < ownQueue:
 		return Pool
 	}
 	return Worker

@@ -269,6 +269,54 @@ func TestWhoCollectsUntilATimerIsWaitedFor(t *testing.T) {
 	})}}})
 }
 
+// Several may collect, each for some: most of their lots are full before a timer ends that, and those of which one is not are late.
+func TestSeveralThatCollectAreWaitedFor(t *testing.T) {
+	gathers := func(slow func(p *play, h gotrace.GoID)) scene {
+		collector := func(i int) gotrace.GoID { return helper + gotrace.GoID(i/10%3) }
+		cast := func(p *play) {
+			crowdOf(1)(p)
+			for i := range 2 {
+				p.waits(helper+1+gotrace.GoID(i), "select", idle...)
+			}
+		}
+		return scene{procs: 2, requests: 200, cast: cast, in: func(p *play, i int) {
+			h := collector(i)
+			hands := func(g gotrace.GoID) {
+				p.wakes(g, h, "runtime.chansend1", "main.ask", "main.serve")
+				p.runs(h, 1)
+			}
+			hands(serving)
+			p.leaves(h, 1, "select", idle...)
+			p.leaves(serving, 0, "chan receive", receive...)
+			if i%10 == 9 {
+				slow(p, h)
+				p.wakes(h, serving, "runtime.chansend1", "main.loop")
+				p.leaves(h, 1, "select", idle...)
+				p.runs(serving, 0)
+				return
+			}
+			p.pass(ms)
+			p.wakes(0, crowd0)
+			p.runs(crowd0, 0)
+			p.do(p.b.Task(crowd0, "request"))
+			hands(crowd0)
+			p.leaves(crowd0, 0, "chan receive", receive...)
+			p.wakes(h, crowd0, "runtime.chansend1", "main.loop")
+			p.wakes(h, serving, "runtime.chansend1", "main.loop")
+			p.leaves(h, 1, "select", idle...)
+			p.runs(crowd0, 1)
+			p.do(p.b.Done(crowd0))
+			p.leaves(crowd0, 1, "network", home...)
+			p.runs(serving, 0)
+		}}
+	}
+	tell(t, []told{{name: "a timer ends it", finding: "single-worker", where: "main.loop", scene: gathers(func(p *play, h gotrace.GoID) {
+		p.pass(20 * ms)
+		p.wakes(0, h)
+		p.runs(h, 1)
+	})}})
+}
+
 // Who collects until a timer ends it, but has nothing yet, waits for whom it gets the first from: what that one computes is not its
 // timer's. Who has something may get more from there meanwhile, and the timer's time is its own.
 func TestWhoCollectsWaitsForTheFirst(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "single-worker", Title: "single worker", Rank: 420, Layer: cause.Code,
 	What:       "Many requests hand their work to one goroutine, a batcher or serialiser, and wait for its answer while it flushes, sleeps or computes; also one after the other, under a lock.",
-	MustHold:   "waits of many requests ended by one goroutine, or by such as one starts for each, one at a time, that take no longer than usual; or by the one that has their queue while others have nothing to do, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait, or a client that does not take what it is sent",
+	MustHold:   "waits of many requests ended by one goroutine, or by such as one starts for each, one at a time, that take no longer than usual; or by the one that has their queue while others have nothing to do, or by such as keep what they are handed until a timer ends that, whose own timer, system call or computation fills them, or a call to a peer that it makes for few of those who wait, or a client that does not take what it is sent",
 	MustNot:    "several goroutines that serve from one queue end the waits; the worker waits for a peer on behalf of most who wait, or nobody knows for what; who ends them, or tells that one to, takes no work and only sleeps (a ticker, a broadcast)",
 	LookAlikes: []string{"back-pressure", "lock-convoy", "cache-stampede", "slow-dependency", "slow-client"},
 	Fix: []string{
@@ -118,6 +118,15 @@ func judge(c *cause.Case) *cause.Judgement {
 			"take the slow part out of the goroutine's loop, or do what is queued for a key in one go",
 			"bound what one caller may queue for a key, or let the rest pass it",
 			"divide the key that everybody asks for, if its order does not matter",
+		}
+	}
+	if part := c.A.Gathered(w.Site); one.Holds != cause.Yes && 2*part > 1 {
+		who = "one of several goroutines that keep what they are handed for a while"
+		one.Text = fmt.Sprintf("%d goroutines end waits in %s, %s of these by such as keep what they are handed until they have enough, or a timer ends that", q.Wakers, c.SiteName(w.Site), cause.Pct(part))
+		one.Holds, one.Number = cause.Yes, part
+		fix = []string{
+			"flush as soon as nothing more is there, instead of on a timer: while it flushes, the next lot gathers by itself",
+			"a shorter time, or fewer that are enough: what few keys get never fills a lot",
 		}
 	}
 	return &cause.Judgement{
