@@ -3,6 +3,8 @@ package cause_test
 import (
 	"testing"
 
+	"github.com/whylate/whylate/capture/host"
+	"github.com/whylate/whylate/cause"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -70,4 +72,29 @@ func TestOneGoroutineThatWaitsForAClientOfMany(t *testing.T) {
 		{name: "until the end, or for a peer", scene: board(true, false), alike: alike},
 		{name: "until the end, by the library that reads what clients send", scene: board(true, true), finding: "single-worker", where: "main.toAll"},
 	})
+}
+
+// Whoever has no connections but its clients' waits for one of these, whatever a trace tells of the connection.
+func TestWhoOnlyServesWaitsForAClient(t *testing.T) {
+	client := host.Socket{Local: "127.0.0.1:80", Remote: "127.0.0.1:5", State: "ESTABLISHED", Inbound: true}
+	for _, c := range []struct {
+		name    string
+		sockets []host.Socket
+		cut     bool
+		known   bool
+	}{
+		{"it has clients", []host.Socket{client}, false, true},
+		{"it has a peer, too", []host.Socket{client, {Local: "127.0.0.1:9", Remote: "127.0.0.1:7", State: "ESTABLISHED"}}, false, false},
+		{"it is its own peer", []host.Socket{client, {Local: "127.0.0.1:9", Remote: "127.0.0.1:7", State: "ESTABLISHED", Inside: true}}, false, true},
+		{"there are more than are known", []host.Socket{client}, true, false},
+		{"it only listens", []host.Socket{{Local: ":80", State: "LISTEN"}}, false, false},
+	} {
+		a := attributed(t, board(false, false))
+		rec := observe(a, machine{cpus: 2, own: 0.1, idle: 0.8})
+		rec.After = &host.After{Sockets: c.sockets, SocketsCut: c.cut}
+		v := cause.Judge(a, cause.Settings{Host: rec})
+		if named := len(v.Findings) == 1 && v.Findings[0].Cause == "single-worker"; named != c.known {
+			t.Errorf("%s: %s", c.name, v.Sentence)
+		}
+	}
 }

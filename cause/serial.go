@@ -215,7 +215,24 @@ func (c *Case) OthersClient(k blame.Key) (is, known bool) {
 	if kind, _ := c.Serial(k); kind != Worker {
 		return false, false
 	}
-	return true, c.servesBy(k.Site)
+	return true, c.OnlyServes() || c.servesBy(k.Site)
+}
+
+// OnlyServes reports whether the process had connections in the end, and all of them were its clients', or to itself.
+func (c *Case) OnlyServes() bool {
+	if c.Host == nil || c.Host.After == nil || c.Host.After.SocketsCut {
+		return false
+	}
+	inbound := 0
+	for _, s := range c.Host.After.Sockets {
+		switch {
+		case s.Inbound:
+			inbound++
+		case s.Remote != "" && !s.Inside:
+			return false
+		}
+	}
+	return inbound > 0
 }
 
 // ForClients reports whether most of the time under keys is that whoever serves a queue waits for clients of others, and whether it is

@@ -51,7 +51,11 @@ func judge(c *cause.Case) *cause.Judgement {
 		Text:  fmt.Sprintf("%s of these waits are in the server's own reading and writing of the request's connection", cause.Pct(part)),
 		Holds: cause.Yes, Decides: true, Number: part,
 	}
-	if part < sure {
+	switch {
+	case part >= sure:
+	case c.OnlyServes():
+		ev.Text += "; the process had no other connections than its clients'"
+	default:
 		ev.Text += "; the others read before anything is written, or write, on a connection that a trace does not tell from those to peers"
 		ev.Holds, ev.Alike, ev.Record = cause.Unknown, []string{"slow-dependency"}, "packets, or a runtime/trace region around the reading of the request and the writing of its answer"
 	}
