@@ -105,6 +105,7 @@ type Attribution struct {
 	lingering  map[exchange]timeline.Time
 	collectors map[collector]bool
 	gathered   map[SiteID]float64
+	opens      SiteID // see unopened
 	// handed is the cache of Handed.
 	handed map[SiteID]float64
 	// finalizers is the cache of Finalizing, by root function.

@@ -375,6 +375,51 @@ func (a *Attribution) unsent(g timeline.GID, s timeline.Segment) (writer timelin
 	return writer, until
 }
 
+// streamRoots are functions that goroutines start at which a call over HTTP/2 gives birth to: they wait until they may open
+// a stream, write the call, and stay until its end.
+// Source: the named packages' own sources (Go 1.22 to 1.26 for the standard library).
+var streamRoots = []string{
+	"net/http.(*http2clientStream).doRequest",
+	"net/http/internal/http2.(*clientStream).doRequest",
+	"golang.org/x/net/http2.(*clientStream).doRequest",
+}
+
+// maxBorn bounds among how many goroutines that one woke last the stream of its call is looked for.
+const maxBorn = 8
+
+// unopened returns where the goroutine of the stream that g's wait s for a reply is for waits until fewer are open, and until when
+// it waited for its turn: what it had for the peer was not written before. site is 0 where nobody was seen to wait so.
+func (a *Attribution) unopened(g timeline.GID, s timeline.Segment) (site SiteID, until timeline.Time) {
+	wakes := a.t.Gs[g].Wakes()
+	i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time > s.Start })
+	for n := 0; i > 0 && n < maxBorn; n++ {
+		i--
+		h := wakes[i].Whom()
+		if !wakes[i].Birth() || !hasAny(a.t.Gs[h].Root(), streamRoots) {
+			continue
+		}
+		me := &a.t.Gs[h]
+		for k, n := me.SegmentAt(max(me.Start(), wakes[i].Time)), 0; k < me.Len() && n < maxRead; k, n = k+1, n+1 {
+			x := me.Seg(k)
+			if x.Kind == timeline.Syscall {
+				break // it writes
+			}
+			if x.Kind != timeline.Waiting {
+				continue
+			}
+			until = x.End
+			if site = a.siteOf(x.Stack); a.Sites[site].Kind == SitePermit {
+				a.opens = site
+			}
+		}
+		if a.opens != 0 && site != 0 {
+			site = a.opens // others wait behind the first one until that may
+		}
+		return site, until
+	}
+	return 0, 0
+}
+
 // driven reports whether the writes of by end nearly all of a reader's waits: the
 // wake-ups come soon after one, and other, the writer at the reader's own end, has
 // not written since. Where the network was not polled all the time, a wake-up says

@@ -564,6 +564,9 @@ func (w *walker) waiting(at *where, g timeline.GID, s timeline.Segment, from, to
 		w.dialled(at, dial, s, from, to)
 		return
 	}
+	if from = w.opening(at, g, s, from, to, k); from >= to {
+		return
+	}
 	switch {
 	case s.Reason == timeline.ReasonGCAssist || s.Reason == timeline.ReasonGC:
 		k.Kind = GCWait
@@ -895,6 +898,25 @@ func (w *walker) sending(at *where, g timeline.GID, s timeline.Segment, from, to
 	next := at.through(Hop{Site: k.Site, Waker: w.a.classAt(writer, until), Reason: s.Reason})
 	next.depth++
 	w.walk(&next, writer, from, until)
+	return until
+}
+
+// opening attributes of a wait for a reply the time in which the call waited for a stream of its connection: who has these is not known.
+// It returns from when the wait remains to be attributed.
+func (w *walker) opening(at *where, g timeline.GID, s timeline.Segment, from, to timeline.Time, k Key) timeline.Time {
+	if w.a.Sites[k.Site].Kind != SiteCall {
+		return from
+	}
+	site, until := w.a.unopened(g, s)
+	if until = min(until, to); site == 0 || until <= from {
+		return from
+	}
+	first := at.through(Hop{Site: k.Site, Reason: s.Reason})
+	next := first.through(Hop{Site: site, Reason: timeline.ReasonCond})
+	if next.queue.Site == 0 {
+		next.queue = next.last
+	}
+	w.add(&next, Key{Kind: UnknownHolder, Site: site}, until-from)
 	return until
 }
 

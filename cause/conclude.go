@@ -32,7 +32,7 @@ func (v *Verdict) level(a *blame.Attribution, p *blame.Population, s Settings, h
 		if wait < NamedExcess || wait < BaselineGrowth*(whole-wait) {
 			return
 		}
-	case wait < LevelShare*c.Excess || wait < LevelWait:
+	case wait < LevelShare*c.Excess || wait < LevelWait || median < LevelWait:
 		if !healthy || !c.anew(s) {
 			return
 		}

@@ -683,6 +683,64 @@ func TestStreamsOfAConnectionAreAPool(t *testing.T) {
 	}
 }
 
+// opened is a service that calls a peer over HTTP/2: each call has a goroutine of its own, which one of ten times waits 15 ms until it may
+// open a stream, and three times for a moment. Every answer takes a millisecond, but that of the first so long.
+func opened(answer int64) scene {
+	const conn = "net/http.(*http2ClientConn)."
+	stream := gotrace.GoID(1000)
+	read := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", conn + "readLoop"}
+	asks := []string{conn + "roundTrip", conn + "RoundTrip", "net/http.(*Client).Do", "main.call", "main.serve"}
+	own := []string{"net/http.(*http2clientStream).writeRequest", "net/http.(*http2clientStream).doRequest"}
+	reads := func(p *play, whom gotrace.GoID, at ...string) {
+		p.wakes(0, helper)
+		p.runs(helper, 1)
+		p.wakes(helper, whom, append(at, conn+"readLoop")...)
+		p.leaves(helper, 1, "network", read...)
+	}
+	return scene{procs: 2, cast: func(p *play) { p.waits(helper, "", read...) }, in: func(p *play, i int) {
+		stream++
+		p.seen[stream] = true
+		p.do(p.b.Starts(serving, gotrace.NoProc, stream, p.stack(asks...), p.stack("net/http.(*http2clientStream).doRequest")))
+		p.leaves(serving, 0, "select", append([]string{"runtime.selectgo"}, asks...)...)
+		p.do(p.b.Busy(1))
+		p.runs(stream, 1)
+		takes, opens := ms, int64(0)
+		switch i % 10 {
+		case 9:
+			takes, opens = answer, 15*ms
+		case 1, 4, 7:
+			opens = ms / 10
+		}
+		if opens > 0 {
+			p.leaves(stream, 1, "sync.Cond", append([]string{"sync.(*Cond).Wait", conn + "awaitOpenSlotForStreamLocked"}, own...)...)
+			p.pass(opens)
+			reads(p, stream, "sync.(*Cond).Broadcast", conn+"forgetStreamID")
+			p.runs(stream, 1)
+		}
+		p.does(stream, append([]string{"syscall.Write", "net.(*conn).Write"}, own...))
+		p.leaves(stream, 1, "select", append([]string{"runtime.selectgo"}, own...)...)
+		p.pass(takes)
+		reads(p, stream, "runtime.closechan")
+		p.runs(stream, 1)
+		p.do(p.b.Ends(stream))
+		p.do(p.b.Idle(1, gotrace.NoProc))
+		reads(p, serving, "runtime.closechan", "net/http.(*http2clientConnReadLoop).processHeaders")
+		p.runs(serving, 0)
+	}}
+}
+
+// A call over HTTP/2 waits for its stream in a goroutine of its own; until that is open, nobody was asked.
+func TestStreamsThatAreOpenedElsewhereAreAPool(t *testing.T) {
+	v := cause.Judge(attributed(t, opened(ms)), cause.Settings{})
+	if len(v.Findings) == 0 || v.Findings[0].Cause != "pool-exhausted" || v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.call" || !strings.Contains(v.Sentence, "they wait in main.call for a stream") {
+		t.Errorf("%s %+v %+v %+v", v.Sentence, v.Findings, v.Consistent, v.RuledOut)
+	}
+	v = cause.Judge(attributed(t, opened(20*ms)), cause.Settings{})
+	if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" {
+		t.Errorf("with slow answers: %s %+v", v.Sentence, v.Findings)
+	}
+}
+
 // crew is a service with four workers, each of which takes a request's work from a channel:
 // of every tenth request there is a lot of it, in vain for the others if they wait behind it.
 func crew(does func(p *play, worker gotrace.GoID, slow bool)) scene {

@@ -119,6 +119,18 @@ func TestWhoAsksForSomethingElseIsNoTail(t *testing.T) {
 	}
 }
 
+// Nobody says of every request what only those around the median take on average.
+func TestAFastMedianIsNoLevel(t *testing.T) {
+	v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, in: func(p *play, i int) {
+		if i%25*7%25 > 12 {
+			peerWaits(p, 200*ms, reply...)
+		}
+	}}), cause.Settings{})
+	if v.Level != nil || v.Role.Typical().Mean < cause.LevelWait || v.Role.Quantile(0.5) >= cause.LevelWait {
+		t.Errorf("%+v: %s", v.Level, v.Sentence)
+	}
+}
+
 // Most of the tail may be one cause in this recording, by one of its moments: it is not named, and what would decide is said.
 func TestWhatIsUncertainAndMostOfItIsNotLeftOut(t *testing.T) {
 	held := func(ns int64) func(p *play) {

@@ -38,10 +38,13 @@ func judge(c *cause.Case) *cause.Judgement {
 	case c.TooLittle(l.Keys):
 		return &cause.Judgement{Keys: l.Keys}
 	}
-	q := c.A.Queue(l.Site)
+	q, at := c.A.Queue(l.Site), l.Site
+	if c.PlaceOf(at) == nil { // a goroutine of the library's waits for them
+		at, _ = cause.TopBy(c, l.Keys, func(k blame.Key) blame.SiteID { return k.First.Site })
+	}
 	j := &cause.Judgement{
-		Keys: l.Keys, Where: c.PlaceOf(l.Site), Alike: []string{"slow-dependency"}, Record: record,
-		Subject: fmt.Sprintf("they wait in %s for a pool of which everything is in use", c.SiteName(l.Site)),
+		Keys: l.Keys, Where: c.PlaceOf(at), Alike: []string{"slow-dependency"}, Record: record,
+		Subject: fmt.Sprintf("they wait in %s for a pool of which everything is in use", c.SiteName(at)),
 	}
 	if q.Waits == 0 {
 		j.Evidence = []cause.Evidence{neverReturned(c, l.Site, q)}
@@ -50,7 +53,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		lent(c, l, q, j)
 	}
 	if c.A.Streams(l.Site) {
-		j.Subject = fmt.Sprintf("they wait in %s for a stream of a connection of which all are in use", c.SiteName(l.Site))
+		j.Subject = fmt.Sprintf("they wait in %s for a stream of a connection of which all are in use", c.SiteName(at))
 		j.Fix = []string{"let the peer take as many calls at a time as the load needs (its limit of concurrent streams), or spread them over several connections"}
 	}
 	if out := c.TimedOut(l.Keys); out > 0 {
