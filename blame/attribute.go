@@ -106,6 +106,7 @@ type Attribution struct {
 	collectors map[collector]bool
 	gathered   map[SiteID]float64
 	opens      SiteID // see unopened
+	keeping    map[SiteID]keeping
 	// handed is the cache of Handed.
 	handed map[SiteID]float64
 	// finalizers is the cache of Finalizing, by root function.

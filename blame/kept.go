@@ -505,3 +505,70 @@ func (a *Attribution) Discarded(site SiteID) (n int) {
 	}
 	return n
 }
+
+// leastKeeping is after how many waits that were given up something must have been given back, and keepingPart after which part of them,
+// for who waits to keep what he has meanwhile; of fewer than leastKeeping, fewKeeping at least, it must be mostKeeping: who leaks gives
+// nothing back, and what is given back while nobody else waits for it leaves no trace.
+const (
+	leastKeeping, keepingPart = 5, 0.05
+	fewKeeping, mostKeeping   = 2, 0.5
+)
+
+// Keeping returns how many waits at a site, or at others that are ended where its are, ended because the time was up, and after how many of
+// these the same request gave something back that others waited for there: it kept what it had while it waited for more. keeps says whether
+// that is what they do.
+func (a *Attribution) Keeping(site SiteID) (waits, gave int, keeps bool) {
+	k, ok := a.keeping[site]
+	if !ok {
+		k.waits, k.gave = a.gaveBack(site)
+		if a.keeping == nil {
+			a.keeping = map[SiteID]keeping{}
+		}
+		a.keeping[site] = k
+	}
+	part := float64(k.gave) / float64(max(1, k.waits))
+	return k.waits, k.gave, k.gave >= leastKeeping && part >= keepingPart || k.gave >= fewKeeping && part >= mostKeeping
+}
+
+type keeping struct{ waits, gave int }
+
+// SameQueue reports whether waits at two sites are ended from the same places.
+func (a *Attribution) SameQueue(x, y SiteID) bool { return x == y || a.queueOf(x) == a.queueOf(y) }
+
+func (a *Attribution) gaveBack(site SiteID) (waits, gave int) {
+	group := a.queueOf(site)
+	in := map[SiteID]bool{}
+	given := map[timeline.GID][]timeline.Time{}
+	for _, x := range a.sitesOf[group] {
+		in[x] = true
+		for _, r := range a.releases[x] {
+			given[r.waker] = append(given[r.waker], r.at)
+		}
+	}
+	for _, at := range given {
+		slices.Sort(at)
+	}
+	for i := range a.t.Gs {
+		g, me := timeline.GID(i), &a.t.Gs[i]
+		last := timeline.Time(-1) // when the wait before was given up, before 0 if it was not
+		until := func(to timeline.Time) {
+			at := given[g]
+			if k := sort.Search(len(at), func(k int) bool { return at[k] >= last }); last >= 0 && k < len(at) && at[k] <= to && a.f.RequestAt(g, last-1) == a.f.RequestAt(g, at[k]-1) {
+				gave++
+			}
+			last = -1
+		}
+		for _, s := range me.Waits() {
+			if !in[a.siteOf(s.Stack)] {
+				continue
+			}
+			until(s.Start)
+			if a.cancelled(s) || s.Waker == timeline.NoG && s.End < me.End() {
+				waits++
+				last = s.End
+			}
+		}
+		until(me.End())
+	}
+	return waits, gave
+}

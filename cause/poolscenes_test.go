@@ -683,6 +683,40 @@ func TestStreamsOfAConnectionAreAPool(t *testing.T) {
 	}
 }
 
+// Two that each have something of a pool, and wait for what the other one has, do so until the time of one of them is up: it then gives
+// back what it had. Who waits where nothing ever comes back gives nothing.
+func TestWhoKeepsWhileItWaitsForMore(t *testing.T) {
+	take := []string{"runtime.selectgo", "main.take", "main.serve"}
+	crossed := func(gives bool) scene {
+		return scene{procs: 2, cast: crowdOf(1), in: every(10, func(p *play) {
+			p.wakes(0, crowd0)
+			p.runs(crowd0, 1)
+			p.do(p.b.Task(crowd0, "request"))
+			p.leaves(crowd0, 1, "select", take...)
+			p.leaves(serving, 0, "select", take...)
+			p.pass(20 * ms)
+			p.expires(serving)
+			p.runs(serving, 0)
+			if gives {
+				p.wakes(serving, crowd0, "runtime.chanrecv1", "main.give", "main.serve")
+			} else {
+				p.expires(crowd0)
+			}
+			p.runs(crowd0, 1)
+			p.do(p.b.Done(crowd0))
+			p.leaves(crowd0, 1, "network", home...)
+		})}
+	}
+	v := cause.Judge(attributed(t, crossed(true)), cause.Settings{})
+	if len(v.Findings) != 1 || v.Findings[0].Cause != "pool-exhausted" || !strings.Contains(v.Sentence, "they wait in main.take for more of a pool while they keep what they have of it") {
+		t.Errorf("%s %+v", v.Sentence, v.Findings)
+	}
+	v = cause.Judge(attributed(t, crossed(false)), cause.Settings{})
+	if strings.Contains(v.Sentence, "more of a pool") {
+		t.Errorf("nothing is given: %s", v.Sentence)
+	}
+}
+
 // opened is a service that calls a peer over HTTP/2: each call has a goroutine of its own, which one of ten times waits 15 ms until it may
 // open a stream, and three times for a moment. Every answer takes a millisecond, but that of the first so long.
 func opened(answer int64) scene {

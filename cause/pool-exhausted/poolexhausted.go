@@ -3,6 +3,7 @@ package poolexhausted
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/cause"
@@ -12,7 +13,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client, Unwanted: true,
 	What:       "All connections, workers or permits of a pool are in use; requests wait until another one gives one back.",
-	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool, or for goroutines that one starts for each, some at a time; several holders at a time. Their holds are not longer than usual; or, if they are, no peer became slow: whoever holds it carries no request and sleeps, computes or calls what the waiters do not, or makes calls that always take it so long, or many in a row that take hardly longer than at other times",
+	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool, or for goroutines that one starts for each, some at a time; several holders at a time. Their holds are not longer than usual; or, if they are, no peer became slow: whoever holds it carries no request and sleeps, computes or calls what the waiters do not, or makes calls that always take it so long, or many in a row that take hardly longer than at other times. Or waits that a deadline ends, after which who waited gives back what others wait for: it kept that",
 	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do)",
 	LookAlikes: []string{"lock-held-across-wait", "pool-leak", "slow-dependency"},
 	Fix: []string{
@@ -29,6 +30,9 @@ const record = "the pool's own statistics (in use, wait count), or a user task a
 
 func judge(c *cause.Case) *cause.Judgement {
 	l := c.Pools()
+	if j := keeping(c, l); j != nil {
+		return j
+	}
 	switch {
 	case len(l.Keys) == 0:
 		if d := c.Dispatch(); d != nil && d.AtWork >= cause.ManyHolders {
@@ -78,6 +82,42 @@ func dispatched(c *cause.Case, d *cause.Dispatch) *cause.Judgement {
 		Subject:  fmt.Sprintf("they wait in %s until one of as many as may work at a time is done", c.SiteName(d.Site)),
 		Evidence: d.Evidence(c), Alike: []string{"slow-dependency"}, Record: record,
 		Fix: []string{"let more work at a time: the limit of the semaphore, the number of workers"},
+	}
+}
+
+// keeping judges waits that come to nothing because who has something of a pool waits for more of it, and gives it back only when
+// its time is up.
+func keeping(c *cause.Case, l *cause.Locks) *cause.Judgement {
+	vain := c.Free(func(k blame.Key) bool { return k.Kind == blame.Awaited && k.Flags&blame.TimedOut != 0 })
+	site := l.Site
+	if c.Sum(vain) > c.Sum(l.Keys) {
+		site, _ = cause.TopBy(c, vain, func(k blame.Key) blame.SiteID { return k.Site })
+	}
+	if site == 0 {
+		return nil
+	}
+	waits, gave, keeps := c.A.Keeping(site)
+	if !keeps {
+		return nil
+	}
+	keys := slices.Clone(l.Keys)
+	for _, id := range vain {
+		if c.A.SameQueue(c.Key(id).Site, site) && !slices.Contains(keys, id) {
+			keys = append(keys, id)
+		}
+	}
+	return &cause.Judgement{
+		Keys: keys, Where: c.PlaceOf(site),
+		Subject: fmt.Sprintf("they wait in %s for more of a pool while they keep what they have of it, until their time is up", c.SiteName(site)),
+		Evidence: []cause.Evidence{{
+			Text: fmt.Sprintf("of %d waits in %s that a deadline or a cancellation ended, after %d the same request gave something back that others waited for: it had kept that while it waited",
+				waits, c.SiteName(site), gave),
+			Holds: cause.Yes, Decides: true, Number: float64(gave) / float64(waits),
+		}},
+		Fix: []string{
+			"take all that is needed in one go, or give back what one has before one waits for more",
+			"if each is another thing, a row or an account, take them in the same order everywhere",
+		},
 	}
 }
 

@@ -49,6 +49,9 @@ func judge(c *cause.Case) *cause.Judgement {
 	if len(l.Keys) == 0 {
 		return nil
 	}
+	if _, _, keeps := c.A.Keeping(l.Site); keeps {
+		return nil // it comes back when they give up
+	}
 	if j := left(c, l); j != nil {
 		return j
 	}
