@@ -37,3 +37,16 @@ func TestAHolderThatWaitsForWhatItStarted(t *testing.T) {
 		{name: "for its group", scene: stalled("sync", "sync.runtime_SemacquireWaitGroup", "sync.(*WaitGroup).Wait"), alike: []string{"lock-held-across-work", "quota-too-low", "gomaxprocs-over-quota", "host-contention"}},
 	})
 }
+
+// A program that is started and waited for under a lock has no cause of its own: it is the lock that keeps all others, also where they do
+// the same themselves.
+func TestALockWhileAProgramRuns(t *testing.T) {
+	runs := []string{"syscall.wait4", "os.(*Process).Wait", "os/exec.(*Cmd).Wait", "main.layout"}
+	own := calls(serving, ms, append(runs[:len(runs):len(runs)], "main.serve")...)
+	tell(t, []told{{name: "everybody starts one", finding: "lock-held-across-wait", where: "main.layout", scene: scene{procs: 2, cast: waitingHelper, in: func(p *play, i int) {
+		if i%10 == 9 {
+			behindHelper("sync", mutex, unlock, func(p *play) { calls(helper, 20*ms, append(runs[:len(runs):len(runs)], "main.loop")...)(p) })(p)
+		}
+		own(p)
+	}}}})
+}

@@ -30,6 +30,8 @@ type Locks struct {
 	Longest, OwnWork float64
 	// Apart: holders of a lock mostly wait for peers or sleep.
 	Apart bool
+	// Nameless: holders of a lock mostly wait in system calls for which no cause stands, as for a process that was started.
+	Nameless bool
 	// InTurn: they do, as most who queue there do themselves, too, and no longer than is usual, Usual
 	// nanoseconds: it is the lock that has them do so one after the other. Of a worker: it asks a peer for
 	// one after the other, see callsInTurn.
@@ -127,6 +129,10 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	if kind == Lock {
 		far := keep(leaf, func(id blame.KeyID) bool { return isFar(c.Key(id)) || c.Key(id).Kind == blame.Timer })
 		l.Apart = len(far) > 0 && c.Sum(far) >= 0.5*total
+		calls := keep(leaf, func(id blame.KeyID) bool {
+			return c.Key(id).Kind == blame.Syscall && c.A.Sites[c.Key(id).Site].Kind == blame.SiteOther && c.Key(id).Site != 0
+		})
+		l.Nameless = len(calls) > 0 && c.Sum(calls) >= 0.5*total
 		if l.Apart && l.OwnWork >= 0.5 {
 			hold := c.MeanHold(far)
 			if l.InTurn = !c.Grown(far, hold, l.Usual); !l.InTurn && !c.Slower(far).Holds() {
@@ -309,6 +315,12 @@ func (l *Locks) OwnWorkEvidence() Evidence {
 		return Evidence{
 			Text: fmt.Sprintf("%s of the requests that queue there wait so themselves, too, which takes %s, and who is before them waits no longer than usual: it is the lock that has them do so one after the other",
 				Pct(l.OwnWork), Ms(l.Usual)),
+			Holds: Yes, Number: l.OwnWork,
+		}
+	}
+	if l.Nameless && l.OwnWork >= 0.5 {
+		return Evidence{
+			Text:  fmt.Sprintf("%s of the requests that queue there do so themselves, too, which takes %s; but it is the lock that has them do so one after the other", Pct(l.OwnWork), Ms(l.Usual)),
 			Holds: Yes, Number: l.OwnWork,
 		}
 	}
