@@ -50,6 +50,37 @@ func TestWhatWasNotSeenIsOfTheEndpointOfThoseThatAreAlike(t *testing.T) {
 	}
 }
 
+// Where as many fast requests are seen of one endpoint as of another, those that were not seen are of neither: of which most of them are
+// is not known.
+func TestWhatMayBeOfTwoEndpointsIsOfNeither(t *testing.T) {
+	const draw, render = 1, 2
+	const ms = timeline.Time(1e6)
+	for draws, want := range map[int]string{1: "net/http", 3: "main.draw"} {
+		d := &finder{
+			c:    &classifier{tree: []node{{}, {0, 1, "main.draw"}, {0, 1, "main.render"}}},
+			role: []Role{{Name: "net/http"}},
+		}
+		add := func(n int, node int32, took timeline.Time) {
+			for range n {
+				at := timeline.Time(len(d.list)) * 100 * ms
+				d.list = append(d.list, candidate{Request: Request{Parts: []Part{{0, at, at + took}}}, node: node, chance: node != 0})
+			}
+		}
+		add(20, render, 25*ms)
+		add(1, render, ms/10)
+		add(draws, draw, ms/10)
+		first := len(d.list)
+		add(500, 0, ms/10)
+		f := &Found{}
+		d.endpoints(f)
+		for _, r := range d.list[first:] {
+			if got := f.Endpoints[r.Endpoint]; got != want || !r.Unseen || r.Guessed != (draws == 1) {
+				t.Fatalf("%d fast ones of draw: taken for %s, guessed: %v", draws, got, r.Guessed)
+			}
+		}
+	}
+}
+
 // Requests of which nothing was seen are fast ones that neither wait nor call: of the fast ones those count that a sample
 // or a preemption showed, be they few, and not those that show themselves always.
 func TestWhatShowsItselfAlwaysIsNotWhatWasNotSeen(t *testing.T) {

@@ -536,7 +536,7 @@ func (d *finder) endpoints(f *Found) {
 // by chance: a preemption, a CPU sample. Requests that wait, call the system or wake somebody show
 // something always, so they only count where there are no others. If no
 // fast request showed anything, the endpoint of most of the others is a guess, and they are
-// marked so; where none is that of most, they are of one of their own. Before that, a request is of the endpoint of those that took as long as it
+// marked so; where none is that of most, of these or of the fast ones, they are of one of their own. Before that, a request is of the endpoint of those that took as long as it
 // and were seen by their CPU samples alone: they are alike but for that.
 func (d *finder) unseen(below []map[int32]int32, chances []seenByChance) {
 	fast := make([][]timeline.Time, len(d.role))
@@ -585,27 +585,31 @@ func (d *finder) unseen(below []map[int32]int32, chances []seenByChance) {
 	for i := range likely {
 		likely[i] = 2*most[i] > all[i]
 	}
+	best, torn := make([]int32, len(d.role)), make([]bool, len(d.role))
+	for i, v := range votes {
+		n := 0
+		for node, k := range v {
+			if n += k; k > v[best[i]] || k == v[best[i]] && node < best[i] {
+				best[i] = node
+			}
+		}
+		torn[i] = 2*v[best[i]] <= n && n > 0
+	}
 	for i := range d.list {
 		r := &d.list[i]
 		switch {
 		case r.node != 0 || r.endpoint != "":
 		case r.alike != 0:
 			r.node, r.Unseen = r.alike, true
-		case votes[r.Role] == nil && !likely[r.Role]:
+		case votes[r.Role] == nil && !likely[r.Role] || torn[r.Role]:
 			r.endpoint, r.Unseen, r.Guessed = d.role[r.Role].Name, true, true
 		case below[r.Role][0] != 0:
 			r.Unseen, r.Guessed = true, votes[r.Role] == nil
 		}
 	}
-	for i, v := range votes {
-		var best int32
-		for n, k := range v {
-			if k > v[best] || k == v[best] && n < best {
-				best = n
-			}
-		}
-		if best != 0 {
-			below[i][0] = best
+	for i, n := range best {
+		if n != 0 && !torn[i] {
+			below[i][0] = n
 		}
 	}
 }
