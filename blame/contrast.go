@@ -143,7 +143,7 @@ const alwaysShown = 0.8
 // requests with the others of it would take what made them late for usual. What each of them
 // does is a wait at one place, for a peer, for time, for a child or for a reply, or to compute
 // for a good part of their time; a wait in a queue is none, for it depends on the others in it,
-// unlike one for what is announced to all who are there. What is done once, for the first request that needs
+// unlike one for what is announced to all who are there; nor is one at a rate limiter. What is done once, for the first request that needs
 // it, is none either. Endpoints of which there are few are asked for that whoever was not seen.
 func (p *Population) dropConditional(few map[int]bool) {
 	type shown struct {
@@ -168,6 +168,7 @@ func (p *Population) dropConditional(few map[int]bool) {
 			switch {
 			case x.NS <= 0:
 			case p.a.Sites[k.First.Site].Once || k.First.Site == 0 && p.a.Sites[k.Site].Once: // it is done once, by none of the others
+			case k.First.Site == 0 && p.a.Sites[k.Site].Limit: // as in a queue, it depends on the others
 			case k.First.Site != 0:
 				// for its own children, for a reply, or for what is announced to all
 				if k.First.Site != k.Queue.Site && !p.a.HandedOver(k.First) || k.Kind == Timer && p.a.Announced(k.First.Site) {

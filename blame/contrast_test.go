@@ -481,6 +481,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{Kind: Timer, Site: 1, First: Hop{Site: 6}, Queue: Hop{Site: 7}}, // 12: it, in a queue
 		{Kind: Network, Flags: Self, Site: 10},                           // 13: a call in a one-time initialisation
 		{Kind: Network, Site: 2, First: Hop{Site: 10}},                   // 14: a child's
+		{Kind: Timer, Flags: Self, Site: 11},                             // 15: its turn at a rate limiter
 	}
 	type one struct {
 		key KeyID
@@ -500,6 +501,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		}, false},
 		{"all wait behind others", 1000, func(int) []one { return []one{{2, 35e6}} }, false},
 		{"all pause", 1000, func(int) []one { return []one{{1, 40e6}} }, true},
+		{"all wait for their turn at a rate limiter", 1000, func(int) []one { return []one{{15, 40e6}} }, false},
 		{"all call, and some wait behind others", 1000, func(i int) []one {
 			return []one{{3, 20e6}, {2, int64(i%3) * 10e6}}
 		}, true},
@@ -519,7 +521,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{"fewer were not seen than it has", 10, func(int) []one { return []one{{2, 35e6}} }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys, Sites: append(make([]Site, 10), Site{Once: true}), announced: map[SiteID]bool{4: true, 9: false}}
+			a := &Attribution{t: &timeline.Timeline{End: 60e9}, f: &request.Found{}, Keys: keys, Sites: append(make([]Site, 10), Site{Once: true}, Site{Limit: true}), announced: map[SiteID]bool{4: true, 9: false}}
 			add := func(endpoint int, unseen bool, pieces []one) {
 				n := len(a.Requests)
 				r := Attributed{Request: n}
@@ -541,7 +543,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 				add(1, false, c.late(i))
 			}
 			p := a.Population(0)
-			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
+			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 			x := p.TailContrast(cols, len(cols))
 			if got := x.Mix.Share > 0.3; got != c.mix {
 				t.Errorf("the mix is %.2f of %.1f ms", x.Mix.Share, x.Excess/1e6)

@@ -137,6 +137,10 @@ var sites = slices.Concat(rowsOf(0, SitePool, request.Pools), rowsOf(1, SitePerm
 	{9, SiteSocket, "net.(*conn)."},
 })
 
+// limiters are functions, by prefix, in which rate limiters have those wait who come too fast.
+// Source: the named packages' own sources.
+var limiters = []string{"golang.org/x/time/rate.(*Limiter).", "go.uber.org/ratelimit.", "github.com/juju/ratelimit."}
+
 // multiplexed are the root functions of goroutines that read a connection which many share, and hand each its replies, or its messages: they
 // wait for the network whatever else they are seen to wait for.
 // Source: the named packages' own sources (grpc-go 1.11 to 1.85, Go 1.22 to 1.26, nats.go 1.11 to 1.48, amqp091-go 1.10).
@@ -305,6 +309,8 @@ type Site struct {
 	// Once is set on stacks of a one-time initialisation: it runs there, or is
 	// waited for.
 	Once bool
+	// Limit is set on stacks of a rate limiter: who comes slowly does not wait there.
+	Limit bool
 	// Path is set on stacks of system calls that only file systems answer, unlike a read
 	// or a write, which may be of a pipe, and that hardly compute.
 	Path bool
@@ -404,6 +410,7 @@ func newSite(s gotrace.StackID, frames []gotrace.Frame) Site {
 		site.Asks = site.Asks || inside && strings.HasPrefix(f.Func, Asks)
 		site.Retries = site.Retries || inside && hasAny(f.Func, retriers)
 		site.Once = site.Once || f.Func == "sync.(*Once).doSlow"
+		site.Limit = site.Limit || hasAny(f.Func, limiters)
 		for _, row := range sites {
 			if !inside || !strings.HasPrefix(f.Func, row.prefix) {
 				continue
@@ -497,7 +504,7 @@ func Known(function string) bool {
 			return true
 		}
 	}
-	return hasAny(function, answering) || hasAny(function, loggers) || hasAny(function, releasesToAll) || PathCall(function)
+	return hasAny(function, answering) || hasAny(function, limiters) || hasAny(function, loggers) || hasAny(function, releasesToAll) || PathCall(function)
 }
 
 // CalledC returns the C function that a system call's stack stands in, "" if it is in none.
