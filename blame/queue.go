@@ -108,7 +108,7 @@ const maxHands = 4
 // TakesWork reports whether a goroutine works for others, rather than does the same again
 // and again whoever waits for it: requests hand it something, directly or through others, in
 // that they end its waits for work or it ends theirs to send; or it does not only wait at
-// one place, for the time.
+// one place, for the time, or asks a peer each time.
 func (a *Attribution) TakesWork(g timeline.GID) bool {
 	if is, ok := a.takesWork[g]; ok {
 		return is
@@ -117,10 +117,17 @@ func (a *Attribution) TakesWork(g timeline.GID) bool {
 		a.takesWork = map[timeline.GID]bool{}
 	}
 	takes, at := a.reached(g, maxHands, 0, map[timeline.GID]bool{}), SiteID(0)
+	var timed, all timeline.Time
+	for _, s := range a.t.Gs[g].Waits() {
+		all += s.End - s.Start
+		if s.Waker == timeline.NoG && (s.Reason == timeline.ReasonSleep || s.Reason == timeline.ReasonSelect || s.Reason == timeline.ReasonChanReceive) {
+			timed += s.End - s.Start
+		}
+	}
 	for _, s := range a.t.Gs[g].Waits() {
 		switch s.Reason {
 		case timeline.ReasonNetwork:
-			takes = true
+			takes = takes || 2*timed < all
 		case timeline.ReasonSleep, timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
 			if site := a.siteOf(s.Stack); site != 0 {
 				takes = takes || at != 0 && at != site

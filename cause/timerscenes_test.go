@@ -236,6 +236,24 @@ func TestAHubThatPassesOnNewsIsNotBusy(t *testing.T) {
 	})}}})
 }
 
+// Who looks for news when its time has come, at a peer, and then tells all who wait for them, is no worker of theirs.
+func TestWhoFetchesNewsInTimeServesNobody(t *testing.T) {
+	rests := []string{"runtime.selectgo", "main.poll"}
+	tell(t, []told{{name: "one of ten waits for news", alike: []string{"timer-wait"}, scene: scene{procs: 2, cast: func(p *play) { p.waits(ticker, "select", rests...) }, in: every(10, func(p *play) {
+		p.leaves(serving, 0, "chan receive", receive...)
+		p.pass(20 * ms)
+		p.wakes(0, ticker)
+		p.runs(ticker, 1)
+		p.leaves(ticker, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.fetch", "main.poll")
+		p.pass(ms / 10)
+		p.wakes(0, ticker)
+		p.runs(ticker, 1)
+		p.wakes(ticker, serving, "runtime.closechan", "main.poll")
+		p.leaves(ticker, 1, "select", rests...)
+		p.runs(serving, 0)
+	})}}})
+}
+
 // Who keeps what it is handed until a timer of its own runs out is what those wait for who hand
 // it something, although each of them but the first only ends another of its waits for more. One
 // request in ten is slow; another one comes while it waits.
