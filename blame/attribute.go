@@ -107,6 +107,7 @@ type Attribution struct {
 	gathered   map[SiteID]float64
 	opens      SiteID // see unopened
 	keeping    map[SiteID]keeping
+	discarded  map[int]int // by the library, see discarding
 	// handed is the cache of Handed.
 	handed map[SiteID]float64
 	// finalizers is the cache of Finalizing, by root function.

@@ -1,6 +1,8 @@
 package blame
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 
 	"github.com/whylate/whylate/timeline"
@@ -68,4 +70,23 @@ func (a *Attribution) connectsAt(dial timeline.GID) SiteID {
 		}
 	}
 	return born
+}
+
+// Dialling returns the waits in which goroutines connect, or wait for who does, in order of their beginnings, and how many connections the pools
+// that they connect for gave up. It goes through all segments.
+func (a *Attribution) Dialling() (waits []Stretch, discarded int) {
+	sites := map[SiteID]bool{}
+	for g := range a.t.Gs {
+		for _, s := range a.t.Gs[g].Waits() {
+			if site := a.siteOf(s.Stack); a.Sites[site].Dial {
+				waits = append(waits, Stretch{timeline.GID(g), site, s.Start, s.End})
+				sites[site] = true
+			}
+		}
+	}
+	slices.SortFunc(waits, func(x, y Stretch) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.G, y.G)) })
+	for site := range sites {
+		discarded = max(discarded, a.Discarded(site))
+	}
+	return waits, discarded
 }

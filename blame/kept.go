@@ -471,17 +471,27 @@ var discarding = []struct{ pool, closes []string }{
 }
 
 // Discarded returns how many connections were closed by the pool of the client library on the stack of a site, as
-// it does with those that it does not want to keep. It goes through all segments.
+// it does with those that it does not want to keep. It goes through all segments, once for each library.
 func (a *Attribution) Discarded(site SiteID) (n int) {
-	var by []string
-	for _, row := range discarding {
-		if slices.ContainsFunc(a.t.Stacks.Frames(a.Sites[site].Stack), func(f gotrace.Frame) bool { return hasAny(f.Func, row.pool) }) {
-			by = append(by, row.closes...)
+	for i, row := range discarding {
+		if !slices.ContainsFunc(a.t.Stacks.Frames(a.Sites[site].Stack), func(f gotrace.Frame) bool { return hasAny(f.Func, row.pool) }) {
+			continue
 		}
+		closed, ok := a.discarded[i]
+		if !ok {
+			closed = a.closedBelow(row.closes)
+			if a.discarded == nil {
+				a.discarded = map[int]int{}
+			}
+			a.discarded[i] = closed
+		}
+		n += closed
 	}
-	if len(by) == 0 {
-		return 0
-	}
+	return n
+}
+
+// closedBelow returns how many connections were closed below one of some functions.
+func (a *Attribution) closedBelow(by []string) (n int) {
 	discards := make([]bool, a.t.Stacks.Len())
 	any := false
 	for s := range discards {

@@ -163,7 +163,13 @@ func (c *Case) FirstAnswers(keys []blame.KeyID) []Evidence {
 			connecting += c.NS[id]
 		}
 	}
-	if connecting < NamedShare*c.Excess || connecting < freshLeast*c.Sum(keys) {
+	if connecting < NamedShare*c.Excess {
+		return nil
+	}
+	if e, ok := c.answersMeanwhile(keys); ok {
+		return []Evidence{e}
+	}
+	if connecting < freshLeast*c.Sum(keys) {
 		return nil
 	}
 	answers := map[blame.KeyID]bool{}
@@ -192,6 +198,80 @@ func (c *Case) FirstAnswers(keys []blame.KeyID) []Evidence {
 		Holds: Unknown, Decides: true, Number: connecting / max(1, c.Sum(keys)),
 		Alike: []string{"dial-per-request"}, Record: "the peer's own times of these calls, or the same with connections that are kept",
 	}}
+}
+
+// Where connections are made while answers are late, either may be why: mostMeanwhile is the part of the longest waits for an answer that
+// must pass while somebody connects, more is how many times as much as with typical requests, lateAnswer how many times as long as
+// these wait for theirs an answer must be open when connecting begins for that to come of it, and apart how far from each other the
+// times are, in nanoseconds, in which it begins.
+const (
+	mostMeanwhile               = 0.8
+	moreMeanwhile               = 2
+	lateAnswer                  = 3
+	apart         timeline.Time = 20e6
+	// leastDiscarded is how many connections must have been given up in the recording.
+	leastDiscarded = 10
+)
+
+// answersMeanwhile doubts that a peer is slow, under keys, where connections are made again and again that were closed before, and slow
+// requests wait for its answers while others connect: who makes sessions answers all late meanwhile. It does not where answers were
+// late before anybody connected: then there are too few connections because of that.
+func (c *Case) answersMeanwhile(keys []blame.KeyID) (e Evidence, doubt bool) {
+	site, _ := TopBy(c, keys, func(k blame.Key) blame.SiteID { return k.Site })
+	dials, discarded := c.A.Dialling()
+	if discarded < leastDiscarded {
+		return e, false
+	}
+	var spans []timeline.Span
+	for _, x := range dials {
+		spans = append(spans, timeline.Span{Start: x.From, End: x.To})
+	}
+	all := union(spans)
+	part := func(requests []int) (part, mean float64) {
+		var in, of timeline.Time
+		n := 0
+		for _, r := range requests {
+			if x := c.A.Requests[r].Peer; x.Site != 0 && c.A.Place(x.Site) == c.A.Place(site) {
+				in, of, n = in+timeline.Overlap(all, x.From, x.To), of+x.Length(), n+1
+			}
+		}
+		return float64(in) / float64(max(1, of)), float64(of) / float64(max(1, n))
+	}
+	slow, _ := part(c.Tail)
+	usual, takes := part(c.Typical)
+	if slow < mostMeanwhile || slow < moreMeanwhile*usual || takes <= 0 {
+		return e, false
+	}
+	begins, late := 0, 0
+	last := -apart
+	for _, x := range spans { // in order
+		if x.Start-last > apart {
+			begins++
+			if c.answerOpen(site, x.Start, timeline.Time(lateAnswer*takes)) {
+				late++
+			}
+		}
+		last = max(last, x.End)
+	}
+	if 2*late >= begins {
+		return e, false
+	}
+	return Evidence{
+		Text: fmt.Sprintf("%s of the longest of these waits pass while somebody connects anew, %s of those of typical requests, and no answer was late before that in %d of %d times: who makes sessions answers late for that",
+			Pct(slow), Pct(usual), begins-late, begins),
+		Holds: Unknown, Decides: true, Number: slow,
+		Alike: []string{"dial-per-request"}, Record: "the same with connections that are kept",
+	}, true
+}
+
+// answerOpen reports whether a request waits at a site since so long before an instant for its answer.
+func (c *Case) answerOpen(site blame.SiteID, at, since timeline.Time) bool {
+	for _, r := range c.P.All() {
+		if x := c.A.Requests[r].Peer; x.From <= at-since && x.To > at && c.A.Place(x.Site) == c.A.Place(site) {
+			return true
+		}
+	}
+	return false
 }
 
 // queuesOfDials returns the time in which threads wanted a CPU under keys of connecting, if
