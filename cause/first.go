@@ -209,8 +209,9 @@ const (
 	moreMeanwhile               = 2
 	lateAnswer                  = 3
 	apart         timeline.Time = 20e6
-	// leastDiscarded is how many connections must have been given up in the recording.
-	leastDiscarded = 10
+	// leastDiscarded is how many connections must have been given up in the recording, mostBegins bounds at how many times it is asked
+	// what came first.
+	leastDiscarded, mostBegins = 10, 200
 )
 
 // answersMeanwhile doubts that a peer is slow, under keys, where connections are made again and again that were closed before, and slow
@@ -245,6 +246,9 @@ func (c *Case) answersMeanwhile(keys []blame.KeyID) (e Evidence, doubt bool) {
 	begins, late := 0, 0
 	last := -apart
 	for _, x := range spans { // in order
+		if begins == mostBegins {
+			break
+		}
 		if x.Start-last > apart {
 			begins++
 			if c.answerOpen(site, x.Start, timeline.Time(lateAnswer*takes)) {
