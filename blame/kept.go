@@ -552,7 +552,9 @@ func (a *Attribution) gaveBack(site SiteID) (waits, gave int) {
 	for _, x := range a.sitesOf[group] {
 		in[x] = true
 		for _, r := range a.releases[x] {
-			given[r.waker] = append(given[r.waker], r.at)
+			if a.t.Gs[r.g].Seg(int(r.seg)).Reason != timeline.ReasonCond { // who gives up may wake others to look, and give nothing
+				given[r.waker] = append(given[r.waker], r.at)
+			}
 		}
 	}
 	for _, at := range given {
@@ -563,8 +565,10 @@ func (a *Attribution) gaveBack(site SiteID) (waits, gave int) {
 		last := timeline.Time(-1) // when the wait before was given up, before 0 if it was not
 		until := func(to timeline.Time) {
 			at := given[g]
-			if k := sort.Search(len(at), func(k int) bool { return at[k] >= last }); last >= 0 && k < len(at) && at[k] <= to && a.f.RequestAt(g, last-1) == a.f.RequestAt(g, at[k]-1) {
-				gave++
+			if k := sort.Search(len(at), func(k int) bool { return at[k] >= last }); last >= 0 && k < len(at) && at[k] <= to {
+				if r := a.f.RequestAt(g, last-1); r >= 0 && r == a.f.RequestAt(g, at[k]-1) {
+					gave++
+				}
 			}
 			last = -1
 		}
