@@ -104,10 +104,9 @@ type Attribution struct {
 	collectsAt map[SiteID]SiteID
 	lingering  map[exchange]timeline.Time
 	collectors map[collector]bool
-	gathered   map[SiteID]float64
-	opens      SiteID // see unopened
-	keeping    map[SiteID]keeping
-	discarded  map[int]int // by the library, see discarding
+	gathered   map[SiteID]SiteID
+	keeping    map[SiteID]keeping // by group, see queueOf
+	discarded  map[int]int        // by the library, see discarding
 	// handed is the cache of Handed.
 	handed map[SiteID]float64
 	// finalizers is the cache of Finalizing, by root function.

@@ -168,7 +168,7 @@ func (p *Population) dropConditional(few map[int]bool) {
 			switch {
 			case x.NS <= 0:
 			case p.a.Sites[k.First.Site].Once || k.First.Site == 0 && p.a.Sites[k.Site].Once: // it is done once, by none of the others
-			case k.First.Site == 0 && p.a.Sites[k.Site].Limit: // as in a queue, it depends on the others
+			case p.a.Sites[k.Site].Limit: // as in a queue, it depends on the others
 			case k.First.Site != 0:
 				// for its own children, for a reply, or for what is announced to all
 				if k.First.Site != k.Queue.Site && !p.a.HandedOver(k.First) || k.Kind == Timer && p.a.Announced(k.First.Site) {

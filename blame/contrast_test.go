@@ -482,6 +482,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{Kind: Network, Flags: Self, Site: 10},                           // 13: a call in a one-time initialisation
 		{Kind: Network, Site: 2, First: Hop{Site: 10}},                   // 14: a child's
 		{Kind: Timer, Flags: Self, Site: 11},                             // 15: its turn at a rate limiter
+		{Kind: Timer, Site: 11, First: Hop{Site: 6}},                     // 16: a child's
 	}
 	type one struct {
 		key KeyID
@@ -502,6 +503,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 		{"all wait behind others", 1000, func(int) []one { return []one{{2, 35e6}} }, false},
 		{"all pause", 1000, func(int) []one { return []one{{1, 40e6}} }, true},
 		{"all wait for their turn at a rate limiter", 1000, func(int) []one { return []one{{15, 40e6}} }, false},
+		{"all wait for a child's turn at a rate limiter", 1000, func(int) []one { return []one{{16, 40e6}} }, false},
 		{"all call, and some wait behind others", 1000, func(i int) []one {
 			return []one{{3, 20e6}, {2, int64(i%3) * 10e6}}
 		}, true},
@@ -543,7 +545,7 @@ func TestAnEndpointSeenOnlyWhenLateHasNoUsualTime(t *testing.T) {
 				add(1, false, c.late(i))
 			}
 			p := a.Population(0)
-			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+			cols := Columns{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 			x := p.TailContrast(cols, len(cols))
 			if got := x.Mix.Share > 0.3; got != c.mix {
 				t.Errorf("the mix is %.2f of %.1f ms", x.Mix.Share, x.Excess/1e6)

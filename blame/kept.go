@@ -450,14 +450,14 @@ func (a *Attribution) use(r release, site SiteID, by map[timeline.GID][]timeline
 	return done, gave(r.g, done)
 }
 
-// discarding are functions below which a pool closes connections that it does not want to keep: one that is given back has no room, or
-// one is older, or was idle for longer, than it may be. Who connects for the pool, or waits for one of its connections, has a function of
+// discarding are functions below which a pool closes connections that it does not want to keep: one that is given back has no room, or cannot be
+// used again, or one is older, or was idle for longer, than it may be. Who connects for the pool, or waits for one of its connections, has a function of
 // it on the stack.
 // Source: the named packages' own sources (Go 1.22 to 1.26 for the standard library).
 var discarding = []struct{ pool, closes []string }{
 	{[]string{"database/sql."}, []string{"database/sql.(*driverConn).Close"}},
 	{[]string{"net/http.(*Transport).", "net/http.(*persistConn).addTLS"}, []string{
-		"net/http.(*persistConn).readLoop.func1", // not where it closes because the peer did
+		"net/http.(*persistConn).readLoop.func1", // not where the peer closed it while it was idle
 		"net/http.(*Transport).putOrCloseIdleConn", "net/http.(*persistConn).closeConnIfStillIdle",
 	}},
 	{[]string{"github.com/redis/go-redis/v9/internal/pool."}, []string{
@@ -517,24 +517,30 @@ func (a *Attribution) closedBelow(by []string) (n int) {
 }
 
 // leastKeeping is after how many waits that were given up something must have been given back, and keepingPart after which part of them,
-// for who waits to keep what he has meanwhile; of fewer than leastKeeping, fewKeeping at least, it must be mostKeeping: who leaks gives
-// nothing back, and what is given back while nobody else waits for it leaves no trace.
+// for who waits to keep what he has meanwhile: who leaks gives nothing back, and what is given back while nobody else waits for it leaves
+// no trace (of requests that crossed each other's leases every ninth gave back something that was missed). Of fewer than leastKeeping, fewKeeping
+// at least, it must be mostKeeping.
 const (
 	leastKeeping, keepingPart = 5, 0.05
 	fewKeeping, mostKeeping   = 2, 0.5
 )
 
+// soonBack is how much of the wait that it gave up a request may run before it gives back what it had: who then uses something gives that
+// back, and may have got it without a wait.
+const soonBack = 0.1
+
 // Keeping returns how many waits at a site, or at others that are ended where its are, ended because the time was up, and after how many of
-// these the same request gave something back that others waited for there: it kept what it had while it waited for more. keeps says whether
-// that is what they do.
+// these the same request at once gave something back that others waited for there: it kept what it had while it waited for more. keeps says
+// whether that is what they do.
 func (a *Attribution) Keeping(site SiteID) (waits, gave int, keeps bool) {
-	k, ok := a.keeping[site]
+	group := a.queueOf(site)
+	k, ok := a.keeping[group]
 	if !ok {
-		k.waits, k.gave = a.gaveBack(site)
+		k.waits, k.gave = a.gaveBack(group)
 		if a.keeping == nil {
 			a.keeping = map[SiteID]keeping{}
 		}
-		a.keeping[site] = k
+		a.keeping[group] = k
 	}
 	part := float64(k.gave) / float64(max(1, k.waits))
 	return k.waits, k.gave, k.gave >= leastKeeping && part >= keepingPart || k.gave >= fewKeeping && part >= mostKeeping
@@ -545,14 +551,14 @@ type keeping struct{ waits, gave int }
 // SameQueue reports whether waits at two sites are ended from the same places.
 func (a *Attribution) SameQueue(x, y SiteID) bool { return x == y || a.queueOf(x) == a.queueOf(y) }
 
-func (a *Attribution) gaveBack(site SiteID) (waits, gave int) {
-	group := a.queueOf(site)
+// gaveBack is Keeping for the queue of a group of sites.
+func (a *Attribution) gaveBack(group SiteID) (waits, gave int) {
 	in := map[SiteID]bool{}
 	given := map[timeline.GID][]timeline.Time{}
 	for _, x := range a.sitesOf[group] {
 		in[x] = true
 		for _, r := range a.releases[x] {
-			if a.t.Gs[r.g].Seg(int(r.seg)).Reason != timeline.ReasonCond { // who gives up may wake others to look, and give nothing
+			if a.gives(r) {
 				given[r.waker] = append(given[r.waker], r.at)
 			}
 		}
@@ -562,27 +568,57 @@ func (a *Attribution) gaveBack(site SiteID) (waits, gave int) {
 	}
 	for i := range a.t.Gs {
 		g, me := timeline.GID(i), &a.t.Gs[i]
-		last := timeline.Time(-1) // when the wait before was given up, before 0 if it was not
-		until := func(to timeline.Time) {
-			at := given[g]
-			if k := sort.Search(len(at), func(k int) bool { return at[k] >= last }); last >= 0 && k < len(at) && at[k] <= to {
-				if r := a.f.RequestAt(g, last-1); r >= 0 && r == a.f.RequestAt(g, at[k]-1) {
-					gave++
+		var last, ran timeline.Time // when the wait before was given up, 0 if it was not or something else was waited for since; and how long it ran since
+		took := timeline.Time(0)    // that wait
+		given := given[g]
+		if len(given) == 0 {
+			for _, s := range me.Waits() {
+				if in[a.siteOf(s.Stack)] && a.gaveUp(g, s) {
+					waits++
 				}
 			}
-			last = -1
+			continue
 		}
-		for _, s := range me.Waits() {
-			if !in[a.siteOf(s.Stack)] {
+		for _, s := range me.Segs() {
+			if s.Kind == timeline.Running && last != 0 {
+				k := sort.Search(len(given), func(k int) bool { return given[k] >= s.Start })
+				if k < len(given) && given[k] <= s.End && float64(ran+given[k]-s.Start) <= soonBack*float64(took) {
+					if r := a.f.RequestAt(g, last-1); r >= 0 && r == a.f.RequestAt(g, given[k]-1) {
+						gave++
+					}
+					last = 0
+				}
+				ran += s.End - s.Start
+			}
+			if s.Kind != timeline.Waiting {
 				continue
 			}
-			until(s.Start)
-			if a.cancelled(s) || s.Waker == timeline.NoG && s.End < me.End() {
+			if s.Reason != timeline.ReasonSync {
+				last = 0
+			}
+			if in[a.siteOf(s.Stack)] && a.gaveUp(g, s) {
 				waits++
-				last = s.End
+				last, ran, took = s.End, 0, s.End-s.Start
 			}
 		}
-		until(me.End())
 	}
 	return waits, gave
+}
+
+// gives reports whether who ended a wait gave something: not one who wakes others to look, as for a condition, who tells all at once, or who
+// lets others pass, below the function in which he waited himself.
+func (a *Attribution) gives(r release) bool {
+	s := a.t.Gs[r.g].Seg(int(r.seg))
+	if s.Reason == timeline.ReasonCond {
+		return false
+	}
+	frames := a.t.Stacks.Frames(s.WakerStack)
+	library := false
+	for _, f := range frames {
+		library = library || request.PackageOf(f.Func) == "golang.org/x/sync/semaphore"
+		if hasAny(f.Func, request.Permits) || hasAny(f.Func, request.Pools) {
+			return false
+		}
+	}
+	return library || !closes(frames)
 }

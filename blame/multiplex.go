@@ -387,8 +387,8 @@ var streamRoots = []string{
 // maxBorn bounds among how many goroutines that one woke last the stream of its call is looked for.
 const maxBorn = 8
 
-// unopened returns where the goroutine of the stream that g's wait s for a reply is for waits until fewer are open, and until when
-// it waited for its turn: what it had for the peer was not written before. site is 0 where nobody was seen to wait so.
+// unopened returns where the goroutine of the stream that g's wait s for a reply is for waited until fewer are open, or behind another one
+// that did, and until when: what it had for the peer was not written before. site is 0 if it did not.
 func (a *Attribution) unopened(g timeline.GID, s timeline.Segment) (site SiteID, until timeline.Time) {
 	wakes := a.t.Gs[g].Wakes()
 	i := sort.Search(len(wakes), func(i int) bool { return wakes[i].Time > s.Start })
@@ -407,17 +407,36 @@ func (a *Attribution) unopened(g timeline.GID, s timeline.Segment) (site SiteID,
 			if x.Kind != timeline.Waiting {
 				continue
 			}
-			until = x.End
-			if site = a.siteOf(x.Stack); a.Sites[site].Kind == SitePermit {
-				a.opens = site
+			at := a.siteOf(x.Stack)
+			if a.Sites[at].Kind != SitePermit {
+				if at = a.openedBefore(x); at == 0 {
+					break // it waits for the connection's writer, or for the answer
+				}
 			}
-		}
-		if a.opens != 0 && site != 0 {
-			site = a.opens // others wait behind the first one until that may
+			site, until = at, x.End
 		}
 		return site, until
 	}
 	return 0, 0
+}
+
+// openedBefore returns where a stream waited until fewer were open that ended a wait of another one for its turn, 0 if it is no such.
+func (a *Attribution) openedBefore(x timeline.Segment) SiteID {
+	if x.Waker == timeline.NoG || x.Reason != timeline.ReasonSelect || !hasAny(a.t.Gs[x.Waker].Root(), streamRoots) {
+		return 0
+	}
+	me := &a.t.Gs[x.Waker]
+	for i, n := me.SegmentAt(x.End), 0; i >= 0 && n < maxBorn; i, n = i-1, n+1 {
+		if i >= me.Len() {
+			continue
+		}
+		if s := me.Seg(i); s.Kind == timeline.Waiting && s.Start < x.End {
+			if at := a.siteOf(s.Stack); a.Sites[at].Kind == SitePermit {
+				return at
+			}
+		}
+	}
+	return 0
 }
 
 // driven reports whether the writes of by end nearly all of a reader's waits: the

@@ -108,7 +108,8 @@ const maxHands = 4
 // TakesWork reports whether a goroutine works for others, rather than does the same again
 // and again whoever waits for it: requests hand it something, directly or through others, in
 // that they end its waits for work or it ends theirs to send; or it does not only wait at
-// one place, for the time, or asks a peer each time.
+// one place, for the time. Who waits for a peer works for others, too, unless it does so when its time has come, and then
+// tells all who wait at once: it looks for news.
 func (a *Attribution) TakesWork(g timeline.GID) bool {
 	if is, ok := a.takesWork[g]; ok {
 		return is
@@ -127,7 +128,7 @@ func (a *Attribution) TakesWork(g timeline.GID) bool {
 	for _, s := range a.t.Gs[g].Waits() {
 		switch s.Reason {
 		case timeline.ReasonNetwork:
-			takes = takes || 2*timed < all
+			takes = takes || 2*timed < all || !a.tellsAll(g)
 		case timeline.ReasonSleep, timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
 			if site := a.siteOf(s.Stack); site != 0 {
 				takes = takes || at != 0 && at != site
@@ -137,6 +138,26 @@ func (a *Attribution) TakesWork(g timeline.GID) bool {
 	}
 	a.takesWork[g] = takes
 	return takes
+}
+
+// tellsAll reports whether most of whom a goroutine wakes, but for those who wait for its locks, it tells something at once, by closing a channel
+// or by a broadcast: nobody gets an answer of his own.
+func (a *Attribution) tellsAll(g timeline.GID) bool {
+	all, told := 0, 0
+	for i := range a.t.Gs[g].Wakes() {
+		w := &a.t.Gs[g].Wakes()[i]
+		f := a.t.Stacks.Frames(w.Stack)
+		if w.Birth() || slices.ContainsFunc(f, func(x gotrace.Frame) bool {
+			return strings.HasSuffix(x.Func, "Unlock") && strings.HasPrefix(x.Func, "sync.")
+		}) {
+			continue
+		}
+		all++
+		if len(f) > 0 && (closes(f) || slices.ContainsFunc(f, func(x gotrace.Frame) bool { return x.Func == "sync.(*Cond).Broadcast" })) {
+			told++
+		}
+	}
+	return 2*told > all
 }
 
 // reached reports whether what requests do gets to a goroutine through so many others. What is given back to it at a
@@ -483,6 +504,16 @@ const oftenIdle = 0.1
 
 // maxAsked bounds how many goroutines are asked whether they have nothing to do.
 const maxAsked = 16
+
+// closes reports whether who stood on a stack and woke somebody closed a channel: of that a trace has no frame of the runtime's, as it has
+// of all else that wakes.
+func closes(frames []gotrace.Frame) bool {
+	if len(frames) == 0 {
+		return false
+	}
+	f := frames[0].Func
+	return f == "runtime.closechan" || !strings.HasPrefix(f, "sync.") && !runtimeFrame(f)
+}
 
 // channelOp returns what whoever stood on a stack did with a channel, or ReasonNone if it was a select, or nothing.
 func (a *Attribution) channelOp(s gotrace.StackID) timeline.Reason {
@@ -969,6 +1000,8 @@ const (
 	// mostGiven is the part of them after which it must have given something to those who wait at a site: who looks after something else
 	// each time gives nothing.
 	mostGiven = 0.9
+	// fewSegments is how many segments of a goroutine are gone through each time that it is asked.
+	fewSegments = 64
 )
 
 // collectsFor reports whether a goroutine, of whatever number, keeps what those who wait at a site hand it at another one until a
@@ -977,6 +1010,21 @@ func (a *Attribution) collectsFor(g timeline.GID, site, at SiteID) bool {
 	key := collector{g, site, at}
 	if is, ok := a.collectors[key]; ok {
 		return is
+	}
+	if a.collectors == nil {
+		a.collectors = map[collector]bool{}
+	}
+	n := 0
+	for _, s := range a.t.Gs[g].Waits() {
+		if s.Waker == timeline.NoG && s.Reason == timeline.ReasonSelect && a.siteOf(s.Stack) == at {
+			n++
+		}
+	}
+	if n < leastTimed {
+		if a.t.Gs[g].Len() > fewSegments { // else it is as fast to look again, and whoever is started for one thing needs no memory
+			a.collectors[key] = false
+		}
+		return false
 	}
 	var given []timeline.Time
 	waits := map[timeline.GID]bool{}
@@ -1005,46 +1053,63 @@ func (a *Attribution) collectsFor(g timeline.GID, site, at SiteID) bool {
 			woken++
 		}
 	}
-	if a.collectors == nil {
-		a.collectors = map[collector]bool{}
-	}
 	is := timed >= leastTimed && float64(after) >= mostGiven*float64(timed-1) && 2*handed > woken
 	a.collectors[key] = is
 	return is
 }
 
-// Gathered returns the part of the waits at a site that goroutines end which keep what they are handed there until a timer ends that,
-// or until they have enough; of several that do the same, some always have enough.
-func (a *Attribution) Gathered(site SiteID) float64 {
-	if part, ok := a.gathered[site]; ok {
-		return part
+// Gathers reports whether most waits at a site are ended by goroutines that keep what they are handed there until a timer ends their wait at
+// another one, or until they have enough; of several that wait there some may always have enough.
+func (a *Attribution) Gathers(site, at SiteID) bool {
+	where, ok := a.gathered[site]
+	if !ok {
+		where = a.gatheredAt(site)
+		if a.gathered == nil {
+			a.gathered = map[SiteID]SiteID{}
+		}
+		a.gathered[site] = where
 	}
-	by, where := map[timeline.GID]int{}, map[SiteID]bool{}
+	return where != 0 && where == at
+}
+
+// gatheredAt returns where those collect that end most waits at a site, 0 if they do not.
+func (a *Attribution) gatheredAt(site SiteID) SiteID {
+	by, where := map[timeline.GID]int{}, map[SiteID]int{}
 	for _, r := range a.releases[site] {
 		by[r.waker]++
 	}
-	for g := range by {
+	for g, ends := range by {
 		if at := a.timedAt(g); at != 0 && a.collectsFor(g, site, at) {
-			where[at] = true
+			where[at] += ends
 		}
+	}
+	most := SiteID(0)
+	for at, ends := range where {
+		if ends > where[most] || ends == where[most] && at < most {
+			most = at
+		}
+	}
+	if most == 0 {
+		return 0
 	}
 	n := 0
 	for g, ends := range by {
-		if len(where) == 0 {
-			break
-		}
+		here, waits := 0, 0
 		for _, s := range a.t.Gs[g].Waits() {
-			if where[a.siteOf(s.Stack)] {
-				n += ends
-				break
+			if s.Reason == timeline.ReasonSelect {
+				if waits++; a.siteOf(s.Stack) == most {
+					here++
+				}
 			}
 		}
+		if 2*here > waits {
+			n += ends
+		}
 	}
-	if a.gathered == nil {
-		a.gathered = map[SiteID]float64{}
+	if 2*n <= len(a.releases[site]) {
+		return 0
 	}
-	a.gathered[site] = float64(n) / float64(max(1, len(a.releases[site])))
-	return a.gathered[site]
+	return most
 }
 
 // timedAt returns where a timer ended most of a goroutine's waits for one of several things, 0 if it ended none.

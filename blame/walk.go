@@ -1120,7 +1120,7 @@ func (a *Attribution) queueAt(at *where, h Hop) where {
 	handed := func() bool { return at.piped || at.last == at.queue && (a.HandedOver(at.queue) || a.toOne(at.queue)) }
 	switch {
 	case a.passing(h):
-	case next.queue.Site == 0, a.samePool(next.queue.Site, h.Site), (a.locks(h.Site) || a.fills(h)) && handed():
+	case next.queue.Site == 0, a.samePool(next.queue.Site, h.Site), a.locks(h.Site) && handed(), h.Reason == timeline.ReasonChanSend && handed() && a.fills(h):
 		next.queue = h
 	case a.Sites[h.Site].Kind == SiteOther && (h.Reason == timeline.ReasonChanReceive || h.Reason == timeline.ReasonSelect || h.Reason == timeline.ReasonCond):
 		next.piped = handed()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/whylate/whylate/capture/host"
 	"github.com/whylate/whylate/cause"
+	"github.com/whylate/whylate/evidence"
 	"github.com/whylate/whylate/gotrace"
 )
 
@@ -85,14 +86,15 @@ func TestWhoOnlyServesWaitsForAClient(t *testing.T) {
 	}{
 		{"it has clients", []host.Socket{client}, false, true},
 		{"it has a peer, too", []host.Socket{client, {Local: "127.0.0.1:9", Remote: "127.0.0.1:7", State: "ESTABLISHED"}}, false, false},
-		{"it is its own peer", []host.Socket{client, {Local: "127.0.0.1:9", Remote: "127.0.0.1:7", State: "ESTABLISHED", Inside: true}}, false, true},
+		{"it is its own peer", []host.Socket{client, {Local: "127.0.0.1:9", Remote: "127.0.0.1:7", State: "ESTABLISHED", Inside: true}}, false, false},
+		{"its only client records it", []host.Socket{{Local: "127.0.0.1:6060", Remote: "127.0.0.1:5", State: "ESTABLISHED", Inbound: true}}, false, false},
 		{"there are more than are known", []host.Socket{client}, true, false},
 		{"it only listens", []host.Socket{{Local: ":80", State: "LISTEN"}}, false, false},
 	} {
 		a := attributed(t, board(false, false))
 		rec := observe(a, machine{cpus: 2, own: 0.1, idle: 0.8})
 		rec.After = &host.After{Sockets: c.sockets, SocketsCut: c.cut}
-		v := cause.Judge(a, cause.Settings{Host: rec})
+		v := cause.Judge(a, cause.Settings{Host: rec, Target: evidence.Target{URL: "http://127.0.0.1:6060"}})
 		if named := len(v.Findings) == 1 && v.Findings[0].Cause == "single-worker"; named != c.known {
 			t.Errorf("%s: %s", c.name, v.Sentence)
 		}

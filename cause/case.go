@@ -70,6 +70,8 @@ type Case struct {
 	turns     map[[2]blame.SiteID]bool    // cache of inTurn
 	// callersAt is the cache of callers.
 	callersAt map[blame.SiteID][]gotrace.Frame
+	// serves is the cache of OnlyServes, nil before it is asked.
+	serves *bool
 	// standing is the cache of standAt.
 	standing map[blame.SiteID][]int
 	// handoffs is the cache of Handoffs.

@@ -173,12 +173,12 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 	return quarter > half && step(tenth, quarter) && step(last, tenth) && p.Tenths(p.Tail()) >= everywhere
 }
 
-// commonly is the part of typical requests that must make a call which takes as long in all for it to be none of a tail: what fewer ask
+// commonly is the part of all requests that must make a call which takes as long in all for it to be none of a tail: what fewer ask
 // for may be what a cache is for.
 const commonly = 0.25
 
 // asked reports whether slow requests are but those that make a call which others do not make, and no slower than a quarter of all
-// requests, which make it, too: they ask for something else, and no endpoint says so.
+// requests, of which as many make it, too, be it fast or slow: they ask for something else, and no endpoint says so.
 func (v *Verdict) asked(a *blame.Attribution, p *blame.Population, s Settings, hanging int) bool {
 	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || v.Whole || len(v.Findings) == 0 {
 		return false
@@ -187,12 +187,37 @@ func (v *Verdict) asked(a *blame.Attribution, p *blame.Population, s Settings, h
 	if e := Lookup(f.Cause); f.Contrast != TailContrast || !e.Varies || e.Computes || f.Share < LevelShare {
 		return false
 	}
-	if tail, _ := means(p, v.ownAtLeast); tail >= HealthyRatio*float64(p.Quantile(0.75)) {
+	tail, typical := means(p, v.ownAtLeast)
+	if tail >= HealthyRatio*float64(p.Quantile(1-commonly)) || tail-typical >= SpreadMost || p.Tenths(p.Tail()) < everywhere {
 		return false
 	}
 	c := newCase(a, p, TailContrast)
 	c.know(s)
 	site, _ := TopBy(c, f.keys, c.CallSite)
-	r := c.Repeated(site)
-	return r.Usual >= commonly && r.Usual <= 1-commonly && r.Calls < 2 && r.NS <= GrownHold*r.UsualNS
+	slow, all := c.callsAt(site, c.Tail), c.callsAt(site, p.All())
+	return slow.most == 1 && all.most == 1 && all.part >= commonly && all.part <= 1-commonly && slow.ns <= GrownHold*all.ns
+}
+
+// callsAt is the part of requests, by weight, that make a call at a site, how many one of them makes at most, and how long these take, in
+// nanoseconds on average.
+func (c *Case) callsAt(site blame.SiteID, requests []int) (x struct {
+	part, ns float64
+	most     int
+}) {
+	var make, all, ns, n float64
+	for _, i := range requests {
+		weight, made := c.A.Weight[i], 0
+		for _, t := range c.A.Attempts(i) {
+			if t.Site == site {
+				made++
+				ns, n = ns+float64(t.End-t.Start)*weight, n+weight
+			}
+		}
+		if all += weight; made > 0 {
+			make += weight
+		}
+		x.most = max(x.most, made)
+	}
+	x.part, x.ns = make/max(1, all), ns/max(1, n)
+	return x
 }

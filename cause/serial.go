@@ -2,6 +2,8 @@ package cause
 
 import (
 	"cmp"
+	"net"
+	"net/url"
 	"slices"
 
 	"github.com/whylate/whylate/blame"
@@ -113,7 +115,7 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 		return Worker
 	case c.readsReplies(h.Waker), q.Busiest > OneWorker:
 		return Reader
-	case q.Wakers > 1 && !c.Keyed(h.Site) && c.A.Gathered(h.Site) < ownQueue:
+	case q.Wakers > 1 && !c.Keyed(h.Site):
 		return Pool
 	}
 	return Worker
@@ -188,6 +190,9 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 	if c.awaitsSlot(k, h) {
 		kind = Pool
 	}
+	if kind == Pool && k.Kind == blame.Timer && c.A.Gathers(h.Site, k.Site) {
+		return Worker, h // of several, each of which collects
+	}
 	handsOn := kind == Lock && k.Last != h && c.A.Sites[h.Site].Log && c.A.Sites[k.Last.Site].Log
 	if kind == Child || kind == Shared || kind == Reader || handsOn {
 		last := c.HopKind(k.Last)
@@ -218,21 +223,37 @@ func (c *Case) OthersClient(k blame.Key) (is, known bool) {
 	return true, c.OnlyServes() || c.servesBy(k.Site)
 }
 
-// OnlyServes reports whether the process had connections in the end, and all of them were its clients', or to itself.
+// OnlyServes reports whether all connections that the process had in the end were its clients', beside those of who recorded it, and nothing in
+// the recording was about to connect to anybody: then it has no peers, unless they are reached by other means than TCP.
 func (c *Case) OnlyServes() bool {
+	if c.serves == nil {
+		is := c.onlyServes()
+		c.serves = &is
+	}
+	return *c.serves
+}
+
+func (c *Case) onlyServes() bool {
 	if c.Host == nil || c.Host.After == nil || c.Host.After.SocketsCut {
 		return false
 	}
-	inbound := 0
+	asked := ""
+	if u, err := url.Parse(c.Target.URL); err == nil {
+		asked = u.Port()
+	}
+	clients, own := 0, 0
 	for _, s := range c.Host.After.Sockets {
-		switch {
-		case s.Inbound:
-			inbound++
-		case s.Remote != "" && !s.Inside:
+		switch _, port, err := net.SplitHostPort(s.Local); {
+		case s.Remote == "":
+		case !s.Inbound || s.Inside:
 			return false
+		case err == nil && port == asked && own < recorders:
+			own++
+		default:
+			clients++
 		}
 	}
-	return inbound > 0
+	return clients > 0 && !slices.ContainsFunc(c.A.Sites, func(s blame.Site) bool { return s.Dial || s.Connect || s.Client })
 }
 
 // ForClients reports whether most of the time under keys is that whoever serves a queue waits for clients of others, and whether it is

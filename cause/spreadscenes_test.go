@@ -79,38 +79,51 @@ func TestWhatVariesByItselfIsNoCause(t *testing.T) {
 // Some requests make a call and others do not, without an endpoint that says so: they are no tail if they are a good part of all, and
 // take no longer than others of them.
 func TestWhoAsksForSomethingElseIsNoTail(t *testing.T) {
-	half := func(i int) int64 {
-		if i%25*7%25 > 11 {
-			return 8*ms + int64(i%10)*3*ms/10
-		}
-		return 0
-	}
 	for _, c := range []struct {
 		name    string
+		part    int // of a hundred, that make a call
 		takes   func(i int) int64
 		slo     int64
 		healthy bool
 	}{
-		{"a good half of all make a call", half, 0, true},
-		{"there is an objective", half, 5 * ms, false},
-		{"some of these take longer", func(i int) int64 {
+		{"three of ten make a call", 30, nil, 0, true},
+		{"a good half", 52, nil, 0, true},
+		{"there is an objective", 52, nil, 5 * ms, false},
+		{"one of seven", 14, nil, 0, false},
+		{"a good half, and some of these take longer", 52, func(i int) int64 {
 			if i%20 == 9 {
 				return 16 * ms
 			}
-			return half(i)
+			return 0
 		}, 0, false},
-		{"one of seven makes a call", func(i int) int64 {
-			if i%7 == 3 {
-				return 8*ms + int64(i%10)*3*ms/10
+		{"a good half, of which half takes longer", 60, func(i int) int64 {
+			if i*37%100 < 30 {
+				return 24 * ms
+			}
+			return 0
+		}, 0, false},
+		{"a good half, for long", 52, func(i int) int64 { return map[bool]int64{true: 1000 * ms}[i*37%100 < 52] }, 0, false},
+		{"a good half, for a time", 52, func(i int) int64 {
+			if i*37%100 < 52 && i >= 200 {
+				return ms / 10
 			}
 			return 0
 		}, 0, false},
 	} {
 		v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, in: func(p *play, i int) {
-			if d := c.takes(i); d > 0 {
+			d := int64(ms / 10)
+			if i*37%100 < c.part {
+				d = 8*ms + int64(i%10)*3*ms/10
+			}
+			if c.takes != nil {
+				if x := c.takes(i); x > 0 {
+					d = x
+				}
+			}
+			if d >= ms {
 				peerWaits(p, d, reply...)
 			} else {
-				peerWaits(p, ms/10, "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.look", "main.call", "main.serve")
+				peerWaits(p, d, "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.look", "main.call", "main.serve")
 			}
 		}}), cause.Settings{SLO: c.slo})
 		if (v.Verdict == "healthy") != c.healthy || c.healthy && !strings.Contains(v.Sentence, "those that make a call") {

@@ -12,7 +12,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "back-pressure", Title: "back-pressure", Rank: 421, Layer: cause.Code,
 	What:       "Requests block in sending to a full channel, because its consumer is slower than they are.",
-	MustHold:   "waits in a channel send, ended by the slow receiver",
+	MustHold:   "waits in a channel send, ended by the slow receiver: of requests, or of a worker that they wait for, whom the receiver does not answer",
 	MustNot:    "waits in a receive; receivers that are other requests and never wait for what is sent there (then it is a pool)",
 	LookAlikes: []string{"single-worker", "pool-exhausted"},
 	Fix: []string{

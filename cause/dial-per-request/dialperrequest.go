@@ -13,7 +13,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "dial-per-request", Title: "dial per request", Rank: 302, Layer: cause.Client, Needless: true,
 	What:       "Connections to a peer are not used again: requests that call there connect anew, most of them or again and again, with TCP's and TLS's round trips and the handshake's computation.",
-	MustHold:   "waits that connecting or a handshake fills or ends, or for a pool meanwhile, in more than half of all requests, or in more than a fifth of those that wait for answers in the same function, and more often than first uses are; then also waits for a P behind the handshakes of others, and for a CPU while connecting, if most of what the process computes is handshakes and a quarter of the machine is idle over the recording",
+	MustHold:   "waits that connecting or a handshake fills or ends, or for a pool meanwhile, in more than half of all requests, or in more than a fifth of those that wait for answers in the same function, and more often than first uses are, or of connections of which as many as half were closed by this side's pool; then also waits for a P behind the handshakes of others, and for a CPU while connecting, if most of what the process computes is handshakes and a quarter of the machine is idle over the recording",
 	MustNot:    "only first uses of connections; name lookups",
 	LookAlikes: []string{"slow-dependency", "slow-dns", "cold-start", "pool-exhausted", "host-contention"},
 	Fix: []string{
@@ -53,7 +53,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		if n := float64(c.A.Discarded(site)); 2*n >= d.Requests {
 			e.Holds = cause.Yes
 			discarded = []cause.Evidence{{
-				Text:  fmt.Sprintf("%.0f connections were closed by the pool itself: it keeps fewer than are in use at a time, or not for long enough, if they were not broken", n),
+				Text:  fmt.Sprintf("%.0f connections were closed by this side: its pool keeps fewer than are in use at a time, or not for long enough, or they could not be used again, since the answer said so, was not read to its end, or broke off", n),
 				Holds: cause.Yes, Number: n,
 			}}
 		}

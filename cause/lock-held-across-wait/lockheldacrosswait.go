@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "lock-held-across-wait", Title: "lock held across a wait", Rank: 410, Layer: cause.Code, Unwanted: true,
 	What:       "A goroutine holds a lock while it waits for something slow: a network call, a system call, a timer, a channel. Everybody who needs the lock waits with it.",
 	MustHold:   "a wait for a lock whose holder itself waited or blocked meanwhile",
-	MustNot:    "the holder ran; many short holders; readers of an RWMutex wait in RLock; the waiters need themselves what takes longer than usual",
+	MustNot:    "the holder ran; many short holders; readers of an RWMutex wait in RLock; the waiters need themselves what takes longer than usual, and that has a cause of its own",
 	LookAlikes: []string{"lock-held-across-work", "lock-convoy", "rwmutex-writer", "pool-exhausted", "slow-dependency", "sync-logging"},
 	Fix: []string{
 		"do the slow part before taking the lock, and hold it only to publish the result",

@@ -120,10 +120,10 @@ func judge(c *cause.Case) *cause.Judgement {
 			"divide the key that everybody asks for, if its order does not matter",
 		}
 	}
-	if part := c.A.Gathered(w.Site); one.Holds != cause.Yes && 2*part > 1 {
+	if one.Holds != cause.Yes && top.kind == blame.Timer && c.A.Gathers(w.Site, top.site) {
 		who = "one of several goroutines that keep what they are handed for a while"
-		one.Text = fmt.Sprintf("%d goroutines end waits in %s, %s of these by such as keep what they are handed until they have enough, or a timer ends that", q.Wakers, c.SiteName(w.Site), cause.Pct(part))
-		one.Holds, one.Number = cause.Yes, part
+		one.Text = fmt.Sprintf("%d goroutines end waits in %s, most of these such as keep what they are handed until they have enough, or a timer ends that", q.Wakers, c.SiteName(w.Site))
+		one.Holds = cause.Yes
 		fix = []string{
 			"flush as soon as nothing more is there, instead of on a timer: while it flushes, the next lot gathers by itself",
 			"a shorter time, or fewer that are enough: what few keys get never fills a lot",

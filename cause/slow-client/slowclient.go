@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "slow-client", Title: "slow client", Rank: 598, Layer: cause.Load, Unwanted: true, Outside: true,
 	What: "The request waits for whoever sent it: the client, or the way to it, takes its time to send the rest of the request, or to take the answer. " +
 		"A client or load generator that is late before it sends anything is not seen here: only its own times show that, from the intended sending on.",
-	MustHold:   "waits on the request's own connection, in which its body is read or its answer written, or for the window of its stream, that ended while a P was idle or the network had been polled; threads run when they should",
+	MustHold:   "waits on the request's own connection, in which its body is read or its answer written, or for the window of its stream, or on any where all that the process has are its clients', that ended while a P was idle or the network had been polled; threads run when they should",
 	MustNot:    "waits on connections that the service opened; all Ps busy at the end of the wait; threads kept from the CPU; busy CPUs which clients on this machine may have waited for",
 	LookAlikes: []string{"slow-dependency", "accept-queue", "netpoll-starvation", "host-contention"},
 	Fix: []string{
@@ -54,7 +54,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	switch {
 	case part >= sure:
 	case c.OnlyServes():
-		ev.Text += "; the process had no other connections than its clients'"
+		ev.Text += "; in the end the process had no other connections than its clients', and it was not seen to make any"
 	default:
 		ev.Text += "; the others read before anything is written, or write, on a connection that a trace does not tell from those to peers"
 		ev.Holds, ev.Alike, ev.Record = cause.Unknown, []string{"slow-dependency"}, "packets, or a runtime/trace region around the reading of the request and the writing of its answer"

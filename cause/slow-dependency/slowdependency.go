@@ -13,7 +13,7 @@ var Entry = &cause.Entry{
 	ID: "slow-dependency", Title: "slow dependency", Rank: 600, Layer: cause.Network, Varies: true,
 	What:       "A peer that the request calls over the network answers late.",
 	MustHold:   "waits for the network that ended while a P was idle or the network had been polled; threads run when they should; concentrated on one call",
-	MustNot:    "all Ps busy at the end of the wait; retransmissions; threads kept from the CPU; slow requests wait for as many rounds of one worker as typical ones, and no longer ones: they had just missed one",
+	MustNot:    "all Ps busy at the end of the wait; retransmissions; threads kept from the CPU, also those of a peer on this machine; slow requests wait for as many rounds of one worker as typical ones, and no longer ones: they had just missed one; answers that are late only while others connect to the peer again and again",
 	LookAlikes: []string{"netpoll-starvation", "tcp-loss", "pool-exhausted", "host-contention", "slow-dns", "retry-storm", "slow-client"},
 	Fix: []string{
 		"look at the peer: its own p99 for these calls, its slow log",
