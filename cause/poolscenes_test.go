@@ -711,15 +711,60 @@ func TestWhoKeepsWhileItWaitsForMore(t *testing.T) {
 	if len(v.Findings) != 1 || v.Findings[0].Cause != "pool-exhausted" || !strings.Contains(v.Sentence, "they wait in main.take for more of a pool while they keep what they have of it") {
 		t.Errorf("%s %+v", v.Sentence, v.Findings)
 	}
-	v = cause.Judge(attributed(t, crossed(false)), cause.Settings{})
-	if strings.Contains(v.Sentence, "more of a pool") {
-		t.Errorf("nothing is given: %s", v.Sentence)
+	acquire := []string{"runtime.selectgo", "golang.org/x/sync/semaphore.(*Weighted).Acquire", "main.take", "main.serve"}
+	comes := func(p *play, take []string) {
+		p.wakes(0, crowd0)
+		p.runs(crowd0, 1)
+		p.do(p.b.Task(crowd0, "request"))
+		p.leaves(crowd0, 1, "select", take...)
+	}
+	goes := func(p *play) {
+		p.runs(crowd0, 1)
+		p.do(p.b.Done(crowd0))
+		p.leaves(crowd0, 1, "network", home...)
+	}
+	for name, s := range map[string]scene{
+		"nothing is given": crossed(false),
+		"who is first lets those behind pass": {procs: 2, cast: crowdOf(1), in: every(10, func(p *play) {
+			comes(p, acquire)
+			p.leaves(serving, 0, "select", acquire...)
+			p.pass(20 * ms)
+			p.expires(serving)
+			p.runs(serving, 0)
+			p.wakes(serving, crowd0, with([]string{"golang.org/x/sync/semaphore.(*Weighted).notifyWaiters"}, acquire[1:]...)...)
+			goes(p)
+		})},
+		"who was first tells all": {procs: 2, cast: crowdOf(1), in: every(10, func(p *play) {
+			comes(p, take)
+			p.leaves(serving, 0, "select", take...)
+			p.pass(20 * ms)
+			p.expires(serving)
+			p.runs(serving, 0)
+			p.wakes(serving, crowd0, "main.flush", "main.take", "main.serve")
+			goes(p)
+		})},
+		"it tries again, and uses what is free": {procs: 2, cast: crowdOf(1), in: every(10, func(p *play) {
+			p.leaves(serving, 0, "select", take...)
+			p.pass(20 * ms)
+			p.expires(serving)
+			p.runs(serving, 0)
+			comes(p, take)
+			p.pass(5 * ms)
+			p.wakes(serving, crowd0, "runtime.chanrecv1", "main.give", "main.serve")
+			goes(p)
+		})},
+	} {
+		v := cause.Judge(attributed(t, s), cause.Settings{})
+		if strings.Contains(v.Sentence, "more of a pool") {
+			t.Errorf("%s: %s", name, v.Sentence)
+		}
 	}
 }
 
 // opened is a service that calls a peer over HTTP/2: each call has a goroutine of its own, which one of ten times waits 15 ms until it may
-// open a stream, and three times for a moment. Every answer takes a millisecond, but that of the first so long.
-func opened(answer int64) scene {
+// open a stream, or for the connection's lock, and three times for a moment. Every answer takes a millisecond, but that of the first so long. A
+// connection that is not the kernel's is written to without a system call.
+func opened(answer int64, locked, inside bool) scene {
 	const conn = "net/http.(*http2ClientConn)."
 	stream := gotrace.GoID(1000)
 	read := []string{"internal/poll.runtime_pollWait", "internal/poll.(*FD).Read", "net.(*conn).Read", conn + "readLoop"}
@@ -742,16 +787,27 @@ func opened(answer int64) scene {
 		switch i % 10 {
 		case 9:
 			takes, opens = answer, 15*ms
+			if inside {
+				opens = 0
+			}
 		case 1, 4, 7:
 			opens = ms / 10
 		}
-		if opens > 0 {
+		switch {
+		case opens > ms && locked:
+			p.leaves(stream, 1, "sync", append([]string{"sync.(*Mutex).Lock"}, own...)...)
+			p.pass(opens)
+			reads(p, stream, "sync.(*Mutex).Unlock", conn+"processSettings")
+			p.runs(stream, 1)
+		case opens > 0:
 			p.leaves(stream, 1, "sync.Cond", append([]string{"sync.(*Cond).Wait", conn + "awaitOpenSlotForStreamLocked"}, own...)...)
 			p.pass(opens)
 			reads(p, stream, "sync.(*Cond).Broadcast", conn+"forgetStreamID")
 			p.runs(stream, 1)
 		}
-		p.does(stream, append([]string{"syscall.Write", "net.(*conn).Write"}, own...))
+		if !inside {
+			p.does(stream, append([]string{"syscall.Write", "net.(*conn).Write"}, own...))
+		}
 		p.leaves(stream, 1, "select", append([]string{"runtime.selectgo"}, own...)...)
 		p.pass(takes)
 		reads(p, stream, "runtime.closechan")
@@ -765,13 +821,19 @@ func opened(answer int64) scene {
 
 // A call over HTTP/2 waits for its stream in a goroutine of its own; until that is open, nobody was asked.
 func TestStreamsThatAreOpenedElsewhereAreAPool(t *testing.T) {
-	v := cause.Judge(attributed(t, opened(ms)), cause.Settings{})
+	v := cause.Judge(attributed(t, opened(ms, false, false)), cause.Settings{})
 	if len(v.Findings) == 0 || v.Findings[0].Cause != "pool-exhausted" || v.Findings[0].Where == nil || v.Findings[0].Where.Function != "main.call" || !strings.Contains(v.Sentence, "they wait in main.call for a stream") {
 		t.Errorf("%s %+v %+v %+v", v.Sentence, v.Findings, v.Consistent, v.RuledOut)
 	}
-	v = cause.Judge(attributed(t, opened(20*ms)), cause.Settings{})
-	if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" {
-		t.Errorf("with slow answers: %s %+v", v.Sentence, v.Findings)
+	for name, s := range map[string]scene{
+		"with slow answers":                       opened(20*ms, false, false),
+		"behind the connection's lock":            opened(ms, true, false),
+		"with slow answers, without system calls": opened(20*ms, false, true),
+	} {
+		v := cause.Judge(attributed(t, s), cause.Settings{})
+		if len(v.Findings) == 0 || v.Findings[0].Cause != "slow-dependency" {
+			t.Errorf("%s: %s %+v", name, v.Sentence, v.Findings)
+		}
 	}
 }
 

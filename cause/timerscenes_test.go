@@ -254,6 +254,37 @@ func TestWhoFetchesNewsInTimeServesNobody(t *testing.T) {
 	})}}})
 }
 
+// Who looks in time at what requests left, asks a peer for all of them, and answers each works for them.
+func TestWhoAnswersEachInTimeServesThem(t *testing.T) {
+	rests := []string{"runtime.selectgo", "main.(*batcher).run"}
+	tell(t, []told{{name: "two of each lot", finding: "single-worker", where: "main.(*batcher).run", second: "slow-dependency", scene: scene{procs: 2, cast: func(p *play) {
+		p.waits(ticker, "select", rests...)
+		crowdOf(1)(p)
+	}, in: every(10, func(p *play) {
+		p.leaves(serving, 0, "chan receive", receive...)
+		p.pass(ms)
+		p.wakes(0, crowd0)
+		p.runs(crowd0, 1)
+		p.do(p.b.Task(crowd0, "request"))
+		p.leaves(crowd0, 1, "chan receive", receive...)
+		p.pass(20 * ms)
+		p.wakes(0, ticker)
+		p.runs(ticker, 1)
+		p.leaves(ticker, 1, "network", "internal/poll.runtime_pollWait", "net.(*conn).Read", "main.insert", "main.(*batcher).run")
+		p.pass(10 * ms)
+		p.wakes(0, ticker)
+		p.runs(ticker, 1)
+		for _, g := range []gotrace.GoID{serving, crowd0} {
+			p.wakes(ticker, g, "runtime.chansend1", "main.(*batcher).run")
+		}
+		p.leaves(ticker, 1, "select", rests...)
+		p.runs(serving, 0)
+		p.runs(crowd0, 1)
+		p.do(p.b.Done(crowd0))
+		p.leaves(crowd0, 1, "network", home...)
+	})}}})
+}
+
 // Who keeps what it is handed until a timer of its own runs out is what those wait for who hand
 // it something, although each of them but the first only ends another of its waits for more. One
 // request in ten is slow; another one comes while it waits.
@@ -328,11 +359,18 @@ func TestSeveralThatCollectAreWaitedFor(t *testing.T) {
 			p.runs(serving, 0)
 		}}
 	}
-	tell(t, []told{{name: "a timer ends it", finding: "single-worker", where: "main.loop", scene: gathers(func(p *play, h gotrace.GoID) {
-		p.pass(20 * ms)
+	timer := func(p *play, h gotrace.GoID, ns int64) {
+		p.pass(ns)
 		p.wakes(0, h)
 		p.runs(h, 1)
-	})}})
+	}
+	tell(t, []told{
+		{name: "a timer ends it", finding: "single-worker", where: "main.loop", scene: gathers(func(p *play, h gotrace.GoID) { timer(p, h, 20*ms) })},
+		{name: "it computes then", finding: "expensive-request", where: "main.store", scene: gathers(func(p *play, h gotrace.GoID) {
+			timer(p, h, 2*ms)
+			p.computes(h, 1, 20*ms, "main.store", "main.loop")
+		})},
+	})
 }
 
 // Who collects until a timer ends it, but has nothing yet, waits for whom it gets the first from: what that one computes is not its
