@@ -96,6 +96,12 @@ func TestAClientThatTakesItsTimeIsToldFromPeers(t *testing.T) {
 			check(t, cause.Judge(a, cause.Settings{}), c.finding, c.alike)
 		})
 	}
+	a := attributed(t, scene{procs: 2, in: every(10, netwaits(30*ms, plain...))})
+	rec := observe(a, machine{cpus: 2, own: 0.1, idle: 0.8})
+	rec.After = &host.After{Sockets: []host.Socket{{Local: "127.0.0.1:80", Remote: "10.0.0.5:5", State: "ESTABLISHED", Inbound: true}}}
+	if v := cause.Judge(a, cause.Settings{Host: rec}); len(v.Findings) != 1 || v.Findings[0].Cause != "slow-client" {
+		t.Errorf("the process has no peers: %s", v.Sentence)
+	}
 }
 
 // A few requests that wait for their own clients for very long say nothing of why others are late, unless these are not.

@@ -370,6 +370,13 @@ func TestSeveralThatCollectAreWaitedFor(t *testing.T) {
 			timer(p, h, 2*ms)
 			p.computes(h, 1, 20*ms, "main.store", "main.loop")
 		})},
+		{name: "a timer ends it, and another one looked at something else before, twice", scene: gathers(func(p *play, h gotrace.GoID) {
+			for range 2 {
+				timer(p, h, ms)
+				p.leaves(h, 1, "select", idle...)
+			}
+			timer(p, h, 18*ms)
+		})},
 	})
 }
 
