@@ -72,7 +72,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		return k.Kind == blame.Network && k.Flags&blame.TimedOut != 0
 	})
 	if s := c.Share(timedOut); s > 0.1 {
-		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
+		ev = append(ev, cause.Evidence{Text: fmt.Sprintf("%s of the excess are waits that a deadline or a cancellation ended", cause.Pct(s)), Holds: cause.Yes, Number: s})
 	}
 	subject, fix := fmt.Sprintf("they wait in %s for %s", at, told.Peer), told.Fix
 	if nobody {
