@@ -125,10 +125,11 @@ func (a *Attribution) TakesWork(g timeline.GID) bool {
 			timed += s.End - s.Start
 		}
 	}
+	news := 2*timed >= all && a.tellsAll(g)
 	for _, s := range a.t.Gs[g].Waits() {
 		switch s.Reason {
 		case timeline.ReasonNetwork:
-			takes = takes || 2*timed < all || !a.tellsAll(g)
+			takes = takes || !news
 		case timeline.ReasonSleep, timeline.ReasonChanReceive, timeline.ReasonSelect, timeline.ReasonCond:
 			if site := a.siteOf(s.Stack); site != 0 {
 				takes = takes || at != 0 && at != site
@@ -512,7 +513,7 @@ func closes(frames []gotrace.Frame) bool {
 		return false
 	}
 	f := frames[0].Func
-	return f == "runtime.closechan" || !strings.HasPrefix(f, "sync.") && !runtimeFrame(f)
+	return f == "runtime.closechan" || !strings.HasPrefix(f, "sync.") && !strings.HasPrefix(f, "internal/sync.") && !runtimeFrame(f)
 }
 
 // channelOp returns what whoever stood on a stack did with a channel, or ReasonNone if it was a select, or nothing.

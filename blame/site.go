@@ -492,6 +492,16 @@ func OnSocket(frames []gotrace.Frame) bool {
 	})
 }
 
+// CallsOut reports whether anybody in the recording connects, or stands in a client's library. It goes through all stacks.
+func (a *Attribution) CallsOut() bool {
+	for id := range a.t.Stacks.Len() {
+		if s := newSite(gotrace.StackID(id), a.t.Stacks.Frames(gotrace.StackID(id))); s.Dial || s.Connect || s.Client {
+			return true
+		}
+	}
+	return false
+}
+
 // Known reports whether the tables of this package name a function.
 func Known(function string) bool {
 	for _, row := range sites {

@@ -201,14 +201,12 @@ func (c *Case) FirstAnswers(keys []blame.KeyID) []Evidence {
 }
 
 // Where connections are made while answers are late, either may be why: mostMeanwhile is the part of the longest waits for an answer that
-// must pass while somebody connects, more is how many times as much as with typical requests, lateAnswer how many times as long as
-// these wait for theirs an answer must be open when connecting begins for that to come of it, and apart how far from each other the
-// times are, in nanoseconds, in which it begins.
+// must pass while somebody connects, moreMeanwhile how many times as much as with typical requests, and lateAnswer how many times as long as
+// these wait for theirs an answer must be open when connecting begins for that to come of it. It begins where nobody connected for as long.
 const (
-	mostMeanwhile               = 0.8
-	moreMeanwhile               = 2
-	lateAnswer                  = 3
-	apart         timeline.Time = 20e6
+	mostMeanwhile = 0.8
+	moreMeanwhile = 2
+	lateAnswer    = 3
 	// leastDiscarded is how many connections must have been given up in the recording, mostBegins bounds at how many times it is asked
 	// what came first.
 	leastDiscarded, mostBegins = 10, 200
@@ -243,15 +241,15 @@ func (c *Case) answersMeanwhile(keys []blame.KeyID) (e Evidence, doubt bool) {
 	if slow < mostMeanwhile || slow < moreMeanwhile*usual || takes <= 0 {
 		return e, false
 	}
-	begins, late := 0, 0
-	last := -apart
+	begins, late, long := 0, 0, timeline.Time(lateAnswer*takes)
+	last := c.A.Timeline().Start - long
 	for _, x := range spans { // in order
 		if begins == mostBegins {
 			break
 		}
-		if x.Start-last > apart {
+		if x.Start-last >= long {
 			begins++
-			if c.answerOpen(site, x.Start, timeline.Time(lateAnswer*takes)) {
+			if c.answerOpen(site, x.Start, long) {
 				late++
 			}
 		}

@@ -253,7 +253,7 @@ func (c *Case) onlyServes() bool {
 			clients++
 		}
 	}
-	return clients > 0 && !slices.ContainsFunc(c.A.Sites, func(s blame.Site) bool { return s.Dial || s.Connect || s.Client })
+	return clients > 0 && !c.A.CallsOut()
 }
 
 // ForClients reports whether most of the time under keys is that whoever serves a queue waits for clients of others, and whether it is
