@@ -132,7 +132,7 @@ func listenersOn(addr string) ([]holder, error) {
 	if len(wanted) == 0 {
 		return nil, fmt.Errorf("nothing listens on %s in this network namespace: %w", addr, ErrNotLocal)
 	}
-	holders, denied, err := holders(wanted)
+	holders, denied, err := holdersFor(wanted, startsWithin)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("find the listener on %s: %w", addr, err)
@@ -223,6 +223,36 @@ type holder struct {
 	pid     int
 	started int64
 	sockets map[uint64]bool
+}
+
+// startsWithin is how long it takes a process that another one starts to become another program, and so to close what it should
+// not have: mostly less than a millisecond.
+const startsWithin = 50 * time.Millisecond
+
+// holdersFor is holders; of several those that still hold a socket a time later: a process that one of them was
+// starting just then has all of its descriptors, until it becomes another program.
+func holdersFor(wanted map[uint64]bool, later time.Duration) (found []holder, denied int, err error) {
+	found, denied, err = holders(wanted)
+	if err != nil || len(found) < 2 {
+		return found, denied, err
+	}
+	time.Sleep(later)
+	again, denied, err := holders(wanted)
+	if err != nil {
+		return nil, denied, err
+	}
+	return stayed(found, again), denied, nil
+}
+
+// stayed returns those of the holders after that were there before, and all if none was.
+func stayed(before, after []holder) []holder {
+	both := slices.DeleteFunc(slices.Clone(after), func(h holder) bool {
+		return !slices.ContainsFunc(before, func(b holder) bool { return b.pid == h.pid && b.started == h.started })
+	})
+	if len(both) == 0 {
+		return after
+	}
+	return both
 }
 
 // holders looks through the descriptors of all processes. It counts those that it may

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func cmdline(c *child) string { return strings.Join(c.cmd.Args, "\x00") }
@@ -162,6 +163,60 @@ func TestAnInheritedSocketBelongsToTheYoungerProcess(t *testing.T) {
 	}
 	if all, err := Listeners(c.pid); err != nil || !slices.Contains(all, addr) {
 		t.Errorf("the child listens on %q, without %s, %v", all, addr, err)
+	}
+}
+
+// Whom a process starts has its sockets until it becomes another program: it is gone, or has closed them, a moment later.
+func TestWhoHoldsASocketForAMomentIsNotAsked(t *testing.T) {
+	own := map[uint64]bool{7: true}
+	service, starting, next := holder{10, 100, own}, holder{11, 200, own}, holder{12, 300, own}
+	for _, c := range []struct {
+		name          string
+		before, after []holder
+		want          []int
+	}{
+		{"the one that it started is gone", []holder{service, starting}, []holder{service}, []int{10}},
+		{"it starts another one", []holder{service, starting}, []holder{service, next}, []int{10}},
+		{"its number belongs to another one", []holder{service, starting}, []holder{service, {11, 400, own}}, []int{10}},
+		{"a supervisor and its service", []holder{service, starting}, []holder{service, starting}, []int{10, 11}},
+		{"a service takes over meanwhile", []holder{service, starting}, []holder{next}, []int{12}},
+	} {
+		var got []int
+		for _, h := range stayed(c.before, c.after) {
+			got = append(got, h.pid)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	candidates, err := localAddrs(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := listeningInodes(candidates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := exec.Command("sleep", "0.2")
+	short.ExtraFiles = []*os.File{f}
+	if err := short.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer short.Wait()
+	found, _, err := holdersFor(wanted, 2*time.Second)
+	if err != nil || len(found) != 1 || found[0].pid != os.Getpid() {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 
