@@ -179,7 +179,7 @@ func (c *Case) overflowed() int64 {
 func (c *Case) QueueSeen(q *AcceptQueue) Evidence {
 	e := Evidence{
 		Text: "whether connections wait in the kernel meanwhile was not recorded", Decides: true,
-		Record: "the queues of the listening sockets: run whylate on the machine of the process",
+		Record: "the queues of the listening sockets: run whylate on the machine of the process, without --no-host",
 	}
 	if c.Host == nil {
 		return e

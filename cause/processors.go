@@ -695,4 +695,4 @@ func (c *Case) keptOff(e Evidence) Evidence {
 var OffCPUCauses = []string{"quota-too-low", "gomaxprocs-over-quota", "host-contention"}
 
 // RecordHost is how to get the evidence that would tell them apart.
-const RecordHost = "cpu.stat of the cgroup and schedstat of the threads: run whylate on the machine of the process"
+const RecordHost = "cpu.stat of the cgroup and schedstat of the threads: run whylate on the machine of the process, without --no-host"

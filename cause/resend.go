@@ -163,7 +163,7 @@ func (d *Delayed) step(longer float64) bool {
 }
 
 // recordTCP is where TCP's own evidence is to be had.
-const recordTCP = "TCP's counters and connections: run whylate on the machine of the process"
+const recordTCP = "TCP's counters and connections: run whylate on the machine of the process, without --no-host"
 
 // Resent says whether segments were sent again while requests waited so long. What the peer has to send again this machine
 // does not see, but that what the peer sent behind it came first.
