@@ -82,6 +82,7 @@ type Attribution struct {
 	queueAtSite map[SiteID]SiteID
 	sitesOf     map[SiteID][]SiteID
 	queueJobs   map[SiteID]*jobs
+	atWork      map[SiteID]float64
 	longest     timeline.Time // request, 0 before anybody asks
 	toNetwork   map[timeline.GID]bool
 	starts      map[starter]bool

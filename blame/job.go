@@ -17,6 +17,10 @@ type job struct{ from, done, last timeline.Time }
 // microseconds.
 const batchPart = 0.1
 
+// batchGap bounds that, in nanoseconds: it takes a microsecond to wake one, and some more to make out what it gets. What
+// a worker does for longer before the next one is woken it does for that one, however long the job before took.
+const batchGap = timeline.Time(100e3)
+
 // jobs are the pieces of work that ended with releases at a site: those of the waker
 // wakers[i] are all[first[i]:first[i+1]], in order of time. Wakers are in order.
 type jobs struct {
@@ -47,9 +51,17 @@ func (a *Attribution) jobs(site SiteID) *jobs {
 // on another way: their waits are ended from the same places. Who reads a connection only hands on there
 // what came in.
 func (a *Attribution) jobsFor(site SiteID, g timeline.GID) []job {
-	one := a.queueOf(site)
-	if len(a.sitesOf[one]) < 2 || a.ReturnsToNetwork(g) {
+	if a.ReturnsToNetwork(g) {
 		return a.jobs(site).of(g)
+	}
+	return a.jobsOfAll(site).of(g)
+}
+
+// jobsOfAll returns the pieces of work for those who wait at a site and at the others of its queue.
+func (a *Attribution) jobsOfAll(site SiteID) *jobs {
+	one := a.queueOf(site)
+	if len(a.sitesOf[one]) < 2 {
+		return a.jobs(site)
 	}
 	j := a.queueJobs[one]
 	if j == nil {
@@ -59,7 +71,51 @@ func (a *Attribution) jobsFor(site SiteID, g timeline.GID) []job {
 		}
 		a.queueJobs[one] = j
 	}
-	return j.of(g)
+	return j
+}
+
+// AtWork returns how many goroutines, each started for a piece of work, are at work at a time for those who wait at a site, or at the
+// others of its queue, while somebody waits for his turn: the mean, over all pieces that one took up when he was done with another, of
+// how many were under way then. 0 if nobody does two.
+func (a *Attribution) AtWork(site SiteID) float64 {
+	one := a.queueOf(site)
+	if n, known := a.atWork[one]; known {
+		return n
+	}
+	var begins, ends, next []timeline.Time
+	js := a.jobsOfAll(site)
+	for i := range js.wakers {
+		for k, p := range js.all[js.first[i]:js.first[i+1]] {
+			if k > 0 {
+				next = append(next, p.from)
+			}
+			from := p.from
+			if me := &a.t.Gs[js.wakers[i]]; from == p.done && me.Born {
+				from = me.Start()
+			}
+			if from < p.done {
+				begins, ends = append(begins, from), append(ends, p.done)
+			}
+		}
+	}
+	slices.Sort(begins)
+	slices.Sort(ends)
+	slices.Sort(next)
+	sum, begun, over := 0, 0, 0
+	for _, at := range next { // what ended with the release before does not count as ended yet
+		for begun < len(begins) && begins[begun] < at {
+			begun++
+		}
+		for over < len(ends) && ends[over] < at {
+			over++
+		}
+		sum += begun - over
+	}
+	if a.atWork == nil {
+		a.atWork = map[SiteID]float64{}
+	}
+	a.atWork[one] = float64(sum) / float64(max(1, len(next)))
+	return a.atWork[one]
 }
 
 // jobsOf returns the pieces of work that ended with releases at some sites.
@@ -95,7 +151,7 @@ func (a *Attribution) jobsOf(sites []SiteID) *jobs {
 			if began == p.done { // not known
 				began = a.t.Gs[r.g].Start()
 			}
-			if r.at-p.last < timeline.Time(batchPart*float64(p.done-began)) {
+			if r.at-p.last < min(batchGap, timeline.Time(batchPart*float64(p.done-began))) {
 				p.last = r.at
 				continue
 			}
@@ -140,10 +196,11 @@ type ahead struct {
 }
 
 // aheadOf returns what the waker h of s did in [from, to] for others who waited at
-// the same site, one piece after the other. A lock's holder does nothing for others.
-func (a *Attribution) aheadOf(hop Hop, s timeline.Segment, h timeline.GID, from, to timeline.Time) ahead {
+// the same site, one piece after the other. A lock's holder does nothing for others, and who was started for
+// what one waits for does not, unless it stays for what others want: then it was not the waiter that it was started for.
+func (a *Attribution) aheadOf(hop Hop, s timeline.Segment, h timeline.GID, own bool, from, to timeline.Time) ahead {
 	out := ahead{until: from}
-	if a.lockLike(hop) || a.passing(hop) {
+	if a.lockLike(hop) || a.passing(hop) && (own || a.forReply(hop)) {
 		return out
 	}
 	from, to = max(from, s.Start), min(to, s.End)

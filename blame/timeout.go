@@ -253,7 +253,7 @@ func (a *Attribution) nextRelease(site SiteID, from timeline.Time) (next release
 // worker walks what a worker h did in [from, to] of the wait s: first, perhaps,
 // for others.
 func (w *walker) worker(next, at *where, s timeline.Segment, h timeline.GID, k Key, from, to timeline.Time) {
-	if others := w.a.aheadOf(next.last, s, h, from, to); others.n > 0 {
+	if others := w.a.aheadOf(next.last, s, h, true, from, to); others.n > 0 {
 		ahead := *next
 		ahead.flags |= Ahead
 		w.atWork(&ahead, at, h, k, from, others.until)

@@ -692,7 +692,7 @@ func (w *walker) unended(at *where, g timeline.GID, k Key, s timeline.Segment, f
 		next.own = at.own && w.bears(g, h)
 		w.walk(&next, h, from, to)
 	} else {
-		w.inTurn(&next, s, h, from, to)
+		w.inTurn(&next, s, h, false, from, to)
 	}
 	w.waiters = w.waiters[:len(w.waiters)-1]
 	return true
@@ -777,12 +777,20 @@ func (a *Attribution) awaited(site SiteID) LeafKind {
 }
 
 // cancelled reports whether a cancellation or an expired deadline of a context
-// ended a wait, or an alarm where these only have waiters look at the time.
+// ended a wait, or an alarm where these only have waiters look at the time. Who waits for the end of a
+// context and nothing else (a future that is made of one) waits for whoever ends it, unless that is a timer.
 func (a *Attribution) cancelled(s timeline.Segment) bool {
 	if s.Waker == timeline.NoG {
 		return false
 	}
-	return a.Sites[a.siteOf(s.WakerStack)].Cancel || s.Reason == timeline.ReasonCond && a.alarmed[a.siteOf(s.Stack)] && a.alarm(s)
+	switch {
+	case a.Sites[a.siteOf(s.WakerStack)].Cancel:
+		by := &a.t.Gs[s.Waker]
+		return s.Reason != timeline.ReasonChanReceive || by.Born && by.Creator == timeline.NoG
+	case s.Reason == timeline.ReasonCond:
+		return a.alarmed[a.siteOf(s.Stack)] && a.alarm(s)
+	}
+	return false
 }
 
 // Alarmed reports whether waits at a site are for a condition that alarms have the waiters look at.
@@ -1080,12 +1088,12 @@ func (w *walker) waker(at *where, g timeline.GID, s timeline.Segment, from, to t
 	} else if since > from {
 		w.cover(&next, s, hop, from, since)
 	}
-	w.inTurn(&next, s, h, since, to)
+	w.inTurn(&next, s, h, bears, since, to)
 }
 
 // inTurn walks what a holder h did in [from, to] of a wait s, reached by at: first, perhaps, for others.
-func (w *walker) inTurn(at *where, s timeline.Segment, h timeline.GID, from, to timeline.Time) {
-	if others := w.a.aheadOf(at.last, s, h, from, to); others.n > 0 {
+func (w *walker) inTurn(at *where, s timeline.Segment, h timeline.GID, own bool, from, to timeline.Time) {
+	if others := w.a.aheadOf(at.last, s, h, own, from, to); others.n > 0 {
 		ahead := *at
 		ahead.flags |= Ahead
 		w.holder(&ahead, h, from, others)
@@ -1192,13 +1200,20 @@ func (a *Attribution) passing(h Hop) bool {
 	switch a.Sites[h.Site].Kind {
 	case SiteGroup, SiteShared:
 		return a.Queue(h.Site).Together < ManyWaiters
+	case SiteOther:
+		return a.forReply(h) || h.Reason != timeline.ReasonSync && a.Queue(h.Site).Children > ChildRatio && a.Queue(h.Site).Together < ManyWaiters
+	}
+	return a.forReply(h)
+}
+
+// forReply reports whether a hop is a wait for a reply.
+func (a *Attribution) forReply(h Hop) bool {
+	switch a.Sites[h.Site].Kind {
 	case SiteCall, SiteDial, SiteDNS:
 		return true
 	case SiteOther:
-		if _, brought := a.Brought(h.Site); brought {
-			return true
-		}
-		return h.Reason != timeline.ReasonSync && a.Queue(h.Site).Children > ChildRatio && a.Queue(h.Site).Together < ManyWaiters
+		_, brought := a.Brought(h.Site)
+		return brought
 	}
 	return false
 }

@@ -232,7 +232,8 @@ type Verdict struct {
 	// onlyMixed is set if slow requests are not felt to take longer than is usual for their endpoints.
 	onlyMixed bool
 	// asks is what most of the tail's time goes to if it is healthy because only some requests ask for that, see asked.
-	asks *Finding
+	asks   *Finding
+	asking float64 // the part of all requests that do
 	// spreads is what most of the tail's time goes to if it is healthy because that varies by itself, see spread; varies is how much
 	// longer slow requests then take than typical ones, in nanoseconds.
 	spreads *Finding
@@ -422,10 +423,11 @@ func judgeRole(a *blame.Attribution, p *blame.Population, s Settings) *Verdict {
 		v, p = w, w.Role
 	}
 	if v.mixed && (v.Verdict == "healthy" || v.Verdict != "cause" && v.Level != nil) {
-		if w := v.withoutMix(a, s); w != nil {
-			return w
+		w := v.withoutMix(a, s)
+		if w == nil || w.Verdict != "cause" {
+			w = cmp.Or(v.within(a, s), w)
 		}
-		if w := v.within(a, s); w != nil {
+		if w != nil {
 			return w
 		}
 	}
@@ -657,12 +659,19 @@ const minded = 0.5
 
 // unminded reports whether what the other endpoints than the slowest are late by is too little beside p99, in nanoseconds, of them all.
 func (v *Verdict) unminded(p99 float64) bool {
-	f := v.leading()
-	if e := Lookup(f.Cause); f.Contrast != TailContrast || v.Whole || e.Layer == Host || e.Broken {
+	var e *Entry
+	var contrast string
+	if v.suspects() {
+		e, contrast = Lookup(v.Consistent[0].Causes[0]), v.Consistent[0].Contrast
+	} else {
+		f := v.leading()
+		e, contrast = Lookup(f.Cause), f.Contrast
+	}
+	if contrast != TailContrast || v.Whole || e.Layer == Host || e.Broken {
 		return false
 	}
 	limit := float64(HealthyMany)
-	if Lookup(f.Cause).Varies {
+	if e.Varies {
 		limit = SpreadExcess
 	}
 	tail, typical := means(v.Role, v.ownAtLeast)
@@ -670,9 +679,14 @@ func (v *Verdict) unminded(p99 float64) bool {
 	return tail-typical < limit && tail < minded*p99
 }
 
+// suspects reports whether nothing is named, but that most of what slow requests take longer is one of a few causes.
+func (v *Verdict) suspects() bool {
+	return v.Verdict == "inconclusive" && v.Reason == "look-alikes" && len(v.Findings) == 0 && len(v.Consistent) > 0 && v.Consistent[0].Share > 0.5
+}
+
 // withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits
 // behind slow ones is late for a reason of its own. The largest of them is asked by itself, too, for
-// the others may be the same again. It returns nil unless there is a cause.
+// the others may be the same again. It returns nil unless there is a cause, or a few causes it may be.
 func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 	if v.MixEndpoint < 0 {
 		return nil
@@ -699,7 +713,7 @@ func (v *Verdict) withoutMix(a *blame.Attribution, s Settings) *Verdict {
 		w = judgeAll(a, v.of(a, largest), s)
 		w.Only, who, slower = largest, endpointName(a, largest, shortName)+" is", slower[:1]
 	}
-	if w.Verdict != "cause" {
+	if w.Verdict != "cause" && !w.suspects() {
 		return nil
 	}
 	if s.SLO == 0 && w.unminded(float64(v.Role.Quantile(0.99))) {

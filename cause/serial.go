@@ -200,6 +200,9 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 			return last, k.Last
 		}
 	}
+	if kind == Child && k.Flags&blame.Ahead != 0 {
+		return Pool, h // whoever was started for the first stays for others, and was at work for one of them
+	}
 	if kind == Reader && k.Kind == blame.CPU {
 		if q := c.A.Queue(h.Site); q.Busiest > OneWorker && k.Class == c.A.ClassAt(q.Worker, c.A.Timeline().End) {
 			return Worker, h // it computes, for one after the other

@@ -301,7 +301,20 @@ func several(c *cause.Case, l *cause.Locks, h blame.Holds, known bool, connectio
 		n, decides = stand, true
 		text = fmt.Sprintf("%.1f at a time wait, while slow requests do for it, where who has it mostly does", n)
 	}
+	if work := atWork(c, l); !known && work > n {
+		n, decides = work, true
+		text = fmt.Sprintf("%.1f goroutines are at work whenever one of them, done with another task, takes up one that had waited", n)
+	}
 	return cause.Evidence{Text: text, Holds: cause.Of(known || n >= cause.ManyHolders || tell && t.Several >= cause.SomeSeveral), Decides: !known && decides, Number: n}
+}
+
+// atWork is how many workers are at work when one takes up a task that had waited, of those that are started for one and stay for more;
+// 0 where nobody starts any.
+func atWork(c *cause.Case, l *cause.Locks) float64 {
+	if c.A.Queue(l.Site).Children <= cause.ChildRatio {
+		return 0
+	}
+	return c.A.AtWork(l.Site)
 }
 
 // holds says whether the tail's holds are as long as usual; unknown where none
@@ -310,6 +323,15 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 	tail, n := c.MeanHold(l.Keys), c.MeanHolders(l.Keys)
 	if c.A.Streams(l.Site) {
 		tail, n = c.MeanUse(l.Site)
+	}
+	if n == 0 && atWork(c, l) >= cause.ManyHolders { // who takes up the next task is none that leaked
+		far := c.Free(func(k blame.Key) bool { return k.Kind == blame.Network })
+		far = slices.DeleteFunc(far, func(id blame.KeyID) bool { return !slices.Contains(l.Keys, id) })
+		return cause.Evidence{
+			Text:  fmt.Sprintf("whether tasks took longer than usual meanwhile is unknown; for %s of that time those of others waited for peers", cause.Pct(c.Sum(far)/max(1, c.Sum(l.Keys)))),
+			Holds: cause.Unknown, Decides: 2*c.Sum(far) > c.Sum(l.Keys),
+			Alike: []string{"slow-dependency"}, Record: record,
+		}
 	}
 	if n == 0 {
 		return cause.Evidence{
