@@ -177,8 +177,13 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 // for may be what a cache is for.
 const commonly = 0.25
 
+// rarely is that part where slow requests take less than HealthyMany longer, and not many times as long as half of those that make the
+// call: what a cache misses is asked for somewhere else. A service that slows down one call in twenty has slower ones than that.
+const rarely = 0.05
+
 // asked reports whether slow requests are but those that make a call which others do not make, and no slower than a quarter of all
-// requests, of which as many make it, too, be it fast or slow: they ask for something else, and no endpoint says so.
+// requests, of which as many make it, too, be it fast or slow: they ask for something else, and no endpoint says so. Of what is but a few
+// milliseconds fewer may make it.
 func (v *Verdict) asked(a *blame.Attribution, p *blame.Population, s Settings, hanging int) bool {
 	if s.SLO > 0 || s.Baseline != nil || hanging > 0 || v.Whole || len(v.Findings) == 0 {
 		return false
@@ -188,14 +193,21 @@ func (v *Verdict) asked(a *blame.Attribution, p *blame.Population, s Settings, h
 		return false
 	}
 	tail, typical := means(p, v.ownAtLeast)
-	if tail >= HealthyRatio*float64(p.Quantile(1-commonly)) || tail-typical >= SpreadMost || p.Tenths(p.Tail()) < everywhere {
+	if tail-typical >= SpreadMost || p.Tenths(p.Tail()) < everywhere {
 		return false
 	}
 	c := newCase(a, p, TailContrast)
 	c.know(s)
 	site, _ := TopBy(c, f.keys, c.CallSite)
 	slow, all := c.callsAt(site, c.Tail), c.callsAt(site, p.All())
-	return slow.most == 1 && all.most == 1 && all.part >= commonly && all.part <= 1-commonly && slow.ns <= GrownHold*all.ns
+	if slow.most != 1 || all.most != 1 || all.part < rarely || all.part > 1-commonly || slow.ns > GrownHold*all.ns {
+		return false
+	}
+	v.asking = all.part
+	if all.part >= commonly && tail < HealthyRatio*float64(p.Quantile(1-commonly)) {
+		return true
+	}
+	return tail-typical < HealthyMany && tail < HealthyTimes*float64(p.Quantile(1-all.part/2))
 }
 
 // callsAt is the part of requests, by weight, that make a call at a site, how many one of them makes at most, and how long these take, in

@@ -28,6 +28,8 @@ type Locks struct {
 	For    blame.Hop
 	// Longest is Case.LongestHold, OwnWork is Case.OwnWork.
 	Longest, OwnWork float64
+	// Hold is the mean length of the holds that slow requests queue for, Whole of what typical requests take in all, in nanoseconds.
+	Hold, Whole float64
 	// Apart: holders of a lock mostly wait for peers or sleep.
 	Apart bool
 	// Nameless: holders of a lock mostly wait in system calls for which no cause stands, as for a process that was started.
@@ -124,7 +126,7 @@ func (c *Case) queue(kind Serial, at func(s blame.SiteID) bool) *Locks {
 	if l.Open > 0 {
 		l.Open /= l.Open + total
 	}
-	l.Longest = c.LongestHold(l.Keys)
+	l.Longest, l.Hold, l.Whole = c.LongestHold(l.Keys), c.MeanHold(l.Keys), c.UsuallyTook()
 	l.OwnWork, l.Usual = c.ownWork(leaf)
 	if kind == Lock {
 		far := keep(leaf, func(id blame.KeyID) bool { return isFar(c.Key(id)) || c.Key(id).Kind == blame.Timer })
@@ -302,10 +304,18 @@ func PlaceName(p *Place) string {
 	return shortName(p.Function)
 }
 
+// lastingHold is how many times as long as a typical request takes in all a hold is that is not short, however many queue for it.
+// In convoys it is less than one: each request of a kind takes the lock.
+const lastingHold = 5
+
 // HoldEvidence says whether one holder held long or many held shortly.
 func (l *Locks) HoldEvidence(long bool) Evidence {
 	e := Evidence{Text: fmt.Sprintf("the longest single hold is %s of the time spent in the queue", Pct(l.Longest)), Decides: true, Number: l.Longest}
-	e.Holds = Of((l.Longest >= QueueingRatio) == long)
+	lasts := l.Longest < QueueingRatio && l.Whole > 0 && l.Hold > lastingHold*l.Whole
+	if lasts {
+		e.Text += fmt.Sprintf("; but one takes %s on average, a typical request %s in all", Ms(l.Hold), Ms(l.Whole))
+	}
+	e.Holds = Of((l.Longest >= QueueingRatio || lasts) == long)
 	return e
 }
 

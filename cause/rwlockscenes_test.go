@@ -1,6 +1,7 @@
 package cause_test
 
 import (
+	"github.com/whylate/whylate/cause"
 	"testing"
 
 	"github.com/whylate/whylate/gotrace"
@@ -118,6 +119,22 @@ func convoyOf(at, release []string, holds func(p *play, g gotrace.GoID)) func(p 
 		}
 		p.do(p.b.Idle(1, gotrace.NoProc))
 		p.runs(serving, 0)
+	}
+}
+
+// However many hold a lock before, none of their holds is short if it takes many times as long as usual requests do in all.
+func TestManyHoldersAreNoConvoyIfEachHoldsForLong(t *testing.T) {
+	for _, c := range []struct {
+		hold int64
+		want string
+	}{{ms / 2, "lock-convoy"}, {ms, "lock-convoy"}, {3 * ms, "lock-convoy"}, {8 * ms, "lock-held-across-work"}} {
+		v := cause.Judge(attributed(t, scene{procs: 2, cast: crowdAtHome("main.loop"), in: every(10, convoyOf(mutex, unlock, func(p *play, g gotrace.GoID) {
+			p.computes(g, 1, c.hold)
+			p.b.Sample(g, p.stack("main.refresh", "main.loop"))
+		}))}), cause.Settings{})
+		if len(v.Findings) == 0 || v.Findings[0].Cause != c.want {
+			t.Errorf("holds of %s: %s", cause.Ms(float64(c.hold)), v.Sentence)
+		}
 	}
 }
 

@@ -90,6 +90,27 @@ func TestWhoAsksForSomethingElseIsNoTail(t *testing.T) {
 		{"a good half", 52, nil, 0, true},
 		{"there is an objective", 52, nil, 5 * ms, false},
 		{"one of seven", 14, nil, 0, false},
+		{"one of seven, of a few milliseconds", 14, func(i int) int64 {
+			if i*37%100 < 14 {
+				return 4*ms + int64(i%10)*ms/20
+			}
+			return 0
+		}, 0, true},
+		{"one of twenty-five, of a few milliseconds", 4, func(i int) int64 {
+			if i*37%100 < 4 {
+				return 4*ms + int64(i%10)*ms/20
+			}
+			return 0
+		}, 0, false},
+		{"one of seven, of which some take several times as long", 14, func(i int) int64 {
+			switch {
+			case i*37%100 < 4:
+				return 5*ms - ms/2
+			case i*37%100 < 14:
+				return ms + ms/10
+			}
+			return 0
+		}, 0, false},
 		{"a good half, and some of these take longer", 52, func(i int) int64 {
 			if i%20 == 9 {
 				return 16 * ms
