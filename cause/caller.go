@@ -11,9 +11,14 @@ import (
 )
 
 // CallSite returns the site at which the program makes the call to a peer that a key is spent in: the
-// goroutine that reads a connection has nothing of the program's own on its stack; who waits for
-// it has.
+// goroutine that reads a connection has nothing of the program's own on its stack, but perhaps of a
+// module that it was built with; who waits for it has.
 func (c *Case) CallSite(k blame.Key) blame.SiteID {
+	for _, s := range []blame.SiteID{k.Site, k.Last.Site, k.First.Site} {
+		if c.PlaceOf(s) != nil && len(request.Callers(c.A.Timeline().Stacks.Frames(c.A.Sites[s].Stack))) > 0 {
+			return s
+		}
+	}
 	for _, s := range []blame.SiteID{k.Site, k.Last.Site} {
 		if c.PlaceOf(s) != nil {
 			return s

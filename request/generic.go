@@ -203,7 +203,7 @@ func (d *finder) observe(gr *group, g timeline.GID) {
 			last = from
 		case w.Birth():
 		case gr.accepts && d.h.of[w.Whom()] == gr.root: // who accepts next on the same listener
-		case d.atHome(w):
+		case d.atHome(w) && clientOf(d.t.Gs[w.Whom()].Root()) == 0: // what a client's goroutine waits for are answers
 			gr.handed++
 		default:
 			gr.returned++

@@ -228,3 +228,35 @@ func TestMessagesAreHandedOnAndKept(t *testing.T) {
 		t.Errorf("%d were kept, found %d", rounds/10, kept)
 	}
 }
+
+// Who reads a connection over which a client of this process calls, as through a tunnel, brings it answers: these are no messages, though
+// whom it brings one has another one say on that connection that there is room again.
+func TestAnswersForAClientAreNoMessages(t *testing.T) {
+	const reader, worker, sender = 1, 2, 3
+	for name, c := range map[string]struct {
+		root string
+		want int
+	}{"a worker": {"main.work", 200}, "a client": {"net/http.(*persistConn).readLoop", 0}} {
+		t.Run(name, func(t *testing.T) {
+			b := newDeskScript(t)
+			b.home = b.Stack("runtime.selectgo", "example.com/mux.(*Stream).Read", c.root)
+			wakes, room := b.Stack("example.com/mux.(*Stream).Read", c.root), b.Stack("runtime.selectgo", "main.write")
+			b.write = b.Stack("internal/poll.(*FD).Write", "net.(*conn).Write", "main.write")
+			b.starts(reader, "network", b.read)
+			b.starts(worker, "select", b.home)
+			b.starts(sender, "select", room)
+			for range 200 {
+				b.pass(10e6)
+				b.brings(reader, worker, false)
+				b.pass(2e6)
+				b.do(b.Wakes(worker, 0, sender, wakes))
+				b.do(b.Waits(worker, "select", b.home))
+				b.do(b.Runs(sender, 0, 0))
+				b.calls(sender, b.write)
+				b.do(b.Waits(sender, "select", room))
+			}
+			b.Sample(gotrace.NoGoroutine, 0)
+			alike(t, Find(b.script.read(), Options{}), c.want, 2e6, 3e6)
+		})
+	}
+}
