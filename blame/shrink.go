@@ -80,6 +80,11 @@ func (a *Attribution) Shrinks(site SiteID) (stages []Stage, users int) {
 		stages = append(stages, now)
 	}
 	slices.Reverse(stages)
+	// Whoever leaks goes on doing so: where nobody waits any more for longer than it took from the first item to the last one that is
+	// missing, a queue drained.
+	if n := len(stages); n > 1 && a.t.End-stages[n-1].Until > stages[n-1].Until-stages[0].Until {
+		return nil, 0
+	}
 	if n := len(stages); n > 1 {
 		users = a.users(site, stages[n-2].Until)
 	}

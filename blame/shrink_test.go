@@ -17,7 +17,8 @@ stack home = runtime.netpollblock < net.(*conn).Read < main.serve
 // lends is the script of a pool that two more wait for than it has items at first. An item is used for a millisecond. Each of the steps
 // says how many items there are for how many milliseconds: what is missing is not given back by whom has it, who is then at rest, or waits for
 // a peer, and somebody brings what there is more of, which he got without a wait and has used for as long as early says.
-func lends(steps [][2]int, rests bool, early int) string {
+// At the end whoever has an item gives it to all who wait, and nobody does for so many milliseconds as quiet says.
+func lends(steps [][2]int, rests bool, early, quiet int) string {
 	var s strings.Builder
 	s.WriteString(poolStacks)
 	items, all, length := steps[0][0], steps[0][0]+2, 0
@@ -67,6 +68,19 @@ func lends(steps [][2]int, rests bool, early int) string {
 			}
 		}
 	}
+	if quiet > 0 {
+		fmt.Fprintf(&s, "%dms poller wakes g%d\n%[1]dms g%[2]d runs on p0\n", at, using[0])
+		for _, next := range waiting {
+			fmt.Fprintf(&s, "%dms g%d wakes g%d at back\n", at, using[0], next)
+		}
+		for _, g := range append(using[:1], waiting...) {
+			if g != using[0] {
+				fmt.Fprintf(&s, "%dms g%d runs on p0\n", at, g)
+			}
+			fmt.Fprintf(&s, "%dms g%d waits network at home\n", at, g)
+		}
+		at += quiet
+	}
 	fmt.Fprintf(&s, "%dms end\n", at+1)
 	return s.String()
 }
@@ -77,17 +91,20 @@ func TestAPoolShrinksWhereItemsAreMissingForGood(t *testing.T) {
 		name  string
 		steps [][2]int
 		early int
+		quiet int
 		want  string
 	}{
-		{"nothing is missing", [][2]int{{3, 200}}, 0, "3@200"},
-		{"one after the other", [][2]int{{3, 50}, {2, 50}, {1, 50}}, 0, "3@50 2@100 1@150"},
-		{"two at a time", [][2]int{{4, 50}, {2, 50}, {1, 50}}, 0, "4@50 2@100 1@150"},
-		{"one", [][2]int{{3, 50}, {2, 100}}, 0, "3@50 2@150"},
-		{"one for a while", [][2]int{{3, 50}, {2, 50}, {3, 50}}, 0, "3@150"},
-		{"somebody has one for longer, or not: he never waited", [][2]int{{2, 50}, {3, 60}, {2, 20}, {1, 20}}, 40, "3@110 2@130 1@150"},
-		{"too short to tell", [][2]int{{3, 100}, {2, 5}, {1, 5}}, 0, "3@100"},
+		{"nothing is missing", [][2]int{{3, 200}}, 0, 0, "3@200"},
+		{"one after the other", [][2]int{{3, 50}, {2, 50}, {1, 50}}, 0, 0, "3@50 2@100 1@150"},
+		{"two at a time", [][2]int{{4, 50}, {2, 50}, {1, 50}}, 0, 0, "4@50 2@100 1@150"},
+		{"one", [][2]int{{3, 50}, {2, 100}}, 0, 0, "3@50 2@150"},
+		{"one for a while", [][2]int{{3, 50}, {2, 50}, {3, 50}}, 0, 0, "3@150"},
+		{"somebody has one for longer, or not: he never waited", [][2]int{{2, 50}, {3, 60}, {2, 20}, {1, 20}}, 40, 0, "3@110 2@130 1@150"},
+		{"one after the other, and for a while nobody wants any", [][2]int{{3, 50}, {2, 50}, {1, 50}}, 0, 90, "3@50 2@150"},
+		{"a queue drains", [][2]int{{3, 50}, {2, 50}, {1, 50}}, 0, 110, ""},
+		{"too short to tell", [][2]int{{3, 100}, {2, 5}, {1, 5}}, 0, 0, "3@100"},
 	} {
-		_, a := attribute(t, lends(c.steps, true, c.early), "")
+		_, a := attribute(t, lends(c.steps, true, c.early, c.quiet), "")
 		for site := range a.releases {
 			if a.Sites[site].Func != "main.take" {
 				continue
@@ -170,7 +187,7 @@ func TestAPoolDoesNotShrinkWhileOneUsesItForLonger(t *testing.T) {
 // Who still does something else than to wait for an item may have what is missing.
 func TestWhoIsAtWorkMayHaveWhatIsMissing(t *testing.T) {
 	for rests, want := range map[bool]int{true: 0, false: 4} { // one has the last item, and one is to bring what there is more of
-		_, a := attribute(t, lends([][2]int{{3, 50}, {2, 50}, {1, 50}}, rests, 0), "")
+		_, a := attribute(t, lends([][2]int{{3, 50}, {2, 50}, {1, 50}}, rests, 0, 0), "")
 		for site := range a.releases {
 			if stages, users := a.Shrinks(site); a.Sites[site].Func == "main.take" && (len(stages) != 3 || users != want) {
 				t.Errorf("at rest: %v: %d stages, %d users, want %d", rests, len(stages), users, want)
