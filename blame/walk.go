@@ -744,7 +744,7 @@ func (w *walker) timer(at *where, g timeline.GID, k Key, s timeline.Segment, fro
 		over := max(from, s.Start+usual)
 		due = min(to, max(over, w.a.t.LastTimers(w.a.fellAsleepOn(g, s), s.Start, to)))
 		if w.a.constant(k.Site) {
-			late = min(w.a.t.Idle(over, due), timeline.Time(w.a.LateWakeup()))
+			late = min(w.a.t.Idle(min(due, over+pollGrain), due), timeline.Time(w.a.LateWakeup()))
 		}
 		if late < timeline.LateMin {
 			late = 0
@@ -757,6 +757,11 @@ func (w *walker) timer(at *where, g timeline.GID, k Key, s timeline.Segment, fro
 	w.collected(at, Key{Kind: Behind, Flags: k.Flags, Class: timeline.ClassGCWorker, Site: k.Site}, marked, due, to)
 	w.behind(at, Key{Flags: k.Flags, Site: k.Site}, due+marked, to, due, to)
 }
+
+// pollGrain is how late, in nanoseconds, a timer is where all Ps are idle, without any thread being late: whoever waits for the network
+// until it is due waits for whole milliseconds, one at least.
+// Source: runtime.netpoll of Go 1.22 to 1.26 for Linux.
+const pollGrain = timeline.Time(1e6)
 
 // fellAsleepOn returns the P that g ran on before it waited in s: that one has its
 // timer. It is -1 if that is not known.
