@@ -426,6 +426,22 @@ func (a *Attribution) findHomes() {
 			a.networkHome[a.classAt(timeline.GID(g), me.Start())] = true
 		}
 	}
+	// So it is of those that they start and wait for, in the order in which they are born.
+	for g := range a.t.Gs {
+		me := &a.t.Gs[g]
+		if a.f.Entry(timeline.GID(g)) || !me.Born || ended[g] == 0 || !a.bornForRequest(timeline.GID(g)) {
+			continue
+		}
+		for _, s := range me.Waits() {
+			if s.Waker == timeline.NoG || s.Reason == timeline.ReasonGC {
+				continue
+			}
+			if ended[s.Waker]++; a.t.Gs[s.Waker].Born && a.t.Gs[s.Waker].Creator == timeline.GID(g) {
+				o := started[a.t.Gs[s.Waker].Root()]
+				o.others, o.requests = o.others-1, o.requests+1
+			}
+		}
+	}
 	answered := map[string]int{}
 	for g, n := range ended {
 		if n > 0 {
