@@ -83,22 +83,24 @@ type Attribution struct {
 	sitesOf     map[SiteID][]SiteID
 	queueJobs   map[SiteID]*jobs
 	atWork      map[SiteID]float64
-	longest     timeline.Time // request, 0 before anybody asks
-	toNetwork   map[timeline.GID]bool
-	starts      map[starter]bool
-	timedOut    map[SiteID]bool
-	holdsAt     map[SiteID]Holds
-	turnsAt     map[SiteID]Turns
-	busy        float64 // 0 before anybody asks
-	usesAt      map[SiteID][]job
-	takesWork   map[timeline.GID]bool
-	announced   map[SiteID]bool
-	hands       map[SiteID]bool // see HandsOver
-	feeds       map[SiteID]bool
-	full        map[SiteID]bool // see fills
-	keyed       map[SiteID]keyed
-	brought     map[SiteID]int // the endpoint, or -1
-	rested      map[timeline.GID]timeline.Time
+	// onlyBring is what Brings tells.
+	onlyBring map[SiteID]bool
+	longest   timeline.Time // request, 0 before anybody asks
+	toNetwork map[timeline.GID]bool
+	starts    map[starter]bool
+	timedOut  map[SiteID]bool
+	holdsAt   map[SiteID]Holds
+	turnsAt   map[SiteID]Turns
+	busy      float64 // 0 before anybody asks
+	usesAt    map[SiteID][]job
+	takesWork map[timeline.GID]bool
+	announced map[SiteID]bool
+	hands     map[SiteID]bool // see HandsOver
+	feeds     map[SiteID]bool
+	full      map[SiteID]bool // see fills
+	keyed     map[SiteID]keyed
+	brought   map[SiteID]int // the endpoint, or -1
+	rested    map[timeline.GID]timeline.Time
 	// replied is the cache of repliesAt.
 	replied map[SiteID]bool
 	// collectsAt is by site, lingering by who collects and where.

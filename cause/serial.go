@@ -99,6 +99,9 @@ func (c *Case) HopKind(h blame.Hop) Serial {
 	case q.Messages > PeerRatio && q.Busiest > OneWorker:
 		return Worker // who carries them one after the other
 	case q.Peers > PeerRatio && !(sends && c.A.Feeds(h.Site)):
+		if c.A.Brings(h.Site) {
+			return Child // what others have for it is waited for, and nothing of which there are some
+		}
 		return Pool
 	case sends && (q.Busiest > OneWorker || c.Keyed(h.Site)) && c.A.Answers(q.Worker, h.Site):
 		return Worker // it answers: handing over and waiting are one queue
