@@ -294,3 +294,38 @@ func TestWhatABatchAsksForIsNoPool(t *testing.T) {
 		p.waits(helper, "", "time.Sleep", "main.tick")
 	}, in: batched}), finding: "slow-dependency", where: "main.ask"}})
 }
+
+// Whoever has several peers learns which addresses are those of others; its clients and itself are none, and of a list that was cut nothing is known.
+func TestPeersAreToldByTheirAddresses(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		remotes []string
+		cut     bool
+		want    string
+	}{
+		{"none", nil, false, ""},
+		{"one", []string{"10.0.0.7:6379", "10.0.0.7:6379"}, false, "connections to others in the end, by address: 10.0.0.7:6379 (2)"},
+		{"four", []string{"10.0.0.4:80", "10.0.0.3:80", "10.0.0.9:80", "10.0.0.9:80", "10.0.0.5:80"}, false, "connections to others in the end, by address: 10.0.0.9:80 (2), 10.0.0.3:80 (1), 10.0.0.4:80 (1), and to 1 more"},
+		{"too many", []string{"10.0.0.7:6379"}, true, ""},
+	} {
+		a := attributed(t, scene{procs: 2, in: waitsFor()})
+		set := cause.Settings{Host: observe(a, machine{cpus: 2, own: 0.3, idle: 0.6})}
+		set.Host.After = &host.After{SocketsCut: c.cut, Sockets: []host.Socket{{Local: ":80", State: "LISTEN"}, {Remote: "10.9.9.9:1", Inbound: true}, {Remote: "127.0.0.1:2", Inside: true}}}
+		for _, r := range c.remotes {
+			set.Host.After.Sockets = append(set.Host.After.Sockets, host.Socket{Remote: r, State: "ESTABLISHED"})
+		}
+		v := cause.Judge(a, set)
+		if len(v.Findings) != 1 || v.Findings[0].Cause != "slow-dependency" {
+			t.Fatalf("%s: %s", c.name, v.Sentence)
+		}
+		said := ""
+		for _, e := range v.Findings[0].Evidence {
+			if strings.HasPrefix(e, "connections to others") {
+				said = e
+			}
+		}
+		if said != c.want {
+			t.Errorf("%s: %q, want %q", c.name, said, c.want)
+		}
+	}
+}

@@ -1,11 +1,14 @@
 package cause
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/whylate/whylate/blame"
 	"github.com/whylate/whylate/capture/host"
@@ -28,6 +31,38 @@ func (c *Case) PeerWaits() []blame.KeyID {
 		}
 		return true
 	})
+}
+
+// connectedTold is how many addresses of peers are told.
+const connectedTold = 3
+
+// Connected says to whom the process was connected in the end, beside its clients and itself: one of these is who it asks. There is
+// none where that was not recorded, or nobody was left.
+func (c *Case) Connected() []Evidence {
+	if c.Host == nil || c.Host.After == nil || c.Host.After.SocketsCut {
+		return nil
+	}
+	n, all := map[string]int{}, 0
+	for _, s := range c.Host.After.Sockets {
+		if s.Remote != "" && !s.Inbound && !s.Inside {
+			n[s.Remote]++
+			all++
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	to := slices.Collect(maps.Keys(n))
+	slices.SortFunc(to, func(x, y string) int { return cmp.Or(cmp.Compare(n[y], n[x]), cmp.Compare(x, y)) })
+	var told []string
+	for _, a := range to[:min(len(to), connectedTold)] {
+		told = append(told, fmt.Sprintf("%s (%d)", a, n[a]))
+	}
+	text := fmt.Sprintf("connections to others in the end, by address: %s", strings.Join(told, ", "))
+	if more := len(to) - len(told); more > 0 {
+		text += fmt.Sprintf(", and to %d more", more)
+	}
+	return []Evidence{{Text: text, Holds: Yes, Number: float64(all)}}
 }
 
 // inTurn is how many holders slow requests wait for, one after the other, from which on it is their queue that takes long, however

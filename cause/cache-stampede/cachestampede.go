@@ -70,7 +70,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	if w.Usual > 0 {
 		j.With(cause.Evidence{
-			Text:    fmt.Sprintf("it takes %s; %s is usual", cause.Ms(w.Takes), cause.Ms(w.Usual)),
+			Text:    fmt.Sprintf("it takes %s when slow requests wait for it, usually %s", cause.Ms(w.Takes), cause.Ms(w.Usual)),
 			Holds:   cause.Of(w.Takes <= longer*w.Usual),
 			Decides: true, Number: w.Takes / w.Usual,
 		})

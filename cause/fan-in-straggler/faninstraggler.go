@@ -86,7 +86,7 @@ func judge(c *cause.Case) *cause.Judgement {
 	}
 	j := &cause.Judgement{
 		Keys: keys, Where: where,
-		Subject: fmt.Sprintf("they wait in %s for the last of %.0f goroutines, each time another one (%s in %s)", c.SiteName(top.site), top.of, did.kind, cause.PlaceName(where)),
+		Subject: fmt.Sprintf("they wait in %s for the last of %.0f goroutines, not always the same one (%s in %s)", c.SiteName(top.site), top.of, did.kind, cause.PlaceName(where)),
 		Alike:   []string{"host-contention"}, Record: cause.RecordHost,
 	}
 	j.With(top.aloneEvidence(), top.changes(did.kind))

@@ -52,6 +52,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		},
 		told.Asked(c.Punctual("the peer", keys)),
 	}
+	ev = append(ev, c.Connected()...)
 	ev = append(ev, c.RunningOnCPU()...)
 	if e, _, ok := c.PeersStarved(keys); ok && e.Number > 0.1 {
 		e.Decides = e.Holds == cause.Unknown
