@@ -113,7 +113,7 @@ func (v *Verdict) throttled(c *Case, s Settings) {
 		f := e.before(late, summary, append([]string{
 			fmt.Sprintf("the quota of %.2g CPUs of cgroup %s stopped the process in %.0f of %.0f periods, for %s at least each time", t.Quota, t.Group.Path, t.Throttled, t.Periods, Ms(longest)), unseen,
 		}, texts(j.Evidence[1:])...)) // the first one is about slow requests
-		f.Fix = slices.Concat(j.Fix, e.Fix)
+		f.Fix = e.fixes(j)
 		v.Findings = append(v.Findings, f)
 		return
 	}
@@ -158,7 +158,7 @@ func (v *Verdict) accepts(c *Case, s Settings) *held {
 		return x
 	}
 	x.finding = e.before(q.Tail, summary, texts(j.Evidence))
-	x.finding.Where, x.finding.Fix = j.Where, slices.Concat(j.Fix, e.Fix)
+	x.finding.Where, x.finding.Fix = j.Where, e.fixes(j)
 	if q.Runs < Pattern && !x.stuck {
 		x.finding.Pattern, x.finding.Confidence = oneIncident, "low"
 	}

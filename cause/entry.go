@@ -198,3 +198,14 @@ func Lookup(id string) *Entry {
 	}
 	return nil
 }
+
+// fixes returns what a judgement advises before what the catalogue does, each once. The result is the caller's.
+func (e *Entry) fixes(j *Judgement) []string {
+	all := slices.Clone(j.Fix)
+	for _, f := range e.Fix {
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -224,6 +224,7 @@ var gcScenes = []told{
 		p.do(p.b.Range(gotrace.KindRangeEnd, serving, sweepTerm, 0))
 		cycle(p, 20*ms, heapSizes{}, byHeap)
 	})}, finding: "gc-workers", share: 1},
+	{name: "dumps of all stacks stop the world", scene: stopped("stop-the-world (all goroutines stack trace)", []string{"runtime.Stack", "main.census"}, ms, 19*ms), finding: "stop-the-world", where: "main.census"},
 	{name: "memory statistics stop the world", scene: stopped("stop-the-world (read mem stats)", []string{"runtime.ReadMemStats", "main.watch"}, ms, 19*ms), finding: "stop-the-world", where: "main.watch"},
 	{name: "the trace stops the world", scene: stopped("stop-the-world (start trace)", []string{"runtime.StartTrace", "runtime/trace.Start", "net/http/pprof.Trace"}, ms, 19*ms), finding: "observer"},
 	{name: "the tracer's own goroutine has the only P", scene: scene{procs: 1, cast: func(p *play) { p.waits(helper, "", advances...) }, in: every(10, func(p *play) {

@@ -44,6 +44,11 @@ func tell(t *testing.T, scenes []told) {
 			if len(named) > 0 && s.share > 0 && math.Abs(v.Findings[0].Share-s.share) > 0.02 {
 				t.Errorf("a share of %.3f, want %.3f", v.Findings[0].Share, s.share)
 			}
+			for _, f := range v.Findings {
+				if once := slices.Compact(slices.Sorted(slices.Values(f.Fix))); len(once) != len(f.Fix) {
+					t.Errorf("%s advises the same twice: %q", f.Cause, f.Fix)
+				}
+			}
 			var suspects []string
 			for _, c := range v.Consistent {
 				suspects = append(suspects, c.Causes...)

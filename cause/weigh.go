@@ -2,7 +2,6 @@ package cause
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 
@@ -72,7 +71,7 @@ func finding(c *Case, o outcome, s blame.Share, unresolved float64) Finding {
 	f := Finding{
 		Cause: o.entry.ID, Contrast: c.Contrast, Share: s.Share, Pattern: repeated,
 		ExcessNS: int64(s.NS), P99WithoutNS: s.P99Without, order: s.Share,
-		Where: o.j.Where, Fix: append(slices.Clone(o.j.Fix), o.entry.Fix...), Verify: o.entry.Verify, Via: o.j.Via,
+		Where: o.j.Where, Fix: o.entry.fixes(o.j), Verify: o.entry.Verify, Via: o.j.Via,
 		Summary: summary(c, o, s), keys: o.j.Keys,
 	}
 	if f.P99WithoutNS > 0 {
