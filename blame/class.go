@@ -230,7 +230,7 @@ func (a *Attribution) findSamples() {
 // home and carry no requests: they read the replies of outgoing connections.
 func (a *Attribution) NetworkHome(class ClassID) bool {
 	a.findHomes()
-	return (a.networkHome[class] || multiplexed[a.Classes[class].Root]) && a.Classes[class].Endpoint < 0
+	return (a.networkHome[class] || multiplexed(a.Classes[class].Root)) && a.Classes[class].Endpoint < 0
 }
 
 // Serves reports whether goroutines of the class's root function work for
@@ -383,6 +383,27 @@ func (a *Attribution) findHomes() {
 	type origin struct{ requests, others int }
 	started := map[string]*origin{}
 	ended := make([]int, len(a.t.Gs)) // waits of requests, by who ended them
+	type child struct {
+		of   timeline.GID
+		root string
+	}
+	awaits := map[child]bool{} // those of which one, the last of them, ended a wait of who had started it for a request, or of who had started that one
+	await := func(g, by timeline.GID) {
+		var way [maxBirths]timeline.GID
+		for i := range way {
+			me := &a.t.Gs[by]
+			if !me.Born || me.Creator == timeline.NoG {
+				return
+			}
+			if way[i] = by; me.Creator == g {
+				for _, h := range way[:i+1] {
+					awaits[child{a.t.Gs[h].Creator, a.t.Gs[h].Root()}] = true
+				}
+				return
+			}
+			by = me.Creator
+		}
+	}
 	carries := func(g timeline.GID, at timeline.Time) bool {
 		return g != timeline.NoG && a.f.Entry(g) && a.f.RequestAt(g, at) >= 0
 	}
@@ -409,6 +430,7 @@ func (a *Attribution) findHomes() {
 			home = home || s.Reason != timeline.ReasonNetwork && a.f.Returns(timeline.GID(g), s)
 			if entry && s.Waker != timeline.NoG && s.Reason != timeline.ReasonGC && carries(timeline.GID(g), s.End) {
 				ended[s.Waker]++
+				await(timeline.GID(g), s.Waker)
 			}
 			if !a.f.Home(timeline.GID(g), s) {
 				continue
@@ -426,19 +448,22 @@ func (a *Attribution) findHomes() {
 			a.networkHome[a.classAt(timeline.GID(g), me.Start())] = true
 		}
 	}
-	// So it is of those that they start and wait for, in the order in which they are born.
+	// So it is of those that these start and wait for, in the order in which they are born.
 	for g := range a.t.Gs {
 		me := &a.t.Gs[g]
-		if a.f.Entry(timeline.GID(g)) || !me.Born || ended[g] == 0 || !a.bornForRequest(timeline.GID(g)) {
+		if !me.Born || me.Creator == timeline.NoG || a.f.Entry(timeline.GID(g)) || !awaits[child{me.Creator, me.Root()}] || !a.bornForRequest(timeline.GID(g)) {
 			continue
+		}
+		if !carries(me.Creator, me.Start()) {
+			o := started[me.Root()]
+			o.others, o.requests = o.others-1, o.requests+1
 		}
 		for _, s := range me.Waits() {
 			if s.Waker == timeline.NoG || s.Reason == timeline.ReasonGC {
 				continue
 			}
-			if ended[s.Waker]++; a.t.Gs[s.Waker].Born && a.t.Gs[s.Waker].Creator == timeline.GID(g) {
-				o := started[a.t.Gs[s.Waker].Root()]
-				o.others, o.requests = o.others-1, o.requests+1
+			if await(timeline.GID(g), s.Waker); awaits[child{a.t.Gs[s.Waker].Creator, a.t.Gs[s.Waker].Root()}] {
+				ended[s.Waker]++
 			}
 		}
 	}

@@ -85,8 +85,9 @@ func (a *Attribution) AtWork(site SiteID) float64 {
 	var begins, ends, next []timeline.Time
 	js := a.jobsOfAll(site)
 	for i := range js.wakers {
-		for k, p := range js.all[js.first[i]:js.first[i+1]] {
-			if k > 0 {
+		mine := js.all[js.first[i]:js.first[i+1]]
+		for k, p := range mine {
+			if k > 0 && p.from == mine[k-1].last { // it did not rest before
 				next = append(next, p.from)
 			}
 			from := p.from
@@ -94,7 +95,7 @@ func (a *Attribution) AtWork(site SiteID) float64 {
 				from = me.Start()
 			}
 			if from < p.done {
-				begins, ends = append(begins, from), append(ends, p.done)
+				begins, ends = append(begins, from), append(ends, p.last)
 			}
 		}
 	}
@@ -170,7 +171,7 @@ func (a *Attribution) ReturnsToNetwork(g timeline.GID) bool {
 	if known {
 		return is
 	}
-	if multiplexed[a.t.Gs[g].Root()] {
+	if multiplexed(a.t.Gs[g].Root()) {
 		return true
 	}
 	is = a.reads(g)

@@ -718,8 +718,28 @@ func (a *Attribution) Queue(site SiteID) *Queue {
 // recordings of ten such pools all did, where requests waited for news of others none.
 const leastNewsEnds, gaveAny = 50, 0.05
 
-// Brings reports whether those that end waits at a site never wait there themselves, and tell all who do at once by closing a channel:
-// they bring something, and give nothing back.
+// longestFrom returns a function that says until when those wait at a site, at the latest, who have begun before an instant.
+func (a *Attribution) longestFrom(site SiteID) func(at timeline.Time) timeline.Time {
+	type wait struct{ from, until timeline.Time }
+	var ws []wait
+	for _, r := range a.releases[site] {
+		ws = append(ws, wait{a.t.Gs[r.g].Seg(int(r.seg)).Start, r.at})
+	}
+	slices.SortFunc(ws, func(x, y wait) int { return cmp.Compare(x.from, y.from) })
+	for i := 1; i < len(ws); i++ {
+		ws[i].until = max(ws[i].until, ws[i-1].until)
+	}
+	return func(at timeline.Time) timeline.Time {
+		i := sort.Search(len(ws), func(i int) bool { return ws[i].from >= at })
+		if i == 0 {
+			return 0
+		}
+		return ws[i-1].until
+	}
+}
+
+// Brings reports whether those that end waits at a site never wait there themselves, and tell all who do at once by closing a channel, so
+// that nobody who waits is left: they bring something, and give nothing back.
 func (a *Attribution) Brings(site SiteID) bool {
 	if is, known := a.onlyBring[site]; known {
 		return is
@@ -728,8 +748,9 @@ func (a *Attribution) Brings(site SiteID) bool {
 	for _, r := range a.releases[site] {
 		waits[r.g] = true
 	}
+	longest := a.longestFrom(site)
 	for _, r := range a.releases[site] {
-		if waits[r.waker] || !closes(a.t.Stacks.Frames(a.t.Gs[r.g].Seg(int(r.seg)).WakerStack)) {
+		if waits[r.waker] || longest(r.at) > r.at+batchGap || !closes(a.t.Stacks.Frames(a.t.Gs[r.g].Seg(int(r.seg)).WakerStack)) {
 			n++
 		}
 	}

@@ -80,15 +80,31 @@ func (a *Attribution) Shrinks(site SiteID) (stages []Stage, users int) {
 		stages = append(stages, now)
 	}
 	slices.Reverse(stages)
-	// Whoever leaks goes on doing so: where nobody waits any more for longer than it took from the first item to the last one that is
-	// missing, a queue drained.
-	if n := len(stages); n > 1 && a.t.End-stages[n-1].Until > stages[n-1].Until-stages[0].Until {
-		return nil, 0
+	// Whoever leaks goes on doing so: where requests come and nobody waits any more, for longer than it took from the first item to the
+	// last one that is missing, a queue drained.
+	if n := len(stages); n > 1 {
+		last := stages[n-1].Until
+		if a.t.End-last > last-stages[0].Until && a.beganAfter(last) >= leastAfter {
+			return stages[:1], 0
+		}
 	}
 	if n := len(stages); n > 1 {
 		users = a.users(site, stages[n-2].Until)
 	}
 	return stages, users
+}
+
+// leastAfter is how many requests must begin for it to be known that some still come.
+const leastAfter = 10
+
+// beganAfter is how many requests begin after an instant, none if they were not found.
+func (a *Attribution) beganAfter(at timeline.Time) (n int) {
+	for i := range a.f.Requests {
+		if a.f.Requests[i].Start() > at {
+			n++
+		}
+	}
+	return n
 }
 
 // change is when a hold or a wait begins, or ends.

@@ -79,6 +79,9 @@ func lends(steps [][2]int, rests bool, early, quiet int) string {
 			}
 			fmt.Fprintf(&s, "%dms g%d waits network at home\n", at, g)
 		}
+		for i := range min(quiet, 20) { // it is asked for other things meanwhile
+			fmt.Fprintf(&s, "request /b g%d %dms-%dms\n", all+1, at+1+i, at+1+i)
+		}
 		at += quiet
 	}
 	fmt.Fprintf(&s, "%dms end\n", at+1)
@@ -101,7 +104,7 @@ func TestAPoolShrinksWhereItemsAreMissingForGood(t *testing.T) {
 		{"one for a while", [][2]int{{3, 50}, {2, 50}, {3, 50}}, 0, 0, "3@150"},
 		{"somebody has one for longer, or not: he never waited", [][2]int{{2, 50}, {3, 60}, {2, 20}, {1, 20}}, 40, 0, "3@110 2@130 1@150"},
 		{"one after the other, and for a while nobody wants any", [][2]int{{3, 50}, {2, 50}, {1, 50}}, 0, 90, "3@50 2@150"},
-		{"a queue drains", [][2]int{{3, 50}, {2, 50}, {1, 50}}, 0, 110, ""},
+		{"a queue drains", [][2]int{{3, 50}, {2, 50}, {1, 50}}, 0, 110, "3@50"},
 		{"too short to tell", [][2]int{{3, 100}, {2, 5}, {1, 5}}, 0, 0, "3@100"},
 	} {
 		_, a := attribute(t, lends(c.steps, true, c.early, c.quiet), "")

@@ -141,16 +141,10 @@ var sites = slices.Concat(rowsOf(0, SitePool, request.Pools), rowsOf(1, SitePerm
 // Source: the named packages' own sources.
 var limiters = []string{"golang.org/x/time/rate.(*Limiter).", "go.uber.org/ratelimit.", "github.com/juju/ratelimit."}
 
-// multiplexed are the root functions of goroutines that read a connection which many share, and hand each its replies, or its messages: they
-// wait for the network whatever else they are seen to wait for.
-// Source: the named packages' own sources (grpc-go 1.11 to 1.85, Go 1.22 to 1.26, nats.go 1.11 to 1.48, amqp091-go 1.10).
-var multiplexed = map[string]bool{
-	"google.golang.org/grpc/internal/transport.(*http2Client).reader": true,
-	"golang.org/x/net/http2.(*ClientConn).readLoop":                   true,
-	"net/http.(*http2ClientConn).readLoop":                            true,
-	"net/http/internal/http2.(*ClientConn).readLoop":                  true,
-	"github.com/nats-io/nats%2ego.(*Conn).readLoop":                   true,
-	"github.com/rabbitmq/amqp091-go.(*Connection).reader":             true,
+// multiplexed reports whether goroutines that start at a function read a connection which many share.
+func multiplexed(root string) bool {
+	_, shared := request.ReadsReplies(root)
+	return shared
 }
 
 // siteRow is one of sites.

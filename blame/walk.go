@@ -783,15 +783,14 @@ func (a *Attribution) awaited(site SiteID) LeafKind {
 
 // cancelled reports whether a cancellation or an expired deadline of a context
 // ended a wait, or an alarm where these only have waiters look at the time. Who waits for the end of a
-// context and nothing else (a future that is made of one) waits for whoever ends it, unless that is a timer.
+// context and nothing else (a future that is made of one) waits for whoever ends it, unless that is an alarm.
 func (a *Attribution) cancelled(s timeline.Segment) bool {
 	if s.Waker == timeline.NoG {
 		return false
 	}
 	switch {
 	case a.Sites[a.siteOf(s.WakerStack)].Cancel:
-		by := &a.t.Gs[s.Waker]
-		return s.Reason != timeline.ReasonChanReceive || by.Born && by.Creator == timeline.NoG
+		return s.Reason != timeline.ReasonChanReceive || a.alarm(s)
 	case s.Reason == timeline.ReasonCond:
 		return a.alarmed[a.siteOf(s.Stack)] && a.alarm(s)
 	}

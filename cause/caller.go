@@ -12,10 +12,14 @@ import (
 
 // CallSite returns the site at which the program makes the call to a peer that a key is spent in: the
 // goroutine that reads a connection has nothing of the program's own on its stack, but perhaps of a
-// module that it was built with; who waits for it has.
+// module that it was built with; who waits for it has, unless he queues for something else.
 func (c *Case) CallSite(k blame.Key) blame.SiteID {
-	for _, s := range []blame.SiteID{k.Site, k.Last.Site, k.First.Site} {
-		if c.PlaceOf(s) != nil && len(request.Callers(c.A.Timeline().Stacks.Frames(c.A.Sites[s].Stack))) > 0 {
+	sites := []blame.SiteID{k.Site, k.Last.Site, k.First.Site}
+	if kind := c.HopKind(k.First); kind != NoQueue && kind != Reader {
+		sites = sites[:2]
+	}
+	for _, s := range sites {
+		if c.PlaceOf(s) != nil && len(c.callers(s)) > 0 {
 			return s
 		}
 	}

@@ -132,7 +132,7 @@ func (v *Verdict) conclude(a *blame.Attribution, p *blame.Population, s Settings
 			v.Sentence = fmt.Sprintf("Within the objective of %s: p50 %s, p99 %s over %.0f requests.", Ms(float64(s.SLO)), Ms(float64(p.Quantile(0.5))), Ms(float64(p99)), p.N)
 		}
 		if f := v.asks; f != nil {
-			v.Sentence += fmt.Sprintf(" Slow requests are those that make a call, as others do not: %s of all requests make it, and it takes these hardly longer. Most of it goes to %s: %s", Pct(v.asking), f.Cause, lowerFirst(f.Summary))
+			v.Sentence += fmt.Sprintf(" Slow requests are those that make a call, as others do not: %s of all requests make it, and it takes the slow ones hardly longer than others of them. Most of it goes to %s: %s", Pct(v.asking), f.Cause, lowerFirst(f.Summary))
 		}
 		if f := v.spreads; f != nil {
 			v.Sentence += fmt.Sprintf(" What slow requests take longer, %s, is how much they vary: there is no step between them and others. Most of it goes to %s: %s", Ms(v.varies), f.Cause, lowerFirst(f.Summary))

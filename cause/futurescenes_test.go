@@ -17,9 +17,9 @@ var (
 
 var futureScenes = []told{
 	{
-		name: "one worker sleeps for each", finding: "single-worker",
+		name: "one worker computes for each", finding: "single-worker",
 		scene: scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
-			behindHelper("chan receive", awaitsEnd, endsIt, naps(20*ms, "main.seal", "example.com/pond.(*pool).worker"))(p)
+			behindHelper("chan receive", awaitsEnd, endsIt, func(p *play) { p.computes(helper, 1, 20*ms, "main.seal", "example.com/pond.(*pool).worker") })(p)
 		})},
 	},
 	{
@@ -32,12 +32,18 @@ var futureScenes = []told{
 		})},
 	},
 	{
+		name: "somebody ends what is overdue", alike: []string{},
+		scene: scene{procs: 2, cast: waitingHelper, in: every(10, func(p *play) {
+			behindHelper("chan receive", awaitsEnd, endsIt, naps(20*ms, "main.watch", "main.loop"))(p)
+		})},
+	},
+	{
 		// Whom a request starts for its task stays for those of others.
 		name: "as many workers as may be have tasks of others", finding: "pool-exhausted",
 		scene: scene{procs: 2, cast: func(p *play) {
 			waitingHelper(p)
 			p.waits(helper+1, "", idle...)
-		}, in: workersStay(10, "sleep", "time.Sleep", "main.seal")},
+		}, in: workersStay(10, "")},
 	},
 }
 
@@ -62,7 +68,7 @@ func TestSlowerEndpointsHideNobodyOfWhomCausesAreSuspected(t *testing.T) {
 }
 
 // workersStay has each request start a worker for its own task, which is done at once. When every tenth one comes two others have started
-// a worker each, which are as many as may be: one of these takes up its task when it is done with the other one, in which it waits.
+// a worker each, which are as many as may be: one of these takes up its task when it is done with the other one, in which it waits, or computes if there is no reason to wait.
 func workersStay(nth int, reason string, at ...string) func(p *play, i int) {
 	return func(p *play, i int) { workerStays(p, i, i%nth != nth-1, reason, at...) }
 }
@@ -86,21 +92,43 @@ func workerStays(p *play, i int, own bool, reason string, at ...string) {
 		p.runs(helper+k, 1)
 		p.do(p.b.Starts(helper+k, gotrace.NoProc, worker+k, submit, root))
 		p.waits(helper+k, "chan receive", awaitsEnd...)
-		p.runs(worker+k, 1)
-		p.leaves(worker+k, 1, reason, append(at[:len(at):len(at)], "example.com/pond.(*pool).worker")...)
+		if reason != "" {
+			p.runs(worker+k, 1)
+			p.leaves(worker+k, 1, reason, append(at[:len(at):len(at)], "example.com/pond.(*pool).worker")...)
+		}
 	}
 	p.leaves(serving, 0, "chan receive", awaitsEnd...)
-	p.pass(20 * ms)
+	if reason == "" {
+		p.runs(worker, 1)
+		p.runs(worker+1, 0)
+		for range 4 {
+			p.pass(4 * ms)
+			for k := range gotrace.GoID(2) {
+				at := p.stack("main.seal", "example.com/pond.(*pool).worker")
+				p.b.Sample(worker+k, at)
+				p.do(p.b.Yields(worker+k, "preempted", at))
+				p.runs(worker+k, gotrace.ProcID(1-k))
+			}
+		}
+	}
+	p.pass(4 * ms)
+	if reason != "" {
+		p.pass(16 * ms)
+	}
 	for k := range gotrace.GoID(2) {
-		p.wakes(0, worker+k)
-		p.runs(worker+k, 1)
+		on := gotrace.ProcID(1 - k)
+		if reason != "" {
+			on = 1
+			p.wakes(0, worker+k)
+			p.runs(worker+k, on)
+		}
 		p.wakes(worker+k, helper+k, endsIt...)
 		if k == 0 {
-			p.computes(worker, 1, ms/5)
+			p.computes(worker, on, ms/5)
 			p.wakes(worker, serving, endsIt...)
 		}
 		p.do(p.b.Ends(worker + k))
-		p.runs(helper+k, 1)
+		p.runs(helper+k, on)
 		p.waits(helper+k, "select", idle...)
 	}
 	p.do(p.b.Idle(1, gotrace.NoProc))

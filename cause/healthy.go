@@ -1,6 +1,8 @@
 package cause
 
 import (
+	"math"
+
 	"github.com/whylate/whylate/blame"
 )
 
@@ -88,20 +90,16 @@ func (v *Verdict) busy(p *blame.Population, s Settings, hanging int) bool {
 // The shape of what varies by itself: from the median it is 2.3 times as far to the quantile 0.9 as to 0.75, and 2.4 times as
 // far to 0.99 as to 0.9, if something is exponentially distributed, 1.9 and 1.8 times if normally, 1.6 and 1.2 times if equally.
 // Where a part of the requests is late and others are not, one of these is many times as far, or hardly farther. That is
-// healthy if it is less than SpreadExcess or tails are less than SpreadTimes as long as what is typical: services whose peers
-// vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
+// healthy if it is less than SpreadExcess and tails no longer than exponential ones, or less than SpreadTimes as long as what is typical:
+// services whose peers vary by a millisecond or two have 6 to 9 ms, those whose peers take 9 ms and vary as much 12 to
 // 15 ms, and tails of 2.3 to 2.7 times. From SpreadMost on somebody minds, whatever the shape, and from SpreadLevel on that every
 // request takes so long: peers of healthy services took 10 to 18 ms, and one that had been made slow 30 ms.
 const (
 	leastStep, mostStep = 1.4, 3.2
 	SpreadExcess        = 2 * HealthyMany
 	SpreadTimes         = 2.75
-	// SpreadRatio is how many times as long as typical ones the slowest 1.5 % take of what is exponentially distributed: 1 + ln(1/0.015)
-	// means, and half of all take up to ln 2. Of 350 recordings with smooth tails of less than SpreadExcess seven took 3.3 to 7.5 times as
-	// long, all of services without a fault.
-	SpreadRatio = 7.5
-	SpreadMost  = 10 * HealthyMany
-	SpreadLevel = 2 * LevelWait
+	SpreadMost          = 10 * HealthyMany
+	SpreadLevel         = 2 * LevelWait
 	// everywhere is the part of the recording's tenths in which slow requests begin, at least, where nothing happened at a
 	// time: twenty by chance are in nine of ten.
 	everywhere = 0.7
@@ -109,6 +107,13 @@ const (
 	// not be known.
 	mostlyVaries, otherThings = 0.6, 0.2
 )
+
+// exponential is how many times as long as typical requests slow ones take of what is exponentially distributed: the slowest part of all
+// takes 1 + ln(1/part) means, and half of all up to ln 2. Of 350 saved recordings seven with a smooth tail of less than SpreadExcess took more
+// than HealthyTimes and less than that, all of services without a fault.
+func exponential(p *blame.Population) float64 {
+	return (1 + math.Log(max(1, p.N/max(1, p.Tail().Count)))) / math.Ln2
+}
 
 // AlikeTimes is how many times as long as typical requests slow ones must take, at least, for what takes the whole of their time to be
 // named: those of healthy services whose peers always take 10 to 18 ms took 1.4 and 1.5 times as long beside a noisy neighbour.
@@ -165,7 +170,7 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 	if !v.Whole { // else it is the tail's whole time
 		excess = max(excess, v.Tail.Excess)
 	}
-	if varies < mostlyVaries || others > otherThings || tail >= SpreadRatio*typical ||
+	if varies < mostlyVaries || others > otherThings || tail >= exponential(p)*typical ||
 		excess >= SpreadExcess && tail >= SpreadTimes*typical || excess >= SpreadMost {
 		return false
 	}
@@ -181,8 +186,9 @@ func (v *Verdict) spread(p *blame.Population, s Settings, hanging int) bool {
 // for may be what a cache is for.
 const commonly = 0.25
 
-// rarely is that part where slow requests take less than HealthyMany longer, and not many times as long as half of those that make the
-// call: what a cache misses is asked for somewhere else. A service that slows down one call in twenty has slower ones than that.
+// rarely is that part where slow requests take less than HealthyMany longer, and their calls not many times as long as those of others, of which
+// there are as many at least: what a cache misses is asked for somewhere else. Of 4 healthy services with such a tail 7 to 10 % of the
+// requests made the call; of one whose peer was late now and then late calls took 26 times as long as usual ones.
 const rarely = 0.05
 
 // asked reports whether slow requests are but those that make a call which others do not make, and no slower than a quarter of all
@@ -211,14 +217,15 @@ func (v *Verdict) asked(a *blame.Attribution, p *blame.Population, s Settings, h
 	if all.part >= commonly && tail < HealthyRatio*float64(p.Quantile(1-commonly)) {
 		return true
 	}
-	return tail-typical < HealthyMany && tail < HealthyTimes*float64(p.Quantile(1-all.part/2))
+	others := all.n - slow.n // who calls and is not slow: the slow ones may be most of all
+	return tail-typical < HealthyMany && others >= slow.n && slow.ns <= HealthyTimes*(all.ns*all.n-slow.ns*slow.n)/max(1, others)
 }
 
-// callsAt is the part of requests, by weight, that make a call at a site, how many one of them makes at most, and how long these take, in
+// callsAt is the part of requests, by weight, that make a call at a site, how many one of them makes at most, and how long these n take, in
 // nanoseconds on average.
 func (c *Case) callsAt(site blame.SiteID, requests []int) (x struct {
-	part, ns float64
-	most     int
+	part, ns, n float64
+	most        int
 }) {
 	var make, all, ns, n float64
 	for _, i := range requests {
@@ -234,6 +241,6 @@ func (c *Case) callsAt(site blame.SiteID, requests []int) (x struct {
 		}
 		x.most = max(x.most, made)
 	}
-	x.part, x.ns = make/max(1, all), ns/max(1, n)
+	x.part, x.ns, x.n = make/max(1, all), ns/max(1, n), n
 	return x
 }

@@ -659,19 +659,18 @@ const minded = 0.5
 
 // unminded reports whether what the other endpoints than the slowest are late by is too little beside p99, in nanoseconds, of them all.
 func (v *Verdict) unminded(p99 float64) bool {
-	var e *Entry
-	var contrast string
+	ids := []string{}
 	if v.suspects() {
-		e, contrast = Lookup(v.Consistent[0].Causes[0]), v.Consistent[0].Contrast
-	} else {
-		f := v.leading()
-		e, contrast = Lookup(f.Cause), f.Contrast
+		ids = v.Consistent[0].Causes
+	} else if f := v.leading(); f.Contrast == TailContrast {
+		ids = append(ids, f.Cause)
 	}
-	if contrast != TailContrast || v.Whole || e.Layer == Host || e.Broken {
+	minds := func(id string) bool { e := Lookup(id); return e.Layer == Host || e.Broken }
+	if len(ids) == 0 || v.Whole || slices.ContainsFunc(ids, minds) {
 		return false
 	}
 	limit := float64(HealthyMany)
-	if e.Varies {
+	if !slices.ContainsFunc(ids, func(id string) bool { return !Lookup(id).Varies }) {
 		limit = SpreadExcess
 	}
 	tail, typical := means(v.Role, v.ownAtLeast)
@@ -681,7 +680,11 @@ func (v *Verdict) unminded(p99 float64) bool {
 
 // suspects reports whether nothing is named, but that most of what slow requests take longer is one of a few causes.
 func (v *Verdict) suspects() bool {
-	return v.Verdict == "inconclusive" && v.Reason == "look-alikes" && len(v.Findings) == 0 && len(v.Consistent) > 0 && v.Consistent[0].Share > 0.5
+	if v.Verdict != "inconclusive" || v.Reason != "look-alikes" || len(v.Findings) > 0 || len(v.Consistent) == 0 {
+		return false
+	}
+	c := &v.Consistent[0]
+	return c.Contrast == TailContrast && c.Share > 0.5 && !slices.ContainsFunc(c.Causes, func(id string) bool { return Lookup(id).Contends })
 }
 
 // withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits

@@ -304,16 +304,18 @@ func PlaceName(p *Place) string {
 	return shortName(p.Function)
 }
 
-// lastingHold is how many times as long as a typical request takes in all a hold is that is not short, however many queue for it.
-// In convoys it is less than one: each request of a kind takes the lock.
+// lastingHold is how many times as long as a typical request takes in all a hold is, on average, that is not short, however many queue for
+// it, and HealthyExcess at least. In convoys it is less than one where typical requests take the lock, too; of a password that is
+// checked under it, it was 55.
 const lastingHold = 5
 
 // HoldEvidence says whether one holder held long or many held shortly.
 func (l *Locks) HoldEvidence(long bool) Evidence {
 	e := Evidence{Text: fmt.Sprintf("the longest single hold is %s of the time spent in the queue", Pct(l.Longest)), Decides: true, Number: l.Longest}
-	lasts := l.Longest < QueueingRatio && l.Whole > 0 && l.Hold > lastingHold*l.Whole
+	lasts := l.Longest < QueueingRatio && l.Whole > 0 && l.Hold > lastingHold*l.Whole && l.Hold >= HealthyExcess
 	if lasts {
 		e.Text += fmt.Sprintf("; but one takes %s on average, a typical request %s in all", Ms(l.Hold), Ms(l.Whole))
+		e.Number = l.Hold / l.Whole
 	}
 	e.Holds = Of((l.Longest >= QueueingRatio || lasts) == long)
 	return e

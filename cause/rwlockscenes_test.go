@@ -127,7 +127,7 @@ func TestManyHoldersAreNoConvoyIfEachHoldsForLong(t *testing.T) {
 	for _, c := range []struct {
 		hold int64
 		want string
-	}{{ms / 2, "lock-convoy"}, {ms, "lock-convoy"}, {3 * ms, "lock-convoy"}, {8 * ms, "lock-held-across-work"}} {
+	}{{ms / 2, "lock-convoy"}, {ms, "lock-convoy"}, {4 * ms, "lock-convoy"}, {6 * ms, "lock-held-across-work"}} {
 		v := cause.Judge(attributed(t, scene{procs: 2, cast: crowdAtHome("main.loop"), in: every(10, convoyOf(mutex, unlock, func(p *play, g gotrace.GoID) {
 			p.computes(g, 1, c.hold)
 			p.b.Sample(g, p.stack("main.refresh", "main.loop"))

@@ -203,7 +203,7 @@ func (c *Case) Serial(k blame.Key) (Serial, blame.Hop) {
 			return last, k.Last
 		}
 	}
-	if kind == Child && k.Flags&blame.Ahead != 0 {
+	if kind == Child && k.Flags&blame.Ahead != 0 && c.A.Queue(h.Site).Children > ChildRatio {
 		return Pool, h // whoever was started for the first stays for others, and was at work for one of them
 	}
 	if kind == Reader && k.Kind == blame.CPU {

@@ -22,6 +22,7 @@ func TestWhatVariesByItselfIsNoCause(t *testing.T) {
 		healthy bool
 	}{
 		{"it varies", func(i int) int64 { return vary(i, 18*ms/10) }, 0, true},
+		{"it varies, and hardly takes any time by itself", func(i int) int64 { return vary(i, 18*ms/10) - 29*ms/10 }, 0, true},
 		{"it varies by much", func(i int) int64 { return vary(i, 40*ms/10) }, 0, false},
 		{"it is long and varies", func(i int) int64 { return 3*ms + vary(i, 48*ms/10) }, 0, true},
 		{"every request is slow, and it varies", func(i int) int64 { return 6*ms + vary(i, 48*ms/10) }, 0, false},
@@ -102,6 +103,12 @@ func TestWhoAsksForSomethingElseIsNoTail(t *testing.T) {
 			}
 			return 0
 		}, 0, false},
+		{"one of sixteen, who are most of the slow ones there are", 6, func(i int) int64 {
+			if i*37%100 < 6 {
+				return 5*ms - 3*ms/10
+			}
+			return 0
+		}, 0, false},
 		{"one of seven, of which some take several times as long", 14, func(i int) int64 {
 			switch {
 			case i*37%100 < 4:
@@ -131,7 +138,11 @@ func TestWhoAsksForSomethingElseIsNoTail(t *testing.T) {
 			return 0
 		}, 0, false},
 	} {
-		v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, in: func(p *play, i int) {
+		requests := 400
+		if c.part == 6 {
+			requests = 200
+		}
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: requests, in: func(p *play, i int) {
 			d := int64(ms / 10)
 			if i*37%100 < c.part {
 				d = 8*ms + int64(i%10)*3*ms/10
@@ -149,6 +160,25 @@ func TestWhoAsksForSomethingElseIsNoTail(t *testing.T) {
 		}}), cause.Settings{SLO: c.slo})
 		if (v.Verdict == "healthy") != c.healthy || c.healthy && !strings.Contains(v.Sentence, "those that make a call") {
 			t.Errorf("%s: %s: %s", c.name, v.Verdict, v.Sentence)
+		}
+	}
+}
+
+// Smooth tails vary by themselves as far as what is exponentially distributed does, and not if they are longer.
+func TestSmoothTailsAreLongerThanExponentialOnesForAReason(t *testing.T) {
+	for _, c := range []struct {
+		shape   float64 // of Weibull's distribution, whose quantiles are powers of the exponential one's
+		healthy bool
+	}{{1, true}, {0.8, false}} {
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, period: 30 * ms, plain: true, in: func(p *play, i int) {
+			p.do(p.b.Task(serving, "request"))
+			u := (float64(i*37%100) + 0.5) / 100
+			peerWaits(p, ms/10+int64(math.Pow(-math.Log(1-u), 1/c.shape)*float64(ms)), reply...)
+			p.do(p.b.Done(serving))
+			p.leaves(serving, 0, "network", home...)
+		}}), cause.Settings{})
+		if (v.Verdict == "healthy") != c.healthy {
+			t.Errorf("shape %v: %s: %s", c.shape, v.Verdict, v.Sentence)
 		}
 	}
 }

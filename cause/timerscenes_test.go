@@ -569,3 +569,32 @@ func TestAWaitThatMostlyTimesOutIsNoSleep(t *testing.T) {
 		}
 	}
 }
+
+// Who sleeps for less than a millisecond sleeps for one where the process is idle meanwhile, as the poller counts: that is no thread's doing,
+// but what is longer than that may be.
+func TestShortSleepsOfAnIdleProcessTakeAMillisecond(t *testing.T) {
+	nap := []string{"time.Sleep", "main.poll", "main.serve"}
+	for _, c := range []struct {
+		each  int64
+		timer bool
+	}{{11 * ms / 10, true}, {31 * ms / 10, false}} {
+		v := cause.Judge(attributed(t, scene{procs: 2, requests: 400, in: func(p *play, i int) {
+			n, each := 5, ms/10
+			if i%20 == 19 {
+				n, each = 12, c.each
+			}
+			for range n {
+				p.leaves(serving, 0, "sleep", nap...)
+				p.pass(each)
+				p.wakes(0, serving)
+				if i%20 == 3 { // threads are late now and then
+					p.pass(ms / 2)
+				}
+				p.runs(serving, 0)
+			}
+		}}), cause.Settings{})
+		if named := len(v.Findings) == 1 && v.Findings[0].Cause == "timer-wait" && v.Findings[0].Share > 0.95; named != c.timer {
+			t.Errorf("sleeps of %s: %s %+v", cause.Ms(float64(c.each)), v.Sentence, v.Findings)
+		}
+	}
+}

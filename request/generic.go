@@ -203,12 +203,18 @@ func (d *finder) observe(gr *group, g timeline.GID) {
 			last = from
 		case w.Birth():
 		case gr.accepts && d.h.of[w.Whom()] == gr.root: // who accepts next on the same listener
-		case d.atHome(w) && clientOf(d.t.Gs[w.Whom()].Root()) == 0: // what a client's goroutine waits for are answers
+		case d.atHome(w) && !d.forReply(w.Whom()):
 			gr.handed++
 		default:
 			gr.returned++
 		}
 	}, nil)
+}
+
+// forReply reports whether a goroutine reads a connection for who calls on it: what it is handed there is an answer.
+func (d *finder) forReply(g timeline.GID) bool {
+	reads, _ := ReadsReplies(d.t.Gs[g].Root())
+	return reads
 }
 
 // atHome reports whether w took its goroutine out of its home wait.

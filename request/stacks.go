@@ -477,6 +477,26 @@ var dispatchers = []string{
 // calls others.
 func CallsOut(function string) bool { return clientOf(function) != 0 }
 
+// replyReaders are the root functions of goroutines that read a connection for whoever calls on it, and hand each the reply to his call,
+// or a message: they wait for the network whatever else they are seen to wait for. The value says whether many calls share the connection.
+// Source: the named packages' own sources (Go 1.22 to 1.26, grpc-go 1.11 to 1.85, nats.go 1.11 to 1.48, amqp091-go 1.10).
+var replyReaders = map[string]bool{
+	"net/http.(*persistConn).readLoop":                                false,
+	"google.golang.org/grpc/internal/transport.(*http2Client).reader": true,
+	"golang.org/x/net/http2.(*ClientConn).readLoop":                   true,
+	"net/http.(*http2ClientConn).readLoop":                            true,
+	"net/http/internal/http2.(*ClientConn).readLoop":                  true,
+	"github.com/nats-io/nats%2ego.(*Conn).readLoop":                   true,
+	"github.com/rabbitmq/amqp091-go.(*Connection).reader":             true,
+}
+
+// ReadsReplies reports whether goroutines that start at a function read a connection for whoever calls on it, so that what they wait for are
+// answers, and whether many calls share that.
+func ReadsReplies(root string) (reads, shared bool) {
+	shared, reads = replyReaders[root]
+	return reads, shared
+}
+
 // clientOf returns 1 + the index in clients of the library a function belongs
 // to, or 0.
 func clientOf(name string) uint8 {

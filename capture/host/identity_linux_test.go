@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func cmdline(c *child) string { return strings.Join(c.cmd.Args, "\x00") }
@@ -208,15 +207,27 @@ func TestWhoHoldsASocketForAMomentIsNotAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := exec.Command("sleep", "0.2")
-	short.ExtraFiles = []*os.File{f}
-	if err := short.Start(); err != nil {
+	child := exec.Command("cat")
+	child.ExtraFiles = []*os.File{f}
+	in, err := child.StdinPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer short.Wait()
-	found, _, err := holdersFor(wanted, 2*time.Second)
-	if err != nil || len(found) != 1 || found[0].pid != os.Getpid() {
-		t.Errorf("%v, %v", found, err)
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	both, _, err := holdersFor(wanted, 0)
+	if err != nil || len(both) != 2 {
+		t.Errorf("both have it: %v, %v", both, err)
+	}
+	in.Close()
+	_ = child.Wait()
+	left, _, err := holders(wanted)
+	if err != nil || len(left) != 1 || left[0].pid != os.Getpid() {
+		t.Errorf("the child is gone: %v, %v", left, err)
+	}
+	if got := stayed(both, left); len(got) != 1 || got[0].pid != os.Getpid() {
+		t.Errorf("%v", got)
 	}
 }
 

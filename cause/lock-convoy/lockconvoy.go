@@ -12,7 +12,7 @@ var Entry = &cause.Entry{
 	ID: "lock-convoy", Title: "lock convoy", Rank: 412, Layer: cause.Code, Computes: true, Unwanted: true,
 	What:       "A hot lock with many short holders: the queue is long although every hold is short, and it hands over from one waiter to the next.",
 	MustHold:   "waits for a lock behind many short holders of one site",
-	MustNot:    "one long holder; holders that wait",
+	MustNot:    "one long holder, or several, each for more than five times as long as a typical request takes in all; holders that wait",
 	LookAlikes: []string{"lock-held-across-wait", "lock-held-across-work", "rwmutex-writer", "cpu-hog", "pool-exhausted"},
 	Fix: []string{
 		"shard the lock by key, so that unrelated requests do not meet",

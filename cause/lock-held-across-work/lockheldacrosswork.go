@@ -11,7 +11,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "lock-held-across-work", Title: "lock held across work", Rank: 411, Layer: cause.Code, Computes: true,
 	What:       "A goroutine holds a lock while it computes for long. Everybody who needs the lock waits for it.",
-	MustHold:   "a wait for a lock whose root is one long running holder",
+	MustHold:   "a wait for a lock whose root is one long running holder, or several of which each runs for more than five times as long as a typical request takes in all",
 	MustNot:    "the holder waited; many short holders; readers of an RWMutex wait in RLock",
 	LookAlikes: []string{"lock-held-across-wait", "lock-convoy", "rwmutex-writer", "expensive-request", "cpu-hog"},
 	Fix: []string{

@@ -13,8 +13,8 @@ import (
 var Entry = &cause.Entry{
 	ID: "pool-exhausted", Title: "pool exhausted", Rank: 400, Layer: cause.Client, Unwanted: true,
 	What:       "All connections, workers or permits of a pool are in use; requests wait until another one gives one back.",
-	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool, or for goroutines that one starts for each, some at a time; several holders at a time. Their holds are not longer than usual; or, if they are, no peer became slow: whoever holds it carries no request and sleeps, computes or calls what the waiters do not, or makes calls that always take it so long, or many in a row that take hardly longer than at other times. Or waits that a deadline ends, after which who waited gives back what others wait for: it kept that",
-	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do)",
+	MustHold:   "waits that other requests end by giving back what they used, or waits at a known pool, or for goroutines that one starts for each, some at a time, or that are started for one task and stay for others; several holders at a time. Their holds are not longer than usual; or, if they are, no peer became slow: whoever holds it carries no request and sleeps, computes or calls what the waiters do not, or makes calls that always take it so long, or many in a row that take hardly longer than at other times. Or waits that a deadline ends, after which who waited gives back what others wait for: it kept that",
+	MustNot:    "one holder at a time; holds in the tail longer than usual (then it is what the holders do); news: who brings it never waits there, and tells all who do at once",
 	LookAlikes: []string{"lock-held-across-wait", "pool-leak", "slow-dependency"},
 	Fix: []string{
 		"give the pool as many items as the load needs: rate x time of use (Little's law), plus bursts",
@@ -328,7 +328,7 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 		far := c.Free(func(k blame.Key) bool { return k.Kind == blame.Network })
 		far = slices.DeleteFunc(far, func(id blame.KeyID) bool { return !slices.Contains(l.Keys, id) })
 		return cause.Evidence{
-			Text:  fmt.Sprintf("whether tasks took longer than usual meanwhile is unknown; for %s of that time those of others waited for peers", cause.Pct(c.Sum(far)/max(1, c.Sum(l.Keys)))),
+			Text:  fmt.Sprintf("whether tasks took longer than usual meanwhile is unknown; for %s of that time workers waited for peers", cause.Pct(c.Sum(far)/max(1, c.Sum(l.Keys)))),
 			Holds: cause.Unknown, Decides: 2*c.Sum(far) > c.Sum(l.Keys),
 			Alike: []string{"slow-dependency"}, Record: record,
 		}

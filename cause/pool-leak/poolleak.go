@@ -14,7 +14,7 @@ import (
 var Entry = &cause.Entry{
 	ID: "pool-leak", Title: "pool leak", Rank: 399, Layer: cause.Client, Unwanted: true, Broken: true,
 	What:       "Connections or permits of a pool are taken and never given back, on some path of the code. What is left serves fewer and fewer requests, and in the end none: they wait until their time is out.",
-	MustHold:   "in the end nobody gets anything any more, no request is under way that could still hold it, and somebody got something from the pool, was done, and gave nothing back although others waited, or no other goroutine of the program could hold it either; or ever fewer are in use while requests wait; or only the end of a context gives it back, when the request that took it has long ended",
+	MustHold:   "in the end nobody gets anything any more, no request is under way that could still hold it, and somebody got something from the pool, was done, and gave nothing back although others waited, or no other goroutine of the program could hold it either; or ever fewer are in use while requests wait, up to about the end of the recording or of the requests; or only the end of a context gives it back, when the request that took it has long ended",
 	MustNot:    "requests that are still at work with what they got; waits that are served up to the end of the recording",
 	LookAlikes: []string{"pool-exhausted", "slow-dependency"},
 	Fix: []string{

@@ -47,7 +47,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		j.Fix = []string{fmt.Sprintf("see who else is in cgroup %s: systemd-cgtop, or cgroup.procs of it and of those below it. A sidecar or a child process that uses the quota wants a limit of its own, or a place outside", t.Group.Path)}
 		return j.With(e)
 	}
-	e.Text += fmt.Sprintf("; %d Ps, by itself Go has %d for it", c.GOMAXPROCS(), t.Ps())
+	e.Text += fmt.Sprintf("; %d Ps, by itself Go 1.25 and later has %d for it", c.GOMAXPROCS(), t.Ps())
 	if c.GOMAXPROCS() > t.Ps() {
 		switch {
 		case t.Use < cause.BurstyUse:
