@@ -269,6 +269,24 @@ func (c *Case) WorkerCPU() Evidence {
 	return c.ClassCPU(timeline.ClassGCWorker)
 }
 
+// Unpaced adds to a judgement of the collector's work that the heap has no goal: with GOGC off only a memory limit begins cycles, and
+// what would help against too many of them does not.
+func (c *Case) Unpaced(j *Judgement) *Judgement {
+	off := false
+	for _, x := range c.A.Timeline().Cycles {
+		if x.Starter == timeline.Paced && x.Live > 0 {
+			if off = x.Goal == 0; !off {
+				break
+			}
+		}
+	}
+	if !off {
+		return j
+	}
+	j.Fix = append(j.Fix, "raise the memory limit, or leave GOGC on beside it: GOGC is off, and changes nothing")
+	return j.With(Evidence{Text: "GOGC is off, so that only a memory limit can have begun these cycles", Holds: Yes})
+}
+
 // profileLag is how many cycles a memory profile is late at most.
 //
 // Source: runtime.MemProfile of Go 1.26.

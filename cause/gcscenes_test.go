@@ -404,3 +404,26 @@ func TestStopsBetweenRequestsAreFelt(t *testing.T) {
 		}
 	}
 }
+
+// With GOGC off only a memory limit begins cycles: GOGC changes nothing then, and nobody is told to.
+func TestWithoutGOGCTheLimitIsWhatToRaise(t *testing.T) {
+	for name, c := range map[string]struct {
+		sizes heapSizes
+		off   bool
+	}{
+		"GOGC is off": {heapSizes{100 << 20, 50 << 20, 0}, true},
+		"it is on":    {heapSizes{100 << 20, 50 << 20, 100 << 20}, false},
+		"not known":   {heapSizes{}, false},
+	} {
+		v := cause.Judge(attributed(t, scene{procs: 1, cast: worker, in: every(10, func(p *play) { cycle(p, 20*ms, c.sizes, byHeap) })}), cause.Settings{})
+		if len(v.Findings) == 0 || v.Findings[0].Cause != "gc-workers" {
+			t.Errorf("%s: %s", name, v.Sentence)
+			continue
+		}
+		f := &v.Findings[0]
+		told, fix := strings.Contains(strings.Join(f.Evidence, "\n"), "GOGC is off"), strings.HasPrefix(f.Fix[0], "raise the memory limit")
+		if told != c.off || fix != c.off {
+			t.Errorf("%s: %q %q", name, f.Evidence, f.Fix)
+		}
+	}
+}

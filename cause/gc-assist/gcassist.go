@@ -43,5 +43,5 @@ func judge(c *cause.Case) *cause.Judgement {
 			c.MarkEvidence(), alloc,
 		},
 	}
-	return j.With(c.CollectedOffCPU()...)
+	return c.Unpaced(j.With(c.CollectedOffCPU()...))
 }

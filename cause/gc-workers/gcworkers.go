@@ -31,7 +31,7 @@ func judge(c *cause.Case) *cause.Judgement {
 		return nil
 	}
 	alloc, where := c.AllocationEvidence()
-	return &cause.Judgement{
+	return c.Unpaced(&cause.Judgement{
 		Keys: all, Where: where,
 		Subject: "ready requests queue for a P behind the garbage collector's workers",
 		Evidence: []cause.Evidence{
@@ -46,5 +46,5 @@ func judge(c *cause.Case) *cause.Judgement {
 			alloc,
 		},
 		Alike: cause.OffCPUCauses, Record: cause.RecordHost,
-	}
+	})
 }
