@@ -2,6 +2,7 @@ package cause
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sort"
 
@@ -113,6 +114,17 @@ func (c *Case) Growing() []Growth {
 		return cmp.Or(cmp.Compare(b.Born, a.Born), cmp.Compare(a.Class, b.Class), cmp.Compare(PlaceName(a.Where), PlaceName(b.Where))) < 0
 	})
 	return out
+}
+
+// Grows returns the places whose goroutines become more and more in a recording with some requests, the one that starts most first: a
+// leak, whoever feels it yet.
+func Grows(a *blame.Attribution, p *blame.Population) []Growth { return newCase(a, p, TailContrast).Growing() }
+
+// Told says so in a sentence.
+func (g *Growth) Told(a *blame.Attribution) string {
+	t := a.Timeline()
+	return fmt.Sprintf("Goroutines become more and more: %s started %d of %s in %.1f s, and %d ended.",
+		PlaceName(g.Where), g.Born, shortName(a.Classes[g.Class].Name), float64(t.Duration())/1e9, g.Died)
 }
 
 // lastRequests is the part of the requests with which the load of a recording ends.

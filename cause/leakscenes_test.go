@@ -327,3 +327,26 @@ var leakScenes = []told{
 }
 
 func TestALeakIsToldFromAFlood(t *testing.T) { tell(t, leakScenes) }
+
+// Whether anybody feels it yet or not, goroutines that become more and more are told, and none that end.
+func TestGoroutinesThatBecomeMoreAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		scene scene
+		want  string
+	}{
+		"nobody ends them":    {leaks(always(1), 0), "Goroutines become more and more: main.watch started "},
+		"nobody feels them":   {harmless(), "Goroutines become more and more: main.watch started "},
+		"they end":            {leaks(always(3), 3), ""},
+		"there are no others": {scene{procs: 2}, ""},
+	} {
+		a := attributed(t, c.scene)
+		v := cause.Judge(a, cause.Settings{})
+		said := ""
+		if more := cause.Grows(a, v.Role); len(more) > 0 {
+			said = more[0].Told(a)
+		}
+		if c.want == "" && said != "" || !strings.HasPrefix(said, c.want) {
+			t.Errorf("%s: %q, want %q", name, said, c.want)
+		}
+	}
+}

@@ -644,6 +644,11 @@ func notes(d *report.Diagnosis, a *blame.Attribution, v *cause.Verdict, calls bo
 	case v.Whole:
 		d.Notes = append(d.Notes, "Every request is slow (p99 is less than 2.5 x p50): shares are of the slow requests' whole time, not of their excess.")
 	}
+	if v.Role != nil {
+		if more := cause.Grows(a, v.Role); len(more) > 0 && !slices.ContainsFunc(v.Findings, func(x cause.Finding) bool { return x.Where != nil && more[0].Where != nil && *x.Where == *more[0].Where }) {
+			d.Notes = append(d.Notes, more[0].Told(a))
+		}
+	}
 	if len(t.Samples) == 0 {
 		d.Notes = append(d.Notes, "The trace holds no CPU samples: whether running goroutines were on a CPU is unknown.")
 	}
