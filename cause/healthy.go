@@ -109,7 +109,7 @@ const (
 )
 
 // exponential is how many times as long as typical requests slow ones take of what is exponentially distributed: the slowest part of all
-// takes 1 + ln(1/part) means, and half of all up to ln 2. Of 350 saved recordings seven with a smooth tail of less than SpreadExcess took more
+// takes 1 + ln(1/part) means, and half of all up to ln 2. Of 377 saved recordings seven with a smooth tail of less than SpreadExcess took more
 // than HealthyTimes and less than that, all of services without a fault.
 func exponential(p *blame.Population) float64 {
 	return (1 + math.Log(max(1, p.N/max(1, p.Tail().Count)))) / math.Ln2
