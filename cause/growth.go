@@ -118,7 +118,9 @@ func (c *Case) Growing() []Growth {
 
 // Grows returns the places whose goroutines become more and more in a recording with some requests, the one that starts most first: a
 // leak, whoever feels it yet.
-func Grows(a *blame.Attribution, p *blame.Population) []Growth { return newCase(a, p, TailContrast).Growing() }
+func Grows(a *blame.Attribution, p *blame.Population) []Growth {
+	return newCase(a, p, TailContrast).Growing()
+}
 
 // Told says so in a sentence.
 func (g *Growth) Told(a *blame.Attribution) string {

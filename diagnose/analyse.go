@@ -645,7 +645,9 @@ func notes(d *report.Diagnosis, a *blame.Attribution, v *cause.Verdict, calls bo
 		d.Notes = append(d.Notes, "Every request is slow (p99 is less than 2.5 x p50): shares are of the slow requests' whole time, not of their excess.")
 	}
 	if v.Role != nil {
-		if more := cause.Grows(a, v.Role); len(more) > 0 && !slices.ContainsFunc(v.Findings, func(x cause.Finding) bool { return x.Where != nil && more[0].Where != nil && *x.Where == *more[0].Where }) {
+		if more := cause.Grows(a, v.Role); len(more) > 0 && !slices.ContainsFunc(v.Findings, func(x cause.Finding) bool {
+			return x.Where != nil && more[0].Where != nil && *x.Where == *more[0].Where
+		}) {
 			d.Notes = append(d.Notes, more[0].Told(a))
 		}
 	}
