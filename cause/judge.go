@@ -684,7 +684,7 @@ func (v *Verdict) suspects() bool {
 		return false
 	}
 	c := &v.Consistent[0]
-	return c.Contrast == TailContrast && c.Share > 0.5 && !slices.ContainsFunc(c.Causes, func(id string) bool { return Lookup(id).Contends })
+	return c.Contrast == TailContrast && c.Share >= ExplainedShare && !slices.ContainsFunc(c.Causes, func(id string) bool { return Lookup(id).Contends })
 }
 
 // withoutMix judges the other endpoints where a tail is but one, or one after the other: who waits

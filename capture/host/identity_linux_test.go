@@ -133,19 +133,24 @@ func TestListenersInAnotherNamespaceAreElsewhere(t *testing.T) {
 	}
 }
 
-// A supervisor that hands its socket to a service keeps it open: the service is the younger.
-func TestAnInheritedSocketBelongsToTheYoungerProcess(t *testing.T) {
+// toInherit listens for the length of a test, and returns a file of the socket for a child.
+func toInherit(t *testing.T) (addr string, f *os.File) {
+	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	f, err := l.(*net.TCPListener).File()
-	if err != nil {
+	t.Cleanup(func() { l.Close() })
+	if f, err = l.(*net.TCPListener).File(); err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	addr := l.Addr().String()
+	t.Cleanup(func() { f.Close() })
+	return l.Addr().String(), f
+}
+
+// A supervisor that hands its socket to a service keeps it open: the service is the younger.
+func TestAnInheritedSocketBelongsToTheYoungerProcess(t *testing.T) {
+	addr, f := toInherit(t)
 	if pid, err := ListenerPID(addr); pid != os.Getpid() || err != nil {
 		t.Errorf("before: %d, %v", pid, err)
 	}
@@ -189,17 +194,8 @@ func TestWhoHoldsASocketForAMomentIsNotAsked(t *testing.T) {
 		}
 	}
 
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	f, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	candidates, err := localAddrs(l.Addr().String())
+	addr, f := toInherit(t)
+	candidates, err := localAddrs(addr)
 	if err != nil {
 		t.Fatal(err)
 	}

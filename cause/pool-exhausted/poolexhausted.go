@@ -325,11 +325,15 @@ func holds(c *cause.Case, l *cause.Locks, usual float64) cause.Evidence {
 		tail, n = c.MeanUse(l.Site)
 	}
 	if n == 0 && atWork(c, l) >= cause.ManyHolders { // who takes up the next task is none that leaked
-		far := c.Free(func(k blame.Key) bool { return k.Kind == blame.Network })
-		far = slices.DeleteFunc(far, func(id blame.KeyID) bool { return !slices.Contains(l.Keys, id) })
+		far := 0.0
+		for _, id := range l.Keys {
+			if c.Key(id).Kind == blame.Network {
+				far += c.NS[id]
+			}
+		}
 		return cause.Evidence{
-			Text:  fmt.Sprintf("whether tasks took longer than usual meanwhile is unknown; for %s of that time workers waited for peers", cause.Pct(c.Sum(far)/max(1, c.Sum(l.Keys)))),
-			Holds: cause.Unknown, Decides: 2*c.Sum(far) > c.Sum(l.Keys),
+			Text:  fmt.Sprintf("whether tasks took longer than usual meanwhile is unknown; for %s of that time workers waited for peers", cause.Pct(far/max(1, c.Sum(l.Keys)))),
+			Holds: cause.Unknown, Decides: 2*far > c.Sum(l.Keys),
 			Alike: []string{"slow-dependency"}, Record: record,
 		}
 	}
